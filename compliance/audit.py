@@ -19,6 +19,7 @@ from compliance.training import checks as training
 from compliance.training import run_directory
 from compliance.units import Kind, Unit
 from formats.checks import Check, RequiredBy, ResultLine, escape
+from formats.record import SCHEMA
 
 _GIVE = (
     "give a run directory, a folder that has open/, closed/ or network/, a submitter's folder, or a"
@@ -177,16 +178,17 @@ def _of_training(directory: Path, results: list[ResultLine], with_result: bool) 
 
 
 def _earlier(directory: Path) -> Check | None:
-    """A check that fails if an earlier version of the harness wrote the run directory. It says
-    which version can read it. None: this version wrote it.
+    """A check that fails if an earlier release wrote the run directory. It names the revision that
+    can read it. None: this release wrote it.
     """
-    record, _ = files.attempt(files.json_object, directory / "record.json")
-    if (record or {}).get("schema") != "record-1":
+    path = directory / "record.json"
+    record, _ = files.attempt(files.json_object, path)
+    if not record or record.get("schema") in (None, SCHEMA):
         return None
-    git = (record or {}).get("git")
+    _, text = files.attempt(files.record, path)
+    git = record.get("git")
     revision = shorten(git.get("revision")) if isinstance(git, dict) else "it does not name"
-    text = "record.json has the schema record-1, which an earlier version of the harness wrote"
-    fix = f"audit it with that version, at revision {revision}"
+    fix = f"audit it with that release, at revision {revision}"
     return judge("version-of-the-record", [text], "", file="record.json", fix=fix)
 
 

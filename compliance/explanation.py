@@ -155,7 +155,7 @@ def _constraints(subject: Subject) -> Iterator[str]:
 
 def _of_the_round(subject: Subject, latency: LatencyKeys) -> str:
     """The round's own limit for the official benchmark, if there is one."""
-    row = subject.rules.benchmarks.get(subject.official or "")
+    row = subject.official_rules
     if row is None:
         return ""
     limit = row.latency_ns.get(subject.place.scenario)

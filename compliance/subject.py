@@ -15,7 +15,7 @@ from compliance.logs import files
 from compliance.logs import trace as traces
 from compliance.logs.digits import DIGITS, close
 from compliance.logs.user_conf import Conf, parse
-from compliance.rules import Rules
+from compliance.rules import Benchmark, Rules
 from formats.job import Job
 from formats.outcome import WorkerOutcome
 from formats.record import Record
@@ -28,6 +28,10 @@ BARE = (
     "a submission without a run directory around it: there is no record.json and no raw/ to compare"
     " with"
 )
+
+
+Evidence = Mapping[str, Any]
+"""What a framework reported of a watched call (`sut.contract.Evidence`). Fields may be missing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +65,7 @@ class LoadGenRun:
         return self.name.lower()
 
     @property
-    def evidence(self) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+    def evidence(self) -> tuple[Evidence, Evidence] | None:
         """The worker's evidence from before and after the test; None if one of them is missing."""
         if self.outcome is None:
             return None
@@ -130,6 +134,20 @@ class Subject:
         mapping = self.mapping if is_open and self.mapping else {}
         target = self.rules.official(self.place.benchmark, mapping)
         return target if isinstance(target, str) else None
+
+    @property
+    def official_rules(self) -> Benchmark | None:
+        """The rules of this folder's official benchmark; None: it has none."""
+        return self.rules.benchmarks.get(self.official or "")
+
+    @property
+    def accuracy_file(self) -> str:
+        """The accuracy.txt of the accuracy test, relative to the audited directory."""
+        return self.place.show(self.accuracy.folder / "accuracy.txt")
+
+    def detail_file(self, test: LoadGenRun) -> str:
+        """The detail log of a test, relative to the audited directory."""
+        return self.place.show(test.folder / "mlperf_log_detail.txt")
 
     @cached_property
     def conf_name(self) -> str:

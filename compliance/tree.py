@@ -18,7 +18,7 @@ from compliance.folders import ResultFolder, subfolders
 from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.subject import Subject, read
-from formats.checks import Check, Fault, ResultLine
+from formats.checks import Check, Fault, Faults, ResultLine
 
 # The official figure if token latencies are measured (constants.py,
 # RESULT_FIELD_BENCHMARK_OVERWRITE).
@@ -83,7 +83,7 @@ def links(root: Path, round_rules: rules.Rules) -> list[str]:
     return [f"{name} is a link: it is not read" for name in links]
 
 
-def _strays(places: Sequence[ResultFolder], round_rules: rules.Rules) -> Iterator[Fault | str]:
+def _strays(places: Sequence[ResultFolder], round_rules: rules.Rules) -> Faults:
     """Yield a fault for each wrong folder of the submission that no other check finds.
 
     These folders are wrong: a division in other letter case, a submitter without results, several

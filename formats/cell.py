@@ -41,15 +41,19 @@ def about(text: str, constraint: Mapping[str, Any] = NONE, **roles: Any) -> Mapp
         text: the meaning of the field, for readers of a table of results.
         constraint: of `formats.fields`.
         roles: the other properties of the field, which `fields_with` looks up. `not_work`: the
-            field does not say what was computed, but by what. `late`: cells of older releases lack
-            it, so digests leave it out if it is empty. `inputs`: it is known only when inputs and
-            weights are known. `sweeps`: a sweep takes several values of it; the field with the
-            lowest number changes least often. `words`: a template that names its value in a
-            sentence; a default value is not named. `axis`: a report shows how the speed depends on
-            it; the role is its name in words. `shared`: a report names it once if all cells share
-            its value. `sorts`: its place among the keys by which a table is sorted.
+            field does not say what was computed, but by what. `inputs`: it is known only when
+            inputs and weights are known. `sweeps`: a sweep takes several values of it; the field
+            with the lowest number changes least often. `words`: a template that names its value in
+            a sentence; a default value is not named. `axis`: a report shows how the speed depends
+            on it; the role is its name in words. `shared`: a report names it once if all cells
+            share its value. `sorts`: its place among the keys by which a table is sorted.
     """
     return {"text": text, **constraint, **roles}
+
+
+def _optional(text: str, constraint: Mapping[str, Any] = NONE, **roles: Any) -> Any:
+    """A field of `Cell` that is None by default. See `about`."""
+    return field(default=None, metadata=about(text, constraint, **roles))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,56 +132,36 @@ class Cell:
             words="{seq_len} tokens",
         ),
     )
-    prompt_tokens: int | None = field(
-        default=None,
-        metadata=about(
-            "of each synthetic prompt, if it is not the size's own; None for a model that predicts",
-            least(1),
-            late=True,
-            sweeps=7,
-            axis="tokens a prompt",
-            sorts=8,
-            words="{prompt_tokens} + {new_tokens} tokens",
-        ),
+    prompt_tokens: int | None = _optional(
+        "of each synthetic prompt, if it is not the size's own; None for a model that predicts",
+        least(1),
+        sweeps=7,
+        axis="tokens a prompt",
+        sorts=8,
+        words="{prompt_tokens} + {new_tokens} tokens",
     )
-    new_tokens: int | None = field(
-        default=None,
-        metadata=about(
-            "of each answer; see prompt_tokens",
-            least(1),
-            late=True,
-            sweeps=8,
-            axis="tokens an answer",
-            sorts=9,
-        ),
+    new_tokens: int | None = _optional(
+        "of each answer; see prompt_tokens",
+        least(1),
+        sweeps=8,
+        axis="tokens an answer",
+        sorts=9,
     )
-    steps: int | None = field(
-        default=None,
-        metadata=about(
-            "how many steps of denoising make one image; None of a model that makes none",
-            least(1),
-            late=True,
-            words="{steps} steps",
-        ),
+    steps: int | None = _optional(
+        "how many steps of denoising make one image; None of a model that makes none",
+        least(1),
+        words="{steps} steps",
     )
-    lora: str | None = field(
-        default=None,
-        metadata=about(
-            "of a training by LoRA: own (what the framework's LoRA adapts) or matched (the same"
-            " parameters everywhere)",
-            choices(LORA),
-            late=True,
-            words="LoRA {lora}",
-        ),
+    lora: str | None = _optional(
+        "of a training by LoRA: own (what the framework's LoRA adapts) or matched (the same"
+        " parameters everywhere)",
+        choices(LORA),
+        words="LoRA {lora}",
     )
-    quantized: str | None = field(
-        default=None,
-        metadata=about(
-            "how the weights were quantised: int8 or int8-weights; None: not",
-            choices(QUANTIZED),
-            late=True,
-            words="{quantized}",
-        ),
+    quantized: str | None = _optional(
+        "how the weights were quantised: int8 or int8-weights; None: not",
+        choices(QUANTIZED),
+        words="{quantized}",
     )
     dataset: str = field(
         default="synthetic",
@@ -187,24 +171,16 @@ class Cell:
             words="inputs {dataset}",
         ),
     )
-    chat: str | None = field(
-        default=None,
-        metadata=about(
-            "the first hex digits of the digest of the chat template and its variables",
-            late=True,
-            words="chat template {chat}",
-        ),
+    chat: str | None = _optional(
+        "the first hex digits of the digest of the chat template and its variables",
+        words="chat template {chat}",
     )
     weights: str = field(
         default="seeded",
         metadata=about("the first hex digits of the checkpoint's digest", inputs=True),
     )
-    custom: str | None = field(
-        default=None,
-        metadata=about(
-            "the first hex digits of the sha256 of the code of a model's custom layers",
-            late=True,
-        ),
+    custom: str | None = _optional(
+        "the first hex digits of the sha256 of the code of a model's custom layers",
     )
     options: Mapping[str, Any] = field(
         default_factory=dict, metadata=about("the SUT's own options", not_work=True)
@@ -219,64 +195,42 @@ class Cell:
         default=False,
         metadata=about(
             "whether each token was handed over at once",
-            late=True,
             not_work=True,
             sweeps=12,
         ),
     )
-    max_wait_ms: float | None = field(
-        default=None,
-        metadata=about(
-            "how long a request waits for others of its batch",
-            least(0),
-            late=True,
-            words="waits up to {max_wait_ms:g} ms",
-        ),
+    max_wait_ms: float | None = _optional(
+        "how long a request waits for others of its batch",
+        least(0),
+        words="waits up to {max_wait_ms:g} ms",
     )
-    max_latency_ms: float | None = field(
-        default=None,
-        metadata=about(
-            "the limit of a request's latency",
-            least(0),
-            late=True,
-            words="limit {max_latency_ms:g} ms",
-        ),
+    max_latency_ms: float | None = _optional(
+        "the limit of a request's latency",
+        least(0),
+        words="limit {max_latency_ms:g} ms",
     )
-    max_ttft_ms: float | None = field(
-        default=None,
-        metadata=about(
-            "the limit of the time to the first token",
-            least(0),
-            late=True,
-            words="limit {max_ttft_ms:g} ms to the first token",
-        ),
+    max_ttft_ms: float | None = _optional(
+        "the limit of the time to the first token",
+        least(0),
+        words="limit {max_ttft_ms:g} ms to the first token",
     )
-    max_tpot_ms: float | None = field(
-        default=None,
-        metadata=about(
-            "the limit of the time per output token after the first",
-            least(0),
-            late=True,
-            words="limit {max_tpot_ms:g} ms a later token",
-        ),
+    max_tpot_ms: float | None = _optional(
+        "the limit of the time per output token after the first",
+        least(0),
+        words="limit {max_tpot_ms:g} ms a later token",
     )
-    rate: float | None = field(
-        default=None,
-        metadata=about(
-            "requests a second, if they were given and not found",
-            least(0),
-            late=True,
-            sweeps=11,
-            axis="requests a second",
-            sorts=10,
-            words="{rate:g} requests/s",
-        ),
+    rate: float | None = _optional(
+        "requests a second, if they were given and not found",
+        least(0),
+        sweeps=11,
+        axis="requests a second",
+        sorts=10,
+        words="{rate:g} requests/s",
     )
     variables: Mapping[str, str] = field(
         default_factory=dict,
         metadata=about(
             "environment variables that may change the figure, which the user has set",
-            late=True,
             shared=True,
         ),
     )
@@ -284,56 +238,39 @@ class Cell:
         default=False,
         metadata=about(
             "whether switches of the SUT were applied that are not its defaults",
-            late=True,
             sweeps=13,
             sorts=11,
             words="tuned",
         ),
     )
     switches: tuple[str, ...] = field(
-        default=(), metadata=about("names of these switches", late=True, not_work=True)
+        default=(), metadata=about("names of these switches", not_work=True)
     )
-    replicas: str | None = field(
-        default=None,
-        metadata=about(
-            "4: four replicas, each on its own device or cores; 1/4: one of them by itself",
-            matching(r"^([2-9]|[1-9][0-9]+|1/([2-9]|[1-9][0-9]+))$"),
-            late=True,
-            sweeps=14,
-            sorts=12,
-            words="replicas {replicas}",
-        ),
+    replicas: str | None = _optional(
+        "4: four replicas, each on its own device or cores; 1/4: one of them by itself",
+        matching(r"^([2-9]|[1-9][0-9]+|1/([2-9]|[1-9][0-9]+))$"),
+        sweeps=14,
+        sorts=12,
+        words="replicas {replicas}",
     )
-    cluster: str | None = field(
-        default=None,
-        metadata=about(
-            "slurm or ray: this cluster ran the replicas; None: they ran on one machine",
-            choices(("slurm", "ray")),
-            late=True,
-            sorts=13,
-            words="on {cluster}",
-        ),
+    cluster: str | None = _optional(
+        "slurm or ray: this cluster ran the replicas; None: they ran on one machine",
+        choices(("slurm", "ray")),
+        sorts=13,
+        words="on {cluster}",
     )
-    threads: int | None = field(
-        default=None,
-        metadata=about(
-            "of the SUT, or of each replica, as requested; None: as many as it may use",
-            least(1),
-            late=True,
-            sweeps=15,
-            axis="threads",
-            sorts=14,
-            words="threads {threads}",
-        ),
+    threads: int | None = _optional(
+        "of the SUT, or of each replica, as requested; None: as many as it may use",
+        least(1),
+        sweeps=15,
+        axis="threads",
+        sorts=14,
+        words="threads {threads}",
     )
-    requested_batch: int | None = field(
-        default=None,
-        metadata=about(
-            "the batch size that was requested, if a switch changed it",
-            least(1),
-            late=True,
-            not_work=True,
-        ),
+    requested_batch: int | None = _optional(
+        "the batch size that was requested, if a switch changed it",
+        least(1),
+        not_work=True,
     )
 
     @property
@@ -378,11 +315,8 @@ class Cell:
         """The first 8 hex digits of the sha256 of all values. They are a part of the run
         directory's name.
         """
-        values = asdict(self)
-        for name in fields_with("late"):
-            if not values[name]:
-                del values[name]
-        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
+        values = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(values.encode()).hexdigest()[:8]
 
     @property
     def name(self) -> str:
@@ -433,6 +367,8 @@ def cell_words(cell: Cell, without: Collection[str] = ()) -> list[str]:
         without = (*without, "steps")
     defaults = {each.name: each.default for each in fields(Cell)}
     texts = {name: "…" if name in without else getattr(cell, name) for name in defaults}
+    if cell.precision == UNKNOWN:
+        texts["precision"] = f"precision {UNKNOWN}"
     named = []
     for name, template in fields_with("words").items():
         needed = {field for _, field, _, _ in Formatter().parse(template) if field} or {name}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -57,6 +58,10 @@ class Fault:
 
     def __str__(self) -> str:
         return self.text
+
+
+Faults = Iterator[Fault | str]
+"""Faults, or sentences that name no values."""
 
 
 @dataclass(frozen=True)

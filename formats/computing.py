@@ -135,18 +135,8 @@ def binds(metrics: Mapping[str, float]) -> str:
     """Return the limit of the machine with the larger share, of BINDING, or NEITHER if both shares
     are small. Empty if a share is not known.
     """
-    limit = larger(metrics)
-    if limit and max(metrics[name] for name in BINDING) < LEAST_BINDING:
-        return NEITHER
-    return limit
-
-
-def larger(metrics: Mapping[str, float]) -> str:
-    """Return the limit of the machine with the larger share, of BINDING. Empty if a share is not
-    known.
-    """
     shares = [metrics.get(name) for name in BINDING]
     if None in shares:
         return ""
     largest = max(BINDING, key=lambda name: metrics[name])
-    return BINDING[largest]
+    return NEITHER if metrics[largest] < LEAST_BINDING else BINDING[largest]

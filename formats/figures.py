@@ -149,7 +149,9 @@ def of_loadgen(
     metrics: dict[str, float] = {}
     if not figure.one_query:
         metrics |= _milliseconds(log, LATENCIES) | _milliseconds(log, _OF_QUERIES)
-    token_latencies = _milliseconds(log, TOKEN_LATENCIES) or _in_batches(outcome)
+    # The worker timed those of Offline: `ttft` is the time from the beginning of a batch.
+    of_worker = {name: value / 1e6 for name, value in outcome.token_latencies.items()}
+    token_latencies = _milliseconds(log, TOKEN_LATENCIES) or of_worker
     metrics |= {
         name: value
         for name, value in token_latencies.items()
@@ -184,13 +186,6 @@ def of_loadgen(
 def _milliseconds(log: Log, keys: Mapping[str, str]) -> dict[str, float]:
     found = {name: log.get(key) for name, key in keys.items()}
     return {name: value / 1e6 for name, value in found.items() if value is not None}
-
-
-def _in_batches(outcome: WorkerOutcome) -> dict[str, float]:
-    """The token latencies that the worker timed, of Offline: `ttft` is the time from the beginning
-    of a batch. Empty if no answers were streamed.
-    """
-    return {name: value / 1e6 for name, value in outcome.token_latencies.items()}
 
 
 def _serving(log: Log, outcome: WorkerOutcome) -> dict[str, float]:
@@ -409,7 +404,8 @@ def _first_answer(record: Record, outcome: WorkerOutcome) -> dict[str, float]:
 def _joules(outcome: WorkerOutcome, samples: int) -> dict[str, float]:
     joules = outcome.energy.get("joules", {}) if samples else {}
     return {
-        f"joules_per_sample_{_word(source)}": value / samples for source, value in joules.items()
+        f"joules_per_sample_{source.replace(' ', '_').replace('-', '_')}": value / samples
+        for source, value in joules.items()
     }
 
 
@@ -423,7 +419,3 @@ def _operators(outcome: WorkerOutcome) -> dict[str, float]:
     if after.get("graphs") or not batches or called is None:
         return {}
     return {"operators_per_batch": called / batches}
-
-
-def _word(text: str) -> str:
-    return text.replace(" ", "_").replace("-", "_")

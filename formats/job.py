@@ -153,8 +153,8 @@ class Job:
         inputs: .npz that the parent wrote, with the same bytes for every SUT.
         synthetic: .npz of the same shapes with other values. Its first `warmup_rows` rows have each
             shape once.
-        fresh: .npz of inputs that the SUT has never met, with the lengths of the data set; None: an
-            older job. For a training it contains the held-out batches.
+        fresh: .npz of inputs that the SUT has never met, with the lengths of the data set; None:
+            none are timed. For a training it contains the held-out batches.
         audit: the settings that the worker writes to audit.config for a compliance test; empty: no
             file.
         calibration: that of the performance test, for the tests after it. They use the same
@@ -164,7 +164,7 @@ class Job:
             compares them.
         stream: whether the SUT hands over each token at once, and LoadGen logs token latencies.
         batch_sizes: the sizes of batches that the scenario forms, ascending. The last one is that
-            of the workload. Empty: an older job, whose batches all have that size.
+            of the workload. Empty: all batches have that size.
         serving: how requests arrive and are batched; None: the scenario has no
             arrivals.
         reference: reference.npz. Teacher-forced logits are computed for its first `logits_rows`
@@ -227,19 +227,17 @@ def read_job(path: Path) -> Job:
     d = json.loads(path.read_text(encoding="utf-8"))
     workload = d.pop("workload")
     workload["checkpoint"] = Path(workload["checkpoint"])
-    workload["switches"] = tuple(workload.get("switches", ()))
-    d.pop("audit_config", None)  # of an older job
+    workload["switches"] = tuple(workload["switches"])
     for key in ("inputs", "synthetic", "log_dir", "reference", "fresh"):
-        d[key] = d.get(key) and Path(d[key])
-    d["answer"] = tuple(d["answer"])
-    d["batch_sizes"] = tuple(d.get("batch_sizes", ()))
-    d["length_buckets"] = tuple(d.get("length_buckets", ()))
-    if serving := d.get("serving"):
+        d[key] = d[key] and Path(d[key])
+    for key in ("answer", "batch_sizes", "length_buckets"):
+        d[key] = tuple(d[key])
+    if serving := d["serving"]:
         d["serving"] = Serving(**serving)
-    places = [place | {"cores": tuple(place["cores"])} for place in d.get("places", ())]
+    places = [place | {"cores": tuple(place["cores"])} for place in d["places"]]
     d["places"] = tuple(Place(**place) for place in places)
-    if launch := d.get("launch"):
+    if launch := d["launch"]:
         d["launch"] = Launch(**launch | {"command": tuple(launch["command"])})
-    if known := d.get("known"):
+    if known := d["known"]:
         d["known"] = Known(**known | {"second_ns": tuple(known["second_ns"])})
     return Job(workload=Workload(**workload), limits=Limits(**d.pop("limits")), **d)

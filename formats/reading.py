@@ -15,6 +15,7 @@ import msgspec
 
 from formats import bounds
 from formats import record as records
+from formats import result as results
 from formats.cell import Cell
 from formats.job import Job
 from formats.limits import Measured
@@ -34,28 +35,21 @@ def record(document: Any) -> Record:
     """The record that a parsed record.json holds. Raises ValueError with one sentence for anything
     else.
     """
-    schema = document.get("schema") if isinstance(document, dict) else None
-    if isinstance(document, dict) and schema != records.SCHEMA:
-        raise ValueError(f"its schema is {str(schema)[:40]!r}; this version reads {records.SCHEMA}")
-    return _of_a_cell(renamed(document), Record)
+    return _of_a_cell(document, Record, records.SCHEMA)
 
 
 def result(document: Any) -> Result:
-    """The result that a parsed result.json holds, of this version or an older one.
-
-    Raises ValueError with one sentence for anything else.
+    """The result that a parsed result.json holds. Raises ValueError with one sentence for anything
+    else.
     """
-    try:
-        return _of_a_cell(renamed(document), Result)
-    except ValueError as e:
-        raise ValueError(f"it is no result of this version of the harness: {e}") from None
+    return _of_a_cell(document, Result, results.SCHEMA)
 
 
 def job(document: Any) -> Job:
     """The job that a parsed job.json holds. Raises ValueError with one sentence for anything
     else.
     """
-    return _converted(renamed(document), Job)
+    return _converted(document, Job)
 
 
 def outcome(document: Any) -> WorkerOutcome:
@@ -100,23 +94,15 @@ def from_file(path: Path, read: Callable[[Any], T]) -> T:
     return read(json.loads(bounds.content(path, bounds.JSON)))
 
 
-def renamed(document: Any) -> Any:
-    """The document of an older version with today's keys: `architecture` was `family`, and
-    `control` of a sweep's mark was `twin`.
+def _of_a_cell(document: Any, kind: type[T], schema: str) -> T:
+    """Convert a document. Also raises ValueError for another schema than `schema`, and for a key of
+    `cell` that this release does not know, because different cells would look equal.
     """
-    if not isinstance(document, dict):
-        return document
-    renamed = {"architecture" if key == "family" else key: v for key, v in document.items()}
-    sweep = renamed.get("sweep")
-    if isinstance(sweep, dict):
-        renamed["sweep"] = {"control" if key == "twin" else key: v for key, v in sweep.items()}
-    return renamed
-
-
-def _of_a_cell(document: Any, kind: type[T]) -> T:
-    """Convert a document. Also raises ValueError for a key of `cell` that this version does not
-    know, because different cells would look equal.
-    """
+    if isinstance(document, dict) and (found := document.get("schema")) != schema:
+        raise ValueError(
+            f"it is of an earlier release (its schema is {str(found)[:40]}, and this release reads"
+            f" {schema}): read it with that release, or measure again"
+        )
     cell = document.get("cell") if isinstance(document, dict) else None
     unknown = sorted(cell.keys() - _CELL_FIELDS) if isinstance(cell, dict) else []
     if unknown:

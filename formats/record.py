@@ -1,7 +1,4 @@
-"""record.json: the facts about a run that a reader may need a year from now.
-
-A field with a default is absent from older records.
-"""
+"""record.json: the facts about a run that a reader may need a year from now."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from formats.job import PERFORMANCE
 from formats.outcome import WorkerOutcome
 from formats.work import Roof, Work
 
-SCHEMA = "record-2"
+SCHEMA = "record-3"
 ENGINE = "engine"
 """The execution of a SUT that sends its requests to an engine, of which nothing else is known."""
 EXECUTIONS = ("eager", "compile", "script", "graph", "xla", ENGINE)
@@ -100,7 +97,7 @@ class Digests:
 
     Attributes:
         weights: BLAKE3 of the checkpoint, with its config.json.
-        weights_source: one of WEIGHTS_SOURCES; None: an older record.
+        weights_source: one of WEIGHTS_SOURCES.
         weights_folder: the folder with a user's weights.
         inputs: sha256 of the inputs.
         reference: sha256 of reference.npz; empty or None: there is none.

@@ -11,6 +11,8 @@ from formats.cell import MODES, Cell, SweepMark
 from formats.fields import choices, matching
 from formats.work import MATRIX_PRODUCTS, MEMORY, NEITHER
 
+SCHEMA = "result-2"
+
 
 class Status(StrEnum):
     """How a cell ended."""
@@ -127,6 +129,7 @@ class Result:
     ranked: bool = False
     unranked: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    schema: str = field(default=SCHEMA, metadata=choices((SCHEMA,)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NoReturn, TextIO
 
 from formats import bounds
-from harness.commands import COMMANDS, FORMER
+from harness.commands import COMMANDS
 from harness.errors import HarnessError, UsageError
 from harness.request.flags import did_you_mean
 
@@ -27,8 +27,6 @@ from harness.request.flags import did_you_mean
 def main(arguments: list[str]) -> int:
     """Run the command that `arguments` name. → the exit code."""
     _prepare_process()
-    if arguments and arguments[0] in FORMER:
-        arguments = [FORMER[arguments[0]], *arguments[1:]]
     if arguments and arguments[0] == "help":
         arguments = [*arguments[1:2], "--help"]
     command = arguments[0] if arguments and arguments[0] in COMMANDS else "run"

@@ -10,9 +10,8 @@ def compared(result: Result) -> Metric | None:
     """The figure by which SUTs are compared.
 
     In SingleStream and MultiStream it is the median latency, and so it is at a rate of requests
-    that was given. In other scenarios it is LoadGen's figure, or that of a training. An older
-    result of SingleStream may have no median. Then the figure is LoadGen's, and no other result is
-    compared with it.
+    that was given. In other scenarios, and without a median, it is LoadGen's figure, or that of a
+    training.
     """
     scenario = SCENARIOS.get(result.cell.scenario)
     key = scenario.compared if scenario else ""

@@ -14,7 +14,7 @@ from scenarios.worker import engine, length_buckets, saturation
 from scenarios.worker.answers import pack
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.replicas.dispatcher import Replicated
-from scenarios.worker.streaming import Responder, answering
+from scenarios.worker.streaming import Callbacks, Responder, answering
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
@@ -88,7 +88,7 @@ def callbacks(
     respond: Responder,
     job: Job,
     watch: Watch,
-) -> tuple[Callable[..., None], Callable[[], None]]:
+) -> Callbacks:
     """The functions for LoadGen: (issue, flush). `watch` is started when the query comes in, before
     its first batch.
     """

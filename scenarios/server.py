@@ -15,7 +15,7 @@ from scenarios.worker.latency_limits import Limited
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.rate_search import least_requests, serving_of
 from scenarios.worker.replicas.dispatcher import Replicated
-from scenarios.worker.streaming import Responder, answering
+from scenarios.worker.streaming import Callbacks, Responder, answering
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
@@ -65,7 +65,7 @@ def callbacks(
     respond: Responder,
     job: Job,
     watch: Watch,
-) -> tuple[Callable[..., None], Callable[[], None]]:
+) -> Callbacks:
     """The functions for LoadGen: (issue, flush). `flush` waits until all requests are answered, so
     that an error of the SUT ends the test. Else LoadGen would wait for ever.
     """
@@ -127,7 +127,7 @@ def find_rate(
         seed: LoadGen's seed of the schedule.
     """
 
-    def begin(respond: Responder, watch: Watch) -> tuple[Callable[..., None], Callable[[], None]]:
+    def begin(respond: Responder, watch: Watch) -> Callbacks:
         return callbacks(sut, qsl, respond, job, watch)
 
     return rate_search.find(begin, qsl.count, job, capacity, seed, beat)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from formats.job import Job
 from scenarios.worker.qsl import Qsl
-from scenarios.worker.streaming import Responder, answering
+from scenarios.worker.streaming import Callbacks, Responder, answering
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
@@ -55,7 +55,7 @@ def callbacks(
     respond: Responder,
     job: Job,
     watch: Watch,
-) -> tuple[Callable[..., None], Callable[[], None]]:
+) -> Callbacks:
     """The functions for LoadGen: (issue, flush). `watch.start` is not called, because the call
     would be measured with each query.
     """

@@ -12,11 +12,10 @@ with different numbers of parameters:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
+from sut.contract import Config
 from sut.registry import PER_HEAD
 
 QUERY = "q_proj"
@@ -27,9 +26,7 @@ LAYERS = (QUERY, VALUE)
 _SEED = 20240611
 
 
-def shapes(
-    config: Mapping[str, Any], lora: Mapping[str, Any], name: str
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def shapes(config: Config, lora: Config, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return (shape of A, shape of B) of one adapted product.
 
     Args:
@@ -46,7 +43,7 @@ def shapes(
     return (rank, inside), (heads * size, rank)
 
 
-def parameters(config: Mapping[str, Any], lora: Mapping[str, Any]) -> int:
+def parameters(config: Config, lora: Config) -> int:
     """Return the number of parameters that LoRA trains."""
     layer = 0
     for name in LAYERS:
@@ -55,7 +52,7 @@ def parameters(config: Mapping[str, Any], lora: Mapping[str, Any]) -> int:
     return int(config["num_hidden_layers"]) * layer
 
 
-def first(config: Mapping[str, Any], lora: Mapping[str, Any], layer: int, name: str) -> np.ndarray:
+def first(config: Config, lora: Config, layer: int, name: str) -> np.ndarray:
     """Return the first values of A of a layer's product, float32, in the shape of A.
 
     B begins with zeros, so that nothing is changed before the first step. A is uniform between -1 /

@@ -12,8 +12,24 @@ import numpy as np
 
 from formats.workload import Workload
 
-__all__ = ["Batch", "Engine", "Evidence", "Inference", "Training", "Unsupported", "Workload"]
+__all__ = [
+    "AsGiven",
+    "Batch",
+    "Call",
+    "Config",
+    "Engine",
+    "Evidence",
+    "Inference",
+    "OnStep",
+    "Training",
+    "Unsupported",
+    "Workload",
+]
 
+Call = Callable[[], Any]
+"""The function whose work is watched. Its result is not used."""
+Config = Mapping[str, Any]
+"""The configuration of a model, or of its LoRA."""
 Batch = Mapping[str, np.ndarray]
 """Named arrays of inputs or of answers; axis 0 is the batch."""
 
@@ -104,7 +120,7 @@ class Inference(Protocol):
     def synchronise(self) -> None:
         """Wait for the device. Every measured time ends here or in `to_host`."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """Return what the framework itself reports of `call`. `call` runs the timed code: `predict`
         and `to_host` of prepared batches.
 
@@ -143,6 +159,18 @@ class Engine(Inference, Protocol):
         """
 
 
+class AsGiven:
+    """A SUT that takes the inputs as they are."""
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """Return the inputs unchanged."""
+        return inputs
+
+
+OnStep = Callable[[Callable[[], float]], None]
+"""It gets a function that waits for a step and returns a mean loss (`Training.fit`)."""
+
+
 class Training(Protocol):
     """A model to train, just loaded from its checkpoint. A SUT's file that can train has
     `load_training(workload: Workload) -> Training`.
@@ -161,9 +189,7 @@ class Training(Protocol):
     def prepare(self, inputs: Batch) -> Batch:
         """Rename, transpose or cast the inputs and their `label`, before the clock starts."""
 
-    def fit(
-        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
-    ) -> None:
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Make one step on each prepared batch, in order, by the framework's own loop.
 
         Args:
@@ -181,7 +207,7 @@ class Training(Protocol):
     def synchronise(self) -> None:
         """Wait for the device."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """Return what the framework itself reports of `call`, which makes some more steps by `fit`.
         The SUT must run `call` exactly once.
         """

@@ -17,7 +17,7 @@ import numpy as np
 
 from formats.cell import SHARDS
 from sut import padding
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import AsGiven, Batch, Call, Evidence, OnStep, Workload
 
 _FEATURES = 8
 _HELD_BYTES = 1 << 20
@@ -26,7 +26,7 @@ _WORD_DIVISOR = 7.0
 _SPIN_NS = 200_000  # time.sleep wakes up to this much late
 
 
-class Mock:
+class Mock(AsGiven):
     """A SUT with scripted latencies. Its methods are those of `sut.contract.Inference`."""
 
     in_flight = 2
@@ -37,10 +37,6 @@ class Mock:
         self.rank = workload.rank
         self.calls = 0
         self.vocabulary = workload.config["model"].get("vocab_size", 0)
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def predict(self, batch: Batch) -> tuple[Batch, int]:
         """Return the answers, and when they will be ready."""
@@ -81,7 +77,7 @@ class Mock:
         vocabulary].
         """
         following = _next(_state(tokens), self.vocabulary)
-        return _one_hot(following, self.vocabulary)
+        return 10 * (following[..., None] == np.arange(self.vocabulary)).astype(np.float32)
 
     def held(self) -> dict[str, Any]:
         """Return an equal part of the scripted bytes for each rank."""
@@ -91,7 +87,7 @@ class Mock:
     def synchronise(self) -> None:
         """Return at once: nothing runs on a device."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """Run the call without a profiler; nothing is compiled. The call does not count as a batch
         at which the mock is to fail.
         """
@@ -197,16 +193,12 @@ def _next(state: np.ndarray, vocabulary: int) -> np.ndarray:
     return (state * 31 + 7) % vocabulary
 
 
-def _one_hot(ids: np.ndarray, vocabulary: int) -> np.ndarray:
-    return 10 * (ids[..., None] == np.arange(vocabulary)).astype(np.float32)
-
-
 def load(workload: Workload) -> Mock:
     """Return the mock of a workload. It reads no weights."""
     return Mock(workload)
 
 
-class MockTraining:
+class MockTraining(AsGiven):
     """A logistic regression of 8 numbers, with scripted times. Its methods are those of
     `sut.contract.Training`.
     """
@@ -223,13 +215,7 @@ class MockTraining:
         self.in_fit = False
         self.frozen = False
 
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
-
-    def fit(
-        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
-    ) -> None:
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Make steps of `latency-ms`. As on a device, the loop goes on before a step is done."""
         self.in_fit = True
         for batch in self._broken(batches):
@@ -303,7 +289,7 @@ class MockTraining:
             return
         time.sleep(max(0, self.ready_ns - time.perf_counter_ns()) / 1e9)
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """Run the call without a profiler; nothing is compiled."""
         call()
         return Evidence(

@@ -7,12 +7,11 @@ Equivalence).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from sut.contract import Batch
+from sut.contract import Batch, Config
 
 
 def bucket(length: int, buckets: Sequence[int]) -> int:
@@ -22,7 +21,7 @@ def bucket(length: int, buckets: Sequence[int]) -> int:
     return next(each for each in buckets if each >= length)
 
 
-def shape(batch: Batch, config: Mapping[str, Any], eager: bool = False) -> tuple[int, int]:
+def shape(batch: Batch, config: Config, eager: bool = False) -> tuple[int, int]:
     """Return (prompt positions, new tokens) of a batch: the buckets of its longest prompt and of
     its largest `max_new_tokens`.
 

@@ -4,14 +4,12 @@ the performance test.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from compliance.audit_tests import check, log, same_run, settings
 from compliance.findings.check import judge, not_applicable
 from compliance.logs import files
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 
 _FILES = (
     "keep only the files that the layout requires; ./run.sh compliance RUN_DIR --force writes them"
@@ -75,7 +73,7 @@ def _of_log(test: LoadGenRun, rule: ComplianceTest, subject: Subject, folder: st
     ]
 
 
-def _files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[Fault | str]:
+def _files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Faults:
     folder = subject.place.compliance / test.name
     for name in rule.files:
         size, fault = files.attempt(lambda path: path.stat().st_size, folder / name)

@@ -13,12 +13,12 @@ from compliance.checks.submission import layout
 from compliance.logs import files
 from compliance.logs import trace as traces
 from compliance.subject import LoadGenRun, Subject
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 
 _TRACE = "mlperf_log_trace.json.gz"
 
 
-def faults(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
+def faults(test: LoadGenRun, subject: Subject) -> Faults:
     """Yield the faults of a test's logs and, in a run directory, of its trace.
 
     If the performance run has a trace, the test must have one too.

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+
+from compliance.scoring.value import AnswerBytes
 
 _ROW = re.compile(
     rb'\{ "seq_id" : (\d{1,18}), "qsl_idx" : (\d{1,18}), "data" : "((?:[0-9A-Fa-f]{2})*)"'
@@ -108,7 +109,7 @@ def _row(match: re.Match[bytes]) -> Row:
     )
 
 
-def compare(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> Compared:
+def compare(rows: tuple[Row, ...], answers: AnswerBytes) -> Compared:
     """Compare the rows with the accuracy run's answers. `answers`: index in the query sample
     library → the answered bytes.
     """
@@ -118,7 +119,7 @@ def compare(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> Compared:
     return Compared(len(answered) - len(different), different, unknown)
 
 
-def mean_length(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> tuple[float, float] | None:
+def mean_length(rows: tuple[Row, ...], answers: AnswerBytes) -> tuple[float, float] | None:
     """(mean bytes of a test's answers, mean bytes of the accuracy run's answers to the same
     samples); None if there is no answer to compare.
     """

@@ -4,11 +4,10 @@ samples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from compliance.audit_tests import check, logged_answers
 from compliance.audit_tests.logged_answers import LoggedAnswers
 from compliance.findings.check import not_applicable
+from compliance.scoring.value import AnswerBytes
 from compliance.subject import Subject
 from formats.checks import Check
 
@@ -16,9 +15,7 @@ _ID = "output-length"
 _TOKEN_BYTES = 4
 
 
-def judge(
-    logged: LoggedAnswers, answers: Mapping[int, bytes], subject: Subject, file: str
-) -> Check:
+def judge(logged: LoggedAnswers, answers: AnswerBytes, subject: Subject, file: str) -> Check:
     """The check of the mean length of generated answers.
 
     Args:

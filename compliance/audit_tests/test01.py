@@ -6,7 +6,7 @@ Unlike the official script, this project compares every byte of an answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from compliance.logs import files
 from compliance.rules import ComplianceTest
 from compliance.scoring import accuracy, official
 from compliance.scoring.accuracy import Accuracy, Arrays
+from compliance.scoring.value import AnswerBytes
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check
 from formats.job import Job
@@ -70,7 +71,7 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Che
 
 def worst(
     rows: Sequence[Row],
-    answers: Mapping[int, bytes],
+    answers: AnswerBytes,
     judged: Judged,
     reference: Arrays,
     forced: Any,
@@ -117,7 +118,7 @@ num_missing_qsl_idxs = {unknown}
 def _bytes(
     check_id: str,
     compared: Compared,
-    answers: Mapping[int, bytes],
+    answers: AnswerBytes,
     subject: Subject,
     contradictions: list[str],
     file: str,
@@ -159,7 +160,7 @@ def _no_reference(subject: Subject) -> str:
 
 
 def _score(
-    compared: Compared, answers: Mapping[int, bytes], subject: Subject
+    compared: Compared, answers: AnswerBytes, subject: Subject
 ) -> tuple[tuple[bool, str] | None, str]:
     """((whether the score of the worst differing answers passes, that score in words), why there is
     none). A run of `--benchmark` whose answers are too far from the reference is scored by the

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Protocol
 
 from compliance.findings.check import mismatch
-from formats.checks import Fault
+from formats.checks import Fault, Faults
 
 
 class Entries(Protocol):
@@ -34,7 +34,7 @@ def not_a_number(detail: Entries, key: str) -> Fault:
     return mismatch(key, repr(detail.get(key)), "a number", "it must be", line=detail.line(key))
 
 
-def of_the_log(faults: Iterable[Fault | str], log: str) -> Iterator[Fault | str]:
+def of_the_log(faults: Iterable[Fault | str], log: str) -> Faults:
     """The faults of a check on the trace. A fault with a line is moved to the detail log `log`,
     because the line is one of that log.
     """

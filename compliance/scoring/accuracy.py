@@ -7,16 +7,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from compliance.scoring import arrays, logits, own_choice, text, tokens
 from compliance.scoring.value import Accuracy as Accuracy
+from compliance.scoring.value import AnswerBytes
 from compliance.scoring.value import Arrays as Arrays
-
-# Records and accuracy.txt of November 2026 and before have these names.
-_OLD_NAMES = {"regret": "logit_gap", "judged_fraction": "compared_fraction"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,17 +63,9 @@ def beside_metric(line: str) -> str:
     return json.dumps({"reference": json.loads(line)})
 
 
-def with_current_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A tolerance, or a score's detail, with today's names. Older records have `regret` and
-    `judged_fraction`.
-    """
-    names = _OLD_NAMES | {f"{old}_limit": f"{new}_limit" for old, new in _OLD_NAMES.items()}
-    return {names.get(name, name): value for name, value in values.items()}
-
-
 def score(
     kind: str,
-    answers: Mapping[int, bytes],
+    answers: AnswerBytes,
     reference: Arrays,
     tolerance: Mapping[str, float],
     keys: Sequence[str],
@@ -106,7 +95,7 @@ def score(
     _check_arrays(how, reference, keys, logits)
     _check_samples(answers, len(reference[keys[0]]))
     with np.errstate(all="ignore"):  # a value that is not finite gives NaN, which never passes
-        found = how.take(answers, reference, with_current_names(tolerance), keys, logits)
+        found = how.take(answers, reference, tolerance, keys, logits)
         if "argmax_fraction" in tolerance:
             return _with_own_choice(found, answers, tolerance, own)
         return found
@@ -131,7 +120,7 @@ def _check_arrays(
             raise ValueError(f"{name} has no real numbers, so nothing can be judged by it")
 
 
-def _check_samples(answers: Mapping[int, bytes], count: int) -> None:
+def _check_samples(answers: AnswerBytes, count: int) -> None:
     """Raises ValueError if the answers are not those of the samples from 0 to `count` - 1."""
     if missing := [i for i in range(count) if i not in answers]:
         raise ValueError(
@@ -147,7 +136,7 @@ def _check_samples(answers: Mapping[int, bytes], count: int) -> None:
 
 def _with_own_choice(
     found: Accuracy,
-    answers: Mapping[int, bytes],
+    answers: AnswerBytes,
     tolerance: Mapping[str, float],
     own: np.ndarray | None,
 ) -> Accuracy:

@@ -23,14 +23,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from compliance.scoring.payload import split
-from compliance.scoring.value import Accuracy, Arrays, spread
+from compliance.scoring.value import Accuracy, AnswerBytes, Arrays, spread
 
 IS_TOKEN = "is_token"
 _PEAK, _EQUAL_DB = 255.0, 100.0
 
 
 def score(
-    answers: Mapping[int, bytes],
+    answers: AnswerBytes,
     reference: Arrays,
     tolerance: Mapping[str, float],
     keys: Sequence[str],

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from compliance.scoring.payload import values
-from compliance.scoring.value import Scored
+from compliance.scoring.value import AnswerBytes, Scored
 
 LIST = "val_map.txt"
 """The list of the pictures. A line has the name of a file in the folder, and the number of its
@@ -42,7 +42,7 @@ def parse(content: bytes) -> dict[str, int]:
     return labels
 
 
-def score(contents: Mapping[str, bytes], answers: Mapping[int, bytes]) -> Scored:
+def score(contents: Mapping[str, bytes], answers: AnswerBytes) -> Scored:
     """The metric, and the line of accuracy-imagenet.py. The value is rounded as in that line,
     because the official checker reads the line.
 

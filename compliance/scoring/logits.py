@@ -8,11 +8,11 @@ import numpy as np
 
 from compliance.scoring import root_mean_square
 from compliance.scoring.payload import values
-from compliance.scoring.value import Accuracy, Arrays, spread
+from compliance.scoring.value import Accuracy, AnswerBytes, Arrays, spread
 
 
 def score(
-    answers: Mapping[int, bytes],
+    answers: AnswerBytes,
     reference: Arrays,
     tolerance: Mapping[str, float],
     keys: Sequence[str],

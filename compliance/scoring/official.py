@@ -15,6 +15,7 @@ from pathlib import Path
 
 from compliance.logs import files
 from compliance.rules import Benchmark
+from compliance.scoring.value import AnswerBytes
 from compliance.scoring.value import Scored as Scored
 from formats.record import Official
 
@@ -33,7 +34,7 @@ _MOST_LOST = 0.1
 """The share that other answers may lose of what the compared answers add to the metric."""
 
 
-def score(run: Path, official: Official, answers: Mapping[int, bytes]) -> Scored:
+def score(run: Path, official: Official, answers: AnswerBytes) -> Scored:
     """The metric of the answers of a run directory.
 
     Args:
@@ -69,7 +70,7 @@ def with_others(
     run: Path,
     official: Official,
     row: Benchmark,
-    answers: Mapping[int, bytes],
+    answers: AnswerBytes,
     changes: Iterable[Mapping[int, bytes]],
     compared: int,
 ) -> tuple[bool, str]:

@@ -8,9 +8,9 @@ chooses other tokens.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
+
+from compliance.scoring.value import AnswerBytes
 
 ROWS = 64
 """The number of answers whose own logits the worker writes. If there are fewer answers, it writes
@@ -21,7 +21,7 @@ _TOKEN_BYTES = 4
 
 
 def argmax_fraction(
-    answers: Mapping[int, bytes], own: np.ndarray | None, rounding_step: float
+    answers: AnswerBytes, own: np.ndarray | None, rounding_step: float
 ) -> tuple[float, int]:
     """(the share of generated tokens that are the SUT's own argmax, how many tokens were compared).
 

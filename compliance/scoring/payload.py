@@ -13,9 +13,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from compliance.scoring.value import AnswerBytes
+
 
 def values(
-    answers: Mapping[int, bytes], index: int, dtype: type[np.generic], count: int | None = None
+    answers: AnswerBytes, index: int, dtype: type[np.generic], count: int | None = None
 ) -> np.ndarray:
     """The answer of one sample, [count]. Raises ValueError if its bytes are not `count` values, or
     not whole values.
@@ -33,7 +35,7 @@ def values(
 
 
 def split(
-    answers: Mapping[int, bytes], index: int, like: Mapping[str, np.ndarray]
+    answers: AnswerBytes, index: int, like: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """The arrays of one sample's answer, by name.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from compliance.scoring.payload import values
 from compliance.scoring.tokens import LEADING
-from compliance.scoring.value import Accuracy, Arrays, spread
+from compliance.scoring.value import Accuracy, AnswerBytes, Arrays, spread
 
 _SPARE_TOKENS, _SPARE_SHARE = 2, 20
 """The tokens, and the part of a whole answer, by which the number of tokens may differ if the text
@@ -23,7 +23,7 @@ character.
 
 
 def score(
-    answers: Mapping[int, bytes],
+    answers: AnswerBytes,
     reference: Arrays,
     tolerance: Mapping[str, float],
     keys: Sequence[str],

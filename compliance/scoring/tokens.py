@@ -10,7 +10,7 @@ import numpy as np
 
 from compliance.scoring import root_mean_square
 from compliance.scoring.payload import values
-from compliance.scoring.value import Accuracy, Arrays, spread
+from compliance.scoring.value import Accuracy, AnswerBytes, Arrays, spread
 
 TOKEN_BYTES = 4
 """The size of a token, an int32, in a payload."""
@@ -21,7 +21,7 @@ SUTs first differ does not depend on the number of tokens that follow.
 
 
 def score(
-    answers: Mapping[int, bytes],
+    answers: AnswerBytes,
     reference: Arrays,
     tolerance: Mapping[str, float],
     keys: Sequence[str],

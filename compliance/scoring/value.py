@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+AnswerBytes = Mapping[int, bytes]
+"""Index of a sample → its answer, as LoadGen logged it."""
 Arrays = Mapping[str, np.ndarray]
 
 

@@ -54,5 +54,3 @@ COMMANDS = {
     "test": "the harness' own tests (arguments go to pytest)",
 }
 """Command, which is also the name of its file → its text in --help."""
-FORMER = {"comply": "compliance"}
-"""Earlier names of commands, which still work."""

@@ -38,12 +38,8 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument(
         "--mode",
-        "--level",
         default="quick",
-        help=(
-            "quick (default), valid or submission: what the directory must live up to; --level is"
-            " its earlier name"
-        ),
+        help="quick (default), valid or submission: what the directory must live up to",
     )
     parser.add_argument(
         "--round",

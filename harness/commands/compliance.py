@@ -73,7 +73,6 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument(
         "--force",
-        "--again",
         action="store_true",
         help="run anew what ran well before; the earlier logs are set aside",
     )

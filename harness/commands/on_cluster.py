@@ -165,7 +165,7 @@ def _common_flags(flags: argparse.Namespace, values: Values, repeats: RepeatPlan
     """The flags of the plain command that a recipe does not have, without --out and --cache."""
     from harness.sweep import cells
 
-    given = {name: values[name] for name in ("submitter", "python", "whole") if name in values}
+    given = {name: values[name] for name in ("submitter", "python") if name in values}
     words = [*cells.flags_of(given), "--repeats", str(repeats.least), "--yes"]
     if flags.until:
         words += ["--until", flags.until, "--max-repeats", str(repeats.most)]

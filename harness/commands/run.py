@@ -117,7 +117,7 @@ def _next(result: Any, request: Any) -> str:
         return "./run.sh list  (shows what there is), or another --precision or --device"
     if result.status == "invalid":
         return f"./run.sh audit {directory} --mode {result.mode}"
-    plain = without(request.options.command, "--duration", "--load-seconds")
+    plain = without(request.options.command, "--duration")
     mode = request.options.mode
     if mode == "quick" and "early stopping" in (result.loadgen or ""):
         # Room for 80 queries, of which 64 are needed; MultiStream needs 662.

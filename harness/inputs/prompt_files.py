@@ -55,12 +55,10 @@ class PromptOptions:
 
     Attributes:
         field: `--field`: the name of the prompt in a row; None: the first that is there.
-        whole: `--whole`: a text file is one prompt.
         chat: the template that is applied to each prompt; None: none.
     """
 
     field: str | None = None
-    whole: bool = False
     chat: Template | None = None
 
 
@@ -173,14 +171,12 @@ def _of_text(path: Path, text: str, options: PromptOptions) -> tuple[list[Prompt
         )
     parts = list(_paragraphs(text))
     notes = []
-    if options.whole:
-        parts = _joined(text, parts)
-    elif len(parts) == 1:
+    if len(parts) == 1:
         parts = _lines(*parts[0])
         if len(parts) > 1:
             notes.append(
                 f"{path.name} has {len(parts)} lines and no empty line, so each line is a"
-                " prompt; --whole makes the file one prompt"
+                " prompt; in a .jsonl file a prompt may have several lines"
             )
     conversations = {f"{path}:{line}": _by_user(text) for text, line in parts}
     texts = _texts(conversations, options)
@@ -189,17 +185,6 @@ def _of_text(path: Path, text: str, options: PromptOptions) -> tuple[list[Prompt
         for text, (part, line) in zip(texts, parts, strict=True)
     ]
     return prompts, tuple(notes)
-
-
-def _joined(text: str, paragraphs: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """The whole text as one prompt, without the empty lines around it. Empty if the text is."""
-    if not paragraphs:
-        return []
-    first = paragraphs[0][1]
-    last, begin = paragraphs[-1]
-    end = begin + last.count("\n")
-    lines = text.split("\n")[first - 1 : end]
-    return [("\n".join(lines), first)]
 
 
 def _lines(paragraph: str, first: int) -> list[tuple[str, int]]:
@@ -294,11 +279,6 @@ _ROWS: Mapping[str, Callable[[Path, str], Iterator[tuple[int, Any]]]] = {
 def _of_rows(
     path: Path, rows: Iterator[tuple[int, Any]], options: PromptOptions, labels: bool
 ) -> tuple[list[Prompt], tuple[str, ...]]:
-    if options.whole:
-        raise UsageError(
-            f"--whole: makes a text file one prompt, and each row of {path.name} is one: leave it"
-            " out"
-        )
     every = list(rows)
     if not every:
         return [], ()

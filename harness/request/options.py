@@ -32,8 +32,8 @@ from sut.devices import DEVICES, accelerators
 from sut.registry import SUTS
 
 OFF, ON = "off", "on"
-BOTH, EACH = "both", "each"
-"""Values of `--tuned`. The last two are for a sweep."""
+EACH = "each"
+"""Values of `--tuned`. The last one is for a sweep."""
 AUTO = "auto"
 
 
@@ -75,7 +75,7 @@ def _tuned(value: str) -> str:
     """`off`, `on`, or the names of switches joined by `+`."""
     if value.lower() in (OFF, ON):
         return value.lower()
-    if value.lower() in (BOTH, EACH):
+    if value.lower() == EACH:
         raise UsageError(f"--tuned {value}: gives several cells: use it with ./run.sh sweep")
     names = [known_name(name, tuning.switches(), "--tuned") for name in value.split("+")]
     return "+".join(sorted(set(names)))
@@ -114,7 +114,6 @@ def _flag(
     *,
     read: Callable[[Any], Any] | None = None,
     default: Any = MISSING,
-    former: tuple[str, ...] = (),
     alias: tuple[str, ...] = (),
     in_sweep: bool = True,
     **arguments: Any,
@@ -125,14 +124,18 @@ def _flag(
         help: a text, or a function that is called when the parser is created, if the text lists
             entries of a table.
         read: the given value → the value used. Raises UsageError for a value that is not allowed.
-        former: its earlier names, which still work.
         alias: its further names in a single run, which mean something else in a sweep.
         in_sweep: whether a sweep has it.
         arguments: those of argparse, such as `metavar` and `type`; `choices` is a function that is
             called when the parser is created.
     """
-    metadata: dict[str, Any] = {"help": help, "read": read, "arguments": arguments}
-    metadata |= {"former": former, "alias": alias, "in_sweep": in_sweep}
+    metadata: dict[str, Any] = {
+        "help": help,
+        "read": read,
+        "arguments": arguments,
+        "alias": alias,
+        "in_sweep": in_sweep,
+    }
     return (
         field(metadata=metadata)
         if default is MISSING
@@ -199,7 +202,6 @@ class Options:
         type=int,
         metavar="N",
         default=None,
-        former=("--max-batch",),
     )
     seq_len: int | None = _flag(
         "for models that predict: tokens to which inputs are padded; default: that of the size, or"
@@ -298,11 +300,6 @@ class Options:
         metavar="NAME",
         default=None,
     )
-    whole: bool = _flag(
-        "the text file of --dataset is one prompt",
-        default=False,
-        action="store_true",
-    )
     chat: str | None = _flag(
         "apply the chat template of --weights to each prompt; NAME: which one of several",
         nargs="?",
@@ -340,7 +337,6 @@ class Options:
         type=float,
         metavar="S",
         default=None,
-        former=("--load-seconds",),
     )
     sut_option: tuple[str, ...] = _flag(
         "an option of the SUT (see list); may be repeated",
@@ -352,7 +348,7 @@ class Options:
     tuned: str = _flag(
         "on: apply the switches of the SUT that were measured to help (sut/tuning.toml);"
         " NAME+NAME: apply these switches; off (default): the SUT as it comes. In a sweep also"
-        " both: off and on; each: off, and one cell for each switch",
+        " each: off, and one cell for each switch",
         read=_tuned,
         metavar="SET",
         default=OFF,
@@ -511,7 +507,6 @@ def add_flags(parser: Parser, only: Iterable[str] | None = None) -> None:
             arguments["choices"] = arguments["choices"]()
         parser.add_argument(
             flag(each.name),
-            *each.metadata["former"],
             *each.metadata["alias"],
             dest=each.name,
             help=_told(each.metadata["help"]),
@@ -528,11 +523,8 @@ def add_list_flags(parser: Parser) -> None:
         metavar = "A,B" if each.name in LISTS else arguments.get("metavar")
         optional = {name: arguments[name] for name in ("nargs", "const") if name in arguments}
         action = "append" if each.default == () else "store"
-        if each.default is False:
-            action, optional = "store_const", {"const": []}
         parser.add_argument(
             flag(each.name),
-            *each.metadata["former"],
             dest=each.name,
             action=action,
             metavar=metavar,
@@ -564,7 +556,7 @@ def spelt(name: str, value: str) -> str:
 
 def given(namespace: argparse.Namespace) -> dict[str, list[str]]:
     """Name of a flag → its values as they were typed, for each flag of `add_list_flags` that was
-    given. A flag without a value has none.
+    given.
     """
     values = {}
     for name in sweep_names():

@@ -426,7 +426,7 @@ def _prompts(
     if path is None or path.is_dir() or model.file:
         return None
     stat = path.stat()
-    read_as = (options.field, options.whole, chat and chat.digest)
+    read_as = (options.field, chat and chat.digest)
     of_file = (path, stat.st_size, stat.st_mtime_ns, *read_as)
     of_model = (model.name, model.task, size.name, options.weights)
     lengths = (options.new_tokens, options.seq_len)
@@ -440,7 +440,7 @@ def _prompts(
             own=weights.tokenizer if weights else None,
             seq_len=options.seq_len,
             trains=options.trains,
-            options=PromptOptions(field=options.field, whole=options.whole, chat=chat),
+            options=PromptOptions(field=options.field, chat=chat),
         )
     return _PROMPTS[key]
 
@@ -674,11 +674,6 @@ def _check_files(options: Options, model: Model) -> None:
         raise UsageError(
             f"--field {options.field}: names the prompts in a file of rows (--dataset FILE): leave"
             " it out, or give such a file"
-        )
-    if options.whole and (reader is None or reader.folder):
-        raise UsageError(
-            "--whole: makes a text file one prompt (--dataset FILE): leave it out, or give such a"
-            " file"
         )
     if options.python is not None and SUTS[options.sut].environment == "core":
         raise UsageError(

@@ -276,7 +276,7 @@ class Request:
     @property
     def prompt_options(self) -> PromptOptions:
         """How the prompts of --dataset are read."""
-        return PromptOptions(field=self.options.field, whole=self.options.whole, chat=self.chat)
+        return PromptOptions(field=self.options.field, chat=self.chat)
 
     @property
     def count(self) -> int | None:

@@ -77,7 +77,7 @@ def _check_limit(name: str, limit_ms: float, mode: str) -> None:
     LoadGen cuts it to whole milliseconds (test_settings_internal.cc, FromConfig).
     """
     if limit_ms > _LONGEST_MS:
-        raise UsageError(f"{name} {limit_ms}: give at most {_LONGEST_MS:.0f}")
+        raise UsageError(f"{name} {limit_ms:g}: give at most {_LONGEST_MS:.0f}")
     if mode == "quick":
         if round(limit_ms * 1e6) / 1e6 != limit_ms:
             raise UsageError(

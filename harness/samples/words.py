@@ -31,8 +31,7 @@ class Words:
         tokens: the number of tokens in the answer.
         differs_at: the number, from 1, of the first token that differs from the reference's; None
             if all are equal.
-        ended: whether the answer ended at an end token; None: end tokens were ignored, or an older
-            file.
+        ended: whether the answer ended at an end token; None: end tokens were ignored.
     """
 
     prompt: str

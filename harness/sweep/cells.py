@@ -164,8 +164,6 @@ def flags_of(values: Values) -> list[str]:
     """The flags and their values as words of a command."""
     words = []
     for name, of_one in values.items():
-        if not of_one:
-            words.append(options.flag(name))
         for value in of_one:
             words += [options.flag(name), value]
     return words
@@ -243,16 +241,8 @@ def _with_one_replica(count: str) -> list[str]:
 
 
 def _each_set(texts: list[str]) -> list[str]:
-    """The values of `--tuned`, without duplicates. `both` is `off` and `on`; `each` depends on the
-    SUT and stays.
-    """
-    values: list[str] = []
-    for value in ",".join(texts).split(","):
-        value = value.strip()
-        if value.lower() == options.BOTH:
-            values += [options.OFF, options.ON]
-        elif value.lower() == options.EACH:
-            values.append(options.EACH)
-        else:
-            values.append(options.spelt("tuned", value))
-    return list(dict.fromkeys(values))
+    """The values of `--tuned`, without duplicates. `each` depends on the SUT and stays."""
+    values = [value.strip() for value in ",".join(texts).split(",")]
+    each = options.EACH
+    spelt = (each if v.lower() == each else options.spelt("tuned", v) for v in values)
+    return list(dict.fromkeys(spelt))

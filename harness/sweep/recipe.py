@@ -16,8 +16,8 @@ from harness.request.flags import did_you_mean
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 _TOP = ("summary", "source", "defaults", "cells", "missing")
-LEFT_OUT = ("out", "cache", "submitter", "python", "whole")
-"""Flags that a recipe does not have: paths on this machine, and flags without a value."""
+LEFT_OUT = ("out", "cache", "submitter", "python")
+"""Flags that a recipe does not have: paths on this machine, and the submitter's name."""
 _FLAGS = tuple(name for name in options.sweep_names() if name not in LEFT_OUT)
 _MISSING = ("what", "why")
 

@@ -67,15 +67,15 @@ def announcement(summary: Mapping[str, Any]) -> Iterator[str]:
     """The summary in sentences."""
     cells = statistics.plural(len(summary["cells"]), "cell")
     control = summary["control"]
-    measurements = summary["measurements"]
+    measurements = statistics.plural(summary["measurements"], "measurement")
     done = f"{summary['finished']} done" if summary["finished"] else "none done yet"
     if control:
         yield (
             f"{cells}, and the control run {control}, which shows this machine's own noise:"
-            f" {measurements} measurements, {done}"
+            f" {measurements}, {done}"
         )
     else:
-        yield f"{cells}: {measurements} measurements, {done}"
+        yield f"{cells}: {measurements}, {done}"
     seconds = summary["seconds"]
     basis = summary["basis"] or "nothing is left to measure"
     duration = terminal.duration(seconds)

@@ -19,7 +19,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,14 +161,10 @@ def _replicated(job: Job, beat: Heartbeat) -> Loaded:
     for name in ("import_ns", "load_ns", "cache_hits", "cache_misses"):
         fields[name] = max(each[name] for each in of_each)
     fields["warmup"] = [
-        _slowest(shapes) for shapes in zip(*(f["warmup"] for f in of_each), strict=True)
+        {name: max(shape[name] for shape in shapes) for name in shapes[0]}
+        for shapes in zip(*(f["warmup"] for f in of_each), strict=True)
     ]
     return Loaded(job.test, sut, max(loaded["slowest_ns"] for loaded in sut.loaded), fields)
-
-
-def _slowest(shapes: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """The times of one shape that was warmed up in several replicas."""
-    return {name: max(shape[name] for shape in shapes) for name in shapes[0]}
 
 
 def _others(sut: Any) -> Replicated | Ranks | None:

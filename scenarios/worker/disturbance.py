@@ -115,19 +115,19 @@ def _descendants(process: int) -> dict[int, int]:
     """Process → ticks of a processor that it used (proc_pid_stat(5)), for all processes that this
     process and its children started.
     """
+    children: list[int] = []
+    for each in (_PROC / str(process) / "task").glob("*/children"):
+        with suppress(OSError):
+            children += map(int, each.read_text(encoding="ascii").split())
     found: dict[int, int] = {}
-    with suppress(OSError):
-        for each in (_PROC / str(process) / "task").glob("*/children"):
-            for child in map(int, each.read_text(encoding="ascii").split()):
-                columns = (
-                    (_PROC / str(child) / "stat")
-                    .read_text(encoding="utf-8", errors="replace")
-                    .rpartition(")")[2]
-                    .split()
-                )
-                # User and system time, its own and that of its children that ended.
-                found[child] = sum(map(int, columns[11:15]))
-                found |= _descendants(child)
+    for child in children:
+        # A child or a thread that ends meanwhile must not hide the others.
+        with suppress(OSError):
+            stat = (_PROC / str(child) / "stat").read_text(encoding="utf-8", errors="replace")
+            columns = stat.rpartition(")")[2].split()
+            # User and system time, its own and that of its children that ended.
+            found[child] = sum(map(int, columns[11:15]))
+            found |= _descendants(child)
     return found
 
 

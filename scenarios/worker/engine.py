@@ -103,7 +103,13 @@ class Flight:
                 self.longest_ns = max(self.longest_ns, _clock() - self._begun.pop(number))
                 self._changed.notify_all()
 
-        self._engine.submit(sample, on_first, on_end)
+        try:
+            self._engine.submit(sample, on_first, on_end)
+        except BaseException:
+            with self._changed:  # else `work` would wait for it
+                self._begun.pop(number, None)
+                self._changed.notify_all()
+            raise
 
     def drain(self) -> None:
         """Wait until every request is answered. Raises the error of a request."""

@@ -5,7 +5,7 @@ watched.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from formats.job import Job
 from scenarios.worker import host_memory
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.streaming import Streamed
-from sut.contract import Batch, Evidence, Inference
+from sut.contract import Batch, Evidence, Inference, Training
 from sut.evidence import compilations, matrix_library
 
 
@@ -96,12 +96,20 @@ def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
     streams, the number of tokens that it handed over for each row. Raises ValueError unless the SUT
     made the call exactly once.
     """
-    calls = 0
     earlier = sut.steps if isinstance(sut, Streamed) else 0
+    evidence = of_call(sut, lambda: answer(sut, batches), len(batches))
+    return _with(evidence, steps=sut.steps - earlier) if isinstance(sut, Streamed) else evidence
+
+
+def of_call(sut: Inference | Training, work: Callable[[], None], batches: int) -> Evidence:
+    """Return the framework's evidence of one call of `work`, which handles so many batches. Raises
+    ValueError unless the SUT made the call exactly once.
+    """
+    calls = 0
 
     def call() -> None:
         nonlocal calls
-        answer(sut, batches)
+        work()
         calls += 1
 
     with host_memory.watching():
@@ -111,9 +119,7 @@ def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
             f"the SUT's evidence made the call that it was given {calls} times; it makes it once,"
             " under the framework's profiler"
         )
-    steps = {"steps": sut.steps - earlier} if isinstance(sut, Streamed) else {}
-    processors = matrix_library.processors()
-    return _with(evidence, batches=len(batches), processors=processors, **steps)
+    return _with(evidence, batches=batches, processors=matrix_library.processors())
 
 
 def answer(sut: Inference, batches: Iterable[Batch]) -> None:

@@ -21,11 +21,11 @@ import numpy as np
 from formats.job import PERFORMANCE, REFERENCE, Job
 from formats.writing import write_json
 from scenarios.table import UNTIMED_STEPS
-from scenarios.worker import counters, disturbance, host_memory
+from scenarios.worker import counters, disturbance, evidence
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Evidence, Training
-from sut.evidence import compilations, matrix_library
+from sut.evidence import compilations
 
 _clock = time.perf_counter_ns
 _LAST_STEP = 3.0  # times the mean: a longer last step surely waited for those before it
@@ -248,19 +248,9 @@ def watch(sut: Training, batches: Sequence[Batch]) -> Evidence:
     The detail "batches" is the number of batches. Raises ValueError unless the SUT made the call
     exactly once.
     """
-    calls = 0
 
-    def call() -> None:
-        nonlocal calls
+    def work() -> None:
         sut.fit(iter(batches), len(batches), lambda loss: None)
         sut.synchronise()
-        calls += 1
 
-    with host_memory.watching():
-        evidence = sut.evidence(call)
-    if calls != 1:
-        raise ValueError(
-            f"the SUT's evidence made the call that it was given {calls} times; it makes it once"
-        )
-    counts = {"batches": len(batches), "processors": matrix_library.processors()}
-    return dataclasses.replace(evidence, detail={**evidence.detail, **counts})
+    return evidence.of_call(sut, work, len(batches))

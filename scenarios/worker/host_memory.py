@@ -36,7 +36,7 @@ def peak_bytes() -> int:
     If the system cannot reset its figure after a watched call, the value is the peak before the
     first such call, or the memory in use now if that is more.
     """
-    return max(_Peak.before, _now() if _Peak.spoilt else _high_water())
+    return max(_Peak.before, _status("VmRSS") if _Peak.spoilt else _high_water())
 
 
 @contextmanager
@@ -56,10 +56,6 @@ def _high_water() -> int:
     return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
         1024 if sys.platform == "linux" else 1
     )
-
-
-def _now() -> int:
-    return _status("VmRSS")
 
 
 def _status(name: str) -> int:

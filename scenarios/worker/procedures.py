@@ -55,9 +55,11 @@ from scenarios.worker.warm_up import TOKENS
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
-Procedure = Callable[[Job, Any, Heartbeat, float], dict[str, Any]]
-"""(job, loaded SUT, heartbeat, nanoseconds of the slowest batch while warming up) → fields of the
-WorkerOutcome. The SUT is warm, except for a `Training`, for `serve` and for `work`.
+Fields = dict[str, Any]
+"""Fields of the WorkerOutcome."""
+Procedure = Callable[[Job, Any, Heartbeat, float], Fields]
+"""(job, loaded SUT, heartbeat, nanoseconds of the slowest batch while warming up) → its fields.
+The SUT is warm, except for a `Training`, for `serve` and for `work`.
 """
 
 OWN_ROWS = 64
@@ -78,7 +80,7 @@ def find(name: str) -> Procedure:
     return PROCEDURES[name]
 
 
-def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> Fields:
     """Calibrate, run one LoadGen test that writes into job.log_dir, and report its cost."""
     from scenarios.worker import loadgen  # a reference needs no LoadGen
 
@@ -178,7 +180,7 @@ def _calibrated(
     return {**calibration, "rate": found["rate"]}, trials
 
 
-def _queue(job: Job, watch: Watch, calibration: Mapping[str, float]) -> dict[str, Any]:
+def _queue(job: Job, watch: Watch, calibration: Mapping[str, float]) -> Fields:
     """Summarise the queue of a test of Server. Other scenarios have none."""
     if not (watch.queue and watch.limited):
         return {}
@@ -201,7 +203,7 @@ def _library(sut: Inference, path: Path, start: int = 0) -> Any:
 
 def _find_rate(
     job: Job, sut: Inference, scenario: Any, beat: Heartbeat, calibration: Mapping[str, float]
-) -> dict[str, Any]:
+) -> Fields:
     """Return the `rate` of the requests and the `trials` that found it. A given rate needs none."""
     from scenarios.worker import loadgen
 
@@ -234,7 +236,7 @@ def _silence_s(sut: Inference) -> float:
     return sut.silence_s if isinstance(sut, engine.EngineSut) else 0
 
 
-def _look_back(job: Job, sut: Inference, qsl: Qsl, watch: Watch, beat: Heartbeat) -> dict[str, Any]:
+def _look_back(job: Job, sut: Inference, qsl: Qsl, watch: Watch, beat: Heartbeat) -> Fields:
     """Write the recorded answers of a performance test. Then time fresh inputs, which shows whether
     the SUT reuses answers.
 
@@ -369,7 +371,7 @@ def row_bytes(job: Job, sut: Inference) -> int:
     return rows.nbytes // len(rows)
 
 
-def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> Fields:
     """Answer every input without LoadGen, and write reference.npz and work.json. The first batch
     may take long, because nothing ran before it.
     """
@@ -394,7 +396,7 @@ def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float)
     return {"test_ns": spent_ns, "seconds": seconds}
 
 
-def train(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+def train(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> Fields:
     """Train. A reference also writes work.json."""
     fields = fit.train(job, sut, beat, slowest_ns)
     if job.test == REFERENCE:
@@ -402,7 +404,7 @@ def train(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, A
     return fields
 
 
-def count_work(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+def count_work(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> Fields:
     """Write work.json of a reference."""
     return {"seconds": _count_work(job, sut, beat)}
 
@@ -415,7 +417,7 @@ def _count_work(job: Job, sut: Any, beat: Heartbeat) -> dict[str, float]:
     return {COUNT: (_clock() - start) / 1e9}
 
 
-def start(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+def start(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> Fields:
     """Do nothing: the times of loading and of the warm-up are in every outcome."""
     return {}
 

@@ -11,7 +11,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from formats.job import Job
@@ -21,9 +21,9 @@ from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Inference, Training, Unsupported
 from sut.evidence import wall_time
+from sut.evidence.wall_time import Window
 from sut.registry import FIT, framework_of, profiler_of
 
-Window = Callable[[], AbstractContextManager[Any]]
 Steps = Callable[[int, Window], None]
 """(number of steps, context around them) → None. It runs the steps within the context."""
 

@@ -21,14 +21,14 @@ from scenarios.worker.engine import is_engine
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.latency_limits import Limited
 from scenarios.worker.preflight import Refused
-from scenarios.worker.streaming import Responder
+from scenarios.worker.streaming import Callbacks, Responder
 from scenarios.worker.watch import Watch
 
 LEAST_REQUESTS = {90.0: 64, 99.0: 662}
 """Percentile → the requests that LoadGen's early stopping needs if one of them is over its limit
 (MLPerf inference rules, "Early Stopping").
 """
-Begin = Callable[[Responder, Watch], tuple[Callable[..., None], Callable[[], None]]]
+Begin = Callable[[Responder, Watch], Callbacks]
 """Return LoadGen's callbacks of Server, (issue, flush), with a new queue."""
 MOST_TRIALS = 12
 _CLOSE = 1.05

@@ -98,15 +98,13 @@ class Replica:
             begun_ns = _clock()
             self._take(message)
             while self._pending:
-                if self._may_begin_another() and self.connection.poll():
+                may_begin_another = len(self._pending) < self.sut.in_flight
+                if may_begin_another and self.connection.poll():
                     self._take(link.receive(self.connection))
                 else:
                     self._guarded(self._pending[0][0], self._finish)
             if message.header["do"] == ANSWER:
                 self.busy_ns += _clock() - begun_ns
-
-    def _may_begin_another(self) -> bool:
-        return len(self._pending) < self.sut.in_flight
 
     def _take(self, message: Message) -> None:
         do = message.header["do"]

@@ -217,11 +217,11 @@ def busy_ns() -> int:
     processor. Only the first if the system does not report the second (Linux,
     Documentation/scheduler/sched-stats.rst).
     """
-    with suppress(OSError, ValueError):
-        texts = [(task / "schedstat").read_text(encoding="ascii") for task in _TASKS.iterdir()]
-        if texts:
-            return sum(int(number) for text in texts for number in text.split()[:2])
-    return time.process_time_ns()
+    numbers: list[int] = []
+    for file in _TASKS.glob("*/schedstat"):
+        with suppress(OSError, ValueError):  # a thread may end meanwhile
+            numbers += map(int, file.read_text(encoding="ascii").split()[:2])
+    return sum(numbers) if numbers else time.process_time_ns()
 
 
 def _unlimited(level: Level, most: int) -> str:

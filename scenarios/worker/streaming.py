@@ -31,6 +31,9 @@ class Responder(NamedTuple):
 
 _clock = time.perf_counter_ns
 
+Callbacks = tuple[Callable[..., None], Callable[[], None]]
+"""A scenario's functions for LoadGen: (issue, flush)."""
+
 Answer = Callable[[Batch, Sequence[int], Sequence[int]], None]
 """(prepared batch, ids, indices of the samples): answer the batch and report it. The batch may have
 more rows than there are ids; those are padding.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -80,7 +80,7 @@ def _known_answers(job: Job) -> dict[str, np.ndarray]:
         return {name: file[name] for name in ("tokens", "n_tokens") if name in file.files}
 
 
-def _answer(sut: Any, batch: Batch, row: int, known: Mapping[str, np.ndarray]) -> np.ndarray:
+def _answer(sut: Any, batch: Batch, row: int, known: Batch) -> np.ndarray:
     """The tokens of a row's answer, int32 [new]. It is computed if it is not known."""
     if known:
         return known["tokens"][row][: known["n_tokens"][row]]
@@ -135,7 +135,7 @@ def _counted(call: Callable[[], object]) -> Part:
     return part
 
 
-def _rows(inputs: Mapping[str, np.ndarray]) -> Iterator[tuple[int, float]]:
+def _rows(inputs: Batch) -> Iterator[tuple[int, float]]:
     """Yield (row, the share of the inputs that it represents).
 
     Each shape has a row if there are few. Otherwise the inputs are sorted by their lengths and
@@ -154,7 +154,7 @@ def _rows(inputs: Mapping[str, np.ndarray]) -> Iterator[tuple[int, float]]:
         yield int(rows[place]), float(counts[place]) / len(lengths)
 
 
-def _lengths(inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+def _lengths(inputs: Batch) -> np.ndarray:
     """The lengths of each row, int64 [rows, kinds of lengths]."""
     rows = len(next(iter(inputs.values())))
     columns = [np.zeros(rows, np.int64)]
@@ -164,7 +164,7 @@ def _lengths(inputs: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.stack(columns, axis=1)
 
 
-def _unpadded(inputs: Mapping[str, np.ndarray], row: int) -> Batch:
+def _unpadded(inputs: Batch, row: int) -> Batch:
     """A batch of one row without its padding."""
     batch = {name: values[row : row + 1] for name, values in inputs.items()}
     if _MASK not in batch:

@@ -17,7 +17,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from formats.cell import UNKNOWN
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import AsGiven, Batch, Call, Evidence, Workload
 from sut.endpoint.client import Client
 from sut.endpoint.replies import EndpointError, Reply, shown
 
@@ -32,7 +32,7 @@ _LARGEST_DIFFERENCE = 0.1
 _FEW_TOKENS = 100
 
 
-class Endpoint:
+class Endpoint(AsGiven):
     """An engine. Its methods are those of `sut.contract.Engine`."""
 
     in_flight = 1
@@ -56,16 +56,15 @@ class Endpoint:
         self.client = Client(options["url"], _key(options), self.silence_s, most)
         self.facts = _facts(self.client)
         self.model = options.get("model") or _first_model(self.client)
-        self.messages = _messages(workload.config)
-        self.begin = self._added_beginning()
+        # Prompt → its messages, if the engine gets messages.
+        conversations = workload.config.get("conversations", ())
+        self.messages = {tuple(ids): messages for ids, messages in conversations}
+        # The mark that the tokenizer adds before each text.
+        self.begin = self.tokenizer.encode("").ids[:1]
         self.sends_ids = False
         self.fixed: dict[str, Any] = {}
         self._try()
         self.counts = _Counts()
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def submit(
         self,
@@ -104,7 +103,7 @@ class Endpoint:
     def synchronise(self) -> None:
         """Return at once: what the engine does is over when it has answered."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """Report what the engine says of itself, how far away it is, and whether it counts tokens
         as its tokenizer does. Raises EndpointError if the counts differ by more than a tenth.
         """
@@ -174,10 +173,6 @@ class Endpoint:
             "n_tokens": np.array([len(tokens)], np.int32),
             "in_one_part": np.array([reply.in_one_part]),
         }
-
-    def _added_beginning(self) -> list[int]:
-        """The mark that the tokenizer adds before each text; empty: it adds none."""
-        return list(self.tokenizer.encode("").ids)[:1]
 
     def _try(self) -> None:
         """Find out which requests the engine takes. Raises EndpointError if it takes none."""
@@ -295,11 +290,6 @@ def _allowed_connections(wanted: int) -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return min(_MOST_CONNECTIONS, soft - _OTHER_FILES)
-
-
-def _messages(config: Mapping[str, Any]) -> dict[tuple[int, ...], list[dict[str, str]]]:
-    """Prompt → its messages, if the engine gets messages."""
-    return {tuple(ids): messages for ids, messages in config.get("conversations", ())}
 
 
 def _first_model(client: Client) -> str:

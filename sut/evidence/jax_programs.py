@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax._src.lib import _profiler  # the public one writes its trace to files
 
-from sut.contract import Unsupported
+from sut.contract import Call, Unsupported
 from sut.evidence import compilations, matrix_library, matrix_rate, precision
 
 EXECUTIONS = ("xla",)
@@ -192,7 +192,7 @@ def matrix_flops(dtype: str) -> float:
     return matrix_rate.measure(product)
 
 
-def watch(call: Callable[[], Any]) -> dict[str, Any]:
+def watch(call: Call) -> dict[str, Any]:
     """Return what JAX reports of the call. The model's programs are those with matrix products.
 
     `graphs` and `xla_programs`: compilations of the model's programs that the call enters, one for
@@ -242,7 +242,7 @@ def _matrix_products(programs: Set[str]) -> dict[str, Any]:
     return matrix_library.fact(matrix_library.most(products), threads=threads)
 
 
-def _run(call: Callable[[], Any]) -> Counter[str]:
+def _run(call: Call) -> Counter[str]:
     """Return the names of the programs that the call runs, as JAX's profiler reports them. They
     come from JAX's own events, which are the same on every device.
     """

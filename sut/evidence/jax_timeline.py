@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
 from jax._src.lib import _jax, _profiler  # the public profiler writes its trace to files
 
 from sut.evidence import hlo, jax_programs
-from sut.evidence.wall_time import Trace
+from sut.evidence.wall_time import Trace, Window
 from sut.evidence.xla_timeline import DEVICE, STREAM, WINDOW, Event, Program, trace_of
-
-Window = Callable[[], AbstractContextManager[Any]]
 
 _ID_FIELD = 5 * 8  # field 5, a number
 _WITH_LENGTH = 2  # the wire type of a field that begins with its length. Others are numbers here

@@ -6,15 +6,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import openvino
 
 from sut.evidence import operation_classes
-from sut.evidence.wall_time import Span, Trace
-
-Window = Callable[[], AbstractContextManager[Any]]
+from sut.evidence.wall_time import Span, Trace, Window
 
 _COUNTERS = "PERF_COUNT"
 _NOTE = "OpenVINO counts in every call, so the step without the profiler has this cost, too"

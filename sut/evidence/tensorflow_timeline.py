@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,8 @@ from tensorflow.python.profiler.internal._pywrap_profiler import ProfilerSession
 from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
 
 from sut.evidence import hlo, operation_classes
-from sut.evidence.wall_time import Trace
+from sut.evidence.wall_time import Trace, Window
 from sut.evidence.xla_timeline import DEVICE, STREAM, WINDOW, Event, Program, trace_of
-
-Window = Callable[[], AbstractContextManager[Any]]
 
 # At level 2 the executor marks each operator as `scope/name:Type`.
 _OPTIONS = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level": 1}

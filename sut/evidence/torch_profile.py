@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from sut.contract import Call
 from sut.evidence import matrix_rate, precision
 
 _REGION = "Torch-Compiled Region"
@@ -142,7 +143,7 @@ def module_hooks(
 
 def observe(
     model: Any,
-    call: Callable[[], Any],
+    call: Call,
     device: torch.device | str,
     dtype: torch.dtype,
     hooks: Hooks = module_hooks,

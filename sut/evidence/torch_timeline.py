@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from sut.evidence import operation_classes
-from sut.evidence.wall_time import Span, Trace
-
-Window = Callable[[], AbstractContextManager[Any]]
+from sut.evidence.wall_time import Span, Trace, Window
 
 _WINDOW = "profiled steps"
 _COMPILED = ("cpp_fused", "cpp_gemm_fused", "triton_")

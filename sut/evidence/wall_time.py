@@ -8,10 +8,15 @@ host. So the sum is the time of the call. Standard library only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 from formats.profile import CLASSES, HOST, Operation, StepProfile
+
+Window = Callable[[], AbstractContextManager[Any]]
+"""A context around the steps of a trace to look at."""
 
 _MOST_OPERATIONS = 20
 

@@ -4,19 +4,18 @@ traces one loop for each shape.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from sut import padding
-from sut.contract import Batch, Evidence, Unsupported, Workload
+from sut.contract import AsGiven, Batch, Call, Evidence, Unsupported, Workload
 from sut.hf_tensorflow import library
 from sut.keras2 import older_mistral, runtime
 
 
-class TensorFlowCausalLM:
+class TensorFlowCausalLM(AsGiven):
     """A language model. Its methods are those of `sut.contract.Inference`."""
 
     in_flight = 1
@@ -38,10 +37,6 @@ class TensorFlowCausalLM:
             lambda ids: self.model(ids, use_cache=False, training=False).logits,
             jit_compile=self.model.jit_compile,
         )
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def predict(self, batch: Batch) -> tuple[Any, np.ndarray]:
         """Return (new tokens [batch, new], how many each row requests).
@@ -71,7 +66,7 @@ class TensorFlowCausalLM:
         """Wait for the device."""
         runtime.synchronise(self.model)
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `runtime.evidence`."""
         return library.evidence(self.model, self.workload, "generate", call)
 

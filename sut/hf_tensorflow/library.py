@@ -13,7 +13,7 @@ import transformers
 from transformers.modeling_tf_pytorch_utils import load_pytorch_state_dict_in_tf2_model
 
 from sut.checkpoint import weights_files
-from sut.contract import Batch, Evidence, Unsupported, Workload
+from sut.contract import Batch, Call, Evidence, Unsupported, Workload
 from sut.keras2 import runtime
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -67,7 +67,7 @@ def _general(kind: Any, config: Any, workload: Workload) -> Any:
         raise Unsupported(f"Transformers does not load this {workload.model}: {words}") from None
 
 
-def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any]) -> Evidence:
+def evidence(model: Any, workload: Workload, name: str, call: Call) -> Evidence:
     """See `runtime.evidence`."""
     return runtime.evidence(
         model, workload, f"{name} in a tf.function", call, transformers=transformers.__version__
@@ -112,7 +112,7 @@ class Predictor:
         """Wait for the device."""
         runtime.synchronise(self.model)
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `runtime.evidence`."""
         return evidence(self.model, self.workload, "__call__", call)
 

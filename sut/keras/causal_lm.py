@@ -4,16 +4,16 @@ call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from sut import padding
-from sut.contract import Batch, Evidence, Unsupported, Workload
+from sut.contract import AsGiven, Batch, Call, Evidence, Unsupported, Workload
 
 
-class KerasCausalLM:
+class KerasCausalLM(AsGiven):
     """A language model of KerasNLP or KerasHub. Its methods are those of
     `sut.contract.Inference`.
     """
@@ -46,10 +46,6 @@ class KerasCausalLM:
         self.end_tokens = tuple(workload.config.get("end_tokens", ()))
         candidates = range(len(self.end_tokens) + 1)
         self.filler = next(i for i in candidates if i not in self.end_tokens)
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def predict(self, batch: Batch) -> tuple[np.ndarray, Batch]:
         """Return (sequences [batch, prompt + new], the batch)."""
@@ -96,7 +92,7 @@ class KerasCausalLM:
         """Wait for the device."""
         self.runtime.synchronise(self.model)
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `evidence` of the runtime."""
         evidence: Evidence = self.runtime.evidence(
             self.model, self.workload, "generate", call, **self.versions

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import keras
 
+from sut.contract import Call
 from sut.evidence import jax_programs
 from sut.evidence.jax_programs import about, configure, matrix_flops, peak_device_bytes, product
 
@@ -40,7 +41,7 @@ def synchronise(model: Any) -> None:
     jax_programs.synchronise()
 
 
-def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
+def watch(model: Any, call: Call) -> dict[str, Any]:
     """See `jax_programs.watch`. It sees the programs of all models, and there is only one model."""
     return jax_programs.watch(call)
 

@@ -13,7 +13,7 @@ import numpy as np
 import openvino
 from openvino import opset16
 
-from sut.contract import Unsupported
+from sut.contract import Call, Unsupported
 from sut.evidence import compilations, matrix_library, matrix_rate, precision
 
 EXECUTIONS = ("graph",)
@@ -97,7 +97,7 @@ def matrix_flops(dtype: str) -> float:
     return matrix_rate.measure(multiply)
 
 
-def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
+def watch(model: Any, call: Call) -> dict[str, Any]:
     """Return OpenVINO's observations of the call. `graphs`: compiled programs of the model; Keras
     keeps one. `regions`: how often the call runs a program. `product_bits`: bits of the operands of
     its layers that multiply matrices → their number. `xla_programs`: OpenVINO contains no XLA.

@@ -22,7 +22,7 @@ from tensorflow.python.eager import context as tf_context
 # The public one writes its trace to files.
 from tensorflow.python.profiler.internal._pywrap_profiler import ProfilerSession
 
-from sut.contract import Unsupported
+from sut.contract import Call, Unsupported
 from sut.evidence import matrix_library, matrix_rate, precision
 
 EXECUTIONS = ("xla", "graph")
@@ -108,7 +108,7 @@ def matrix_flops(dtype: str) -> float:
     return matrix_rate.measure(product)
 
 
-def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
+def watch(model: Any, call: Call) -> dict[str, Any]:
     """Return TensorFlow's observations of the call. The model's functions are those that contain
     matrix products.
 

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import torch
 
-from sut.contract import Unsupported
+from sut.contract import Call, Unsupported
 from sut.evidence import torch_products, torch_profile
 
 EXECUTIONS = ("eager",)
@@ -64,7 +64,7 @@ def matrix_flops(dtype: str) -> float:
     return torch_profile.matrix_flops(str(keras.ops.zeros(()).device), getattr(torch, dtype))
 
 
-def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
+def watch(model: Any, call: Call) -> dict[str, Any]:
     """Return torch's observations of the call. `graphs`: graphs that Dynamo captured in this
     process. The profiler counts the rest in the call: `operators` run one by one, entries into
     compiled regions and TorchScript, and the bits of the inputs of its matrix products.

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Call, Evidence, Workload
 
 
 class KerasPredictor:
@@ -52,7 +52,7 @@ class KerasPredictor:
         """Wait for the device."""
         self.runtime.synchronise(self.model)
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `evidence` of the runtime."""
         evidence: Evidence = self.runtime.evidence(
             self.model, self.workload, self.runtime.PREDICTS, call, **self.versions

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from sut.contract import Batch
@@ -33,7 +31,7 @@ def prepare(inputs: Batch) -> Batch:
     }
 
 
-def to_host(outputs: Mapping[str, np.ndarray]) -> Batch:
+def to_host(outputs: Batch) -> Batch:
     """Return the same answers as native torch. The first mask is left out: Meta's library computes
     it too, and uses it only for single answers.
 

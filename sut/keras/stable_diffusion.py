@@ -28,7 +28,7 @@ from keras_cv.src.models.stable_diffusion.resnet_block import ResnetBlock
 
 from sut.checkpoint import keras_weights, weights_files
 from sut.checkpoint import stable_diffusion as weight_map
-from sut.contract import Batch, Workload
+from sut.contract import Batch, Config, Workload
 from sut.keras.predictor import KerasPredictor
 
 _PUBLISHED = {
@@ -47,7 +47,7 @@ class TextToImage(keras.Model):
     itself runs the UNet twice a step.
     """
 
-    def __init__(self, config: Mapping[str, Any]):
+    def __init__(self, config: Config):
         super().__init__()
         self.text_encoder = _text_encoder(config)
         self.unet = _unet(config)
@@ -96,7 +96,7 @@ def prepare(inputs: Batch) -> Batch:
     return inputs
 
 
-def to_host(outputs: Mapping[str, np.ndarray]) -> Batch:
+def to_host(outputs: Batch) -> Batch:
     """Return the images in 8 bits, and the latents after each quarter of the steps."""
     return {name: np.ascontiguousarray(outputs[name]) for name in ("image", "latents")}
 
@@ -139,7 +139,7 @@ def _by_kind(network: Any) -> dict[str, list[Any]]:
     return kinds
 
 
-def _schedule(config: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def _schedule(config: Config) -> dict[str, np.ndarray]:
     """Return the tables of the denoising steps, float32 with a row for each step, and `quarters`.
 
     `embedding`: the embedding of the step's timestep. `noise` and `image`: their shares in the
@@ -169,7 +169,7 @@ def _schedule(config: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {"quarters": quarters, **of_steps}
 
 
-def _text_encoder(config: Mapping[str, Any]) -> Any:
+def _text_encoder(config: Config) -> Any:
     length = config["max_position_embeddings"]
     width = config["hidden_size"]
     if _is(config, _PUBLISHED_TEXT):
@@ -188,7 +188,7 @@ def _text_encoder(config: Mapping[str, Any]) -> Any:
     return keras.Model([ids, positions], x)
 
 
-def _unet(config: Mapping[str, Any]) -> Any:
+def _unet(config: Config) -> Any:
     """Return KerasCV's `DiffusionModel`. For other sizes, build it from KerasCV's blocks."""
     side = config["image_size"]
     length = config["max_position_embeddings"]
@@ -242,7 +242,7 @@ def _smaller_unet(channels: list[int], heads: int, side: int, length: int, width
     return keras.Model([latents, time, context], x)
 
 
-def _decoder(config: Mapping[str, Any]) -> Any:
+def _decoder(config: Config) -> Any:
     """Return KerasCV's `Decoder`. For other sizes, build it from KerasCV's layers. Its epsilon is
     1e-6, as in the original and diffusers; KerasCV has 1e-5.
     """
@@ -272,7 +272,7 @@ def _decoder(config: Mapping[str, Any]) -> Any:
     return _with_epsilon(keras.Sequential(layers))
 
 
-def image_encoder(config: Mapping[str, Any]) -> Any:
+def image_encoder(config: Config) -> Any:
     """Return KerasCV's `ImageEncoder`. For other sizes, build it from KerasCV's layers. It has the
     decoder's epsilon, and maps images from -1 to 1 [batch, side, side, 3] to scaled means of
     latents [batch, side / 8, side / 8, 4].
@@ -310,7 +310,7 @@ def _with_epsilon(network: Any) -> Any:
     return network
 
 
-def _is(config: Mapping[str, Any], published: Mapping[str, Any]) -> bool:
+def _is(config: Config, published: Config) -> bool:
     return all(config[key] == value for key, value in published.items())
 
 

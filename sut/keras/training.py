@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
-from sut.contract import Batch, Evidence, Unsupported, Workload
+from sut.contract import Batch, Call, Evidence, OnStep, Unsupported, Workload
 
 LABEL = "label"
 """The beginning of the names of labels."""
@@ -68,9 +68,7 @@ class KerasTraining:
         labels = {name: array for name, array in inputs.items() if name.startswith(LABEL)}
         return {**self.named(inputs), **labels}
 
-    def fit(
-        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
-    ) -> None:
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Run one epoch of `fit` over a generator of the batches."""
         pairs = (self.pair(batch) for batch in batches)
         self.epoch(self.model, pairs, steps, on_step)
@@ -85,7 +83,7 @@ class KerasTraining:
         """Wait for the device."""
         self.runtime.synchronise(self.model)
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `runtime.evidence`."""
         evidence: Evidence = self.runtime.evidence(
             self.model, self.workload, "fit", call, **self.versions
@@ -103,7 +101,7 @@ class Steps:
 
     model: Any
 
-    def __init__(self, on_step: Callable[[Callable[[], float]], None]):
+    def __init__(self, on_step: OnStep):
         super().__init__()
         self.on_step = on_step
 

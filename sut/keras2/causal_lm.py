@@ -4,7 +4,7 @@ which traces one loop for each shape.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras_nlp
@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from sut.checkpoint import causal_lm_keras_nlp, keras_weights, weights_files
-from sut.contract import Workload
+from sut.contract import Config, Workload
 from sut.keras.causal_lm import KerasCausalLM, check_positions
 from sut.keras2 import older_mistral, runtime
 
@@ -92,7 +92,7 @@ def build(workload: Workload) -> Any:
     return model
 
 
-def _mistral(config: Mapping[str, Any]) -> Any:
+def _mistral(config: Config) -> Any:
     return keras_nlp.models.MistralBackbone(
         vocabulary_size=config["vocab_size"],
         num_layers=config["num_hidden_layers"],
@@ -106,7 +106,7 @@ def _mistral(config: Mapping[str, Any]) -> Any:
     )
 
 
-def _gpt2(config: Mapping[str, Any]) -> Any:
+def _gpt2(config: Config) -> Any:
     backbone = keras_nlp.models.GPT2Backbone(
         vocabulary_size=config["vocab_size"],
         num_layers=config["num_hidden_layers"],

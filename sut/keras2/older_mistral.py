@@ -7,12 +7,11 @@ Transformers has these features.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from sut.contract import Unsupported
+from sut.contract import Config, Unsupported
 
 
-def check(whose: str, config: Mapping[str, Any], more: Mapping[str, bool] | None = None) -> None:
+def check(whose: str, config: Config, more: Mapping[str, bool] | None = None) -> None:
     """Raises Unsupported for a configuration that the older implementation ignores.
 
     Args:

@@ -6,16 +6,14 @@ The evidence is that of Keras 3 on TensorFlow.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
-from sut.contract import Evidence, Unsupported, Workload
-from sut.devices import DEVICES
-from sut.evidence import backend_evidence, precision
+from sut.contract import Call, Evidence, Workload
+from sut.evidence import backend_evidence, precision, supported
 from sut.keras import on_tensorflow as backend
 
 PREDICTS = "predict_step in a tf.function"
@@ -25,14 +23,7 @@ def configure(workload: Workload) -> None:
     """Set device and precision, before anything is compiled. Raises Unsupported if this machine or
     this file cannot run the workload.
     """
-    if workload.execution not in backend.EXECUTIONS:
-        raise Unsupported(
-            f"execution {workload.execution} is not written for Keras 2; there is"
-            f" {' and '.join(backend.EXECUTIONS)}"
-        )
-    reason = DEVICES[workload.device].lacks.get(workload.precision)
-    if reason:
-        raise Unsupported(f"--precision {workload.precision}: {reason}")
+    supported.check(workload, "Keras 2", backend.EXECUTIONS)
     backend.configure(workload.device, workload.precision)
     # KerasNLP's classifier gives its head no other dtype.
     tf_keras.mixed_precision.set_global_policy(workload.dtype)
@@ -74,9 +65,7 @@ def synchronise(model: Any) -> None:
     backend.synchronise(model)
 
 
-def evidence(
-    model: Any, workload: Workload, name: str, call: Callable[[], Any], **versions: str
-) -> Evidence:
+def evidence(model: Any, workload: Workload, name: str, call: Call, **versions: str) -> Evidence:
     """See `backend_evidence.evidence`. `versions`: versions of the model's libraries, by name."""
     weights = [(each.dtype.name, each.shape.num_elements()) for each in model.weights]
     layers = [layer for layer in model._flatten_layers() if layer._trainable_weights]

@@ -7,7 +7,7 @@ from typing import Any
 
 import tf_keras
 
-from sut.contract import Batch, Workload
+from sut.contract import Batch, OnStep, Workload
 from sut.keras import training as keras_training
 from sut.keras.training import KerasTraining
 from sut.keras2 import runtime
@@ -42,7 +42,7 @@ def image_encoder(encoder: Any, workload: Workload, **versions: str) -> KerasTra
 class _Steps(keras_training.Steps, tf_keras.callbacks.Callback):
     """See `keras_training.Steps`."""
 
-    def __init__(self, on_step: Callable[[Callable[[], float]], None]):
+    def __init__(self, on_step: OnStep):
         super().__init__(on_step)
         # Otherwise Keras converts the losses to numbers, and every step waits for them.
         self._supports_tf_logs = True
@@ -52,7 +52,7 @@ def _epoch(
     model: Any,
     pairs: Iterable[keras_training.Pair],
     steps: int,
-    on_step: Callable[[Callable[[], float]], None],
+    on_step: OnStep,
 ) -> None:
     """Run one epoch over a pipeline of the pairs. KerasNLP's own `fit` requires a preprocessor, and
     there is none here.

@@ -19,7 +19,7 @@ _TWO_LABELS = ("0", "1")  # Transformers' default
 
 def load(workload: Workload) -> KerasPredictor:
     """The checkpoint's classifier, with its head and the exact activation."""
-    kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
+    kind = runtime.kind_of(workload)
     config = workload.config["model"]
     if kind is keras_hub.models.TextClassifier:
         labels = config.get("id2label") or _TWO_LABELS
@@ -49,7 +49,7 @@ def load_training(workload: Workload) -> KerasTraining:
     The classifier has its head and the exact activation, and no dropout.
     """
     runtime.configure(workload)
-    kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
+    kind = runtime.kind_of(workload)
     dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
     with exact.tensors():
         backbone = kind.backbone_cls.from_preset(str(workload.checkpoint), dtype=dtype, dropout=0.0)

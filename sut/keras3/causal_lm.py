@@ -9,7 +9,7 @@ this file.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 from keras import ops
 
 from sut import adapters
-from sut.contract import Batch, Unsupported, Workload
+from sut.contract import Batch, Config, Unsupported, Workload
 from sut.keras.causal_lm import KerasCausalLM, check_positions
 from sut.keras.training import KerasTraining
 from sut.keras3 import converted, exact, runtime, streaming, training
@@ -69,7 +69,7 @@ class _Greedy(keras_hub.samplers.GreedySampler):
         )
 
 
-def check(backbone: type, config: Mapping[str, Any]) -> None:
+def check(backbone: type, config: Config) -> None:
     """Raises Unsupported for a configuration that KerasHub's class does not support."""
     name = backbone.__name__
     is_tied = config["tie_word_embeddings"]
@@ -109,7 +109,7 @@ class StreamingCausalLM(KerasCausalLM):
 def load(workload: Workload) -> StreamingCausalLM:
     """The checkpoint's model, compiled for greedy generation."""
     config = workload.config["model"]
-    kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
+    kind = runtime.kind_of(workload)
     if kind is keras_hub.models.CausalLM:
         model = converted.load_model(workload)
     else:
@@ -182,7 +182,7 @@ class Adapter(keras.layers.Layer):
         return self.dense(x) + ops.cast(added, self.compute_dtype)
 
 
-def adapt(model: Any, config: Mapping[str, Any], lora: Mapping[str, Any]) -> None:
+def adapt(model: Any, config: Config, lora: Config) -> None:
     """Freeze the model, and add LoRA's factors to query and value of each layer. The factors begin
     with the values of `adapters.first`.
     """
@@ -231,7 +231,7 @@ def named(inputs: Batch) -> Batch:
 def load_training(workload: Workload) -> KerasTraining:
     """The checkpoint's model, adapted and compiled for training; see `training`."""
     config = workload.config["model"]
-    kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
+    kind = runtime.kind_of(workload)
     check(kind.backbone_cls, config)
     model = runtime.load_model(workload)
     exact.epsilon(model, config["rms_norm_eps"])

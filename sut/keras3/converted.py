@@ -9,7 +9,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from sut.checkpoint import weights_files
-from sut.contract import Unsupported, Workload
+from sut.contract import Config, Unsupported, Workload
 from sut.keras3 import exact, runtime
 
 _NO_PARAMETERS = ("position_ids", "relative_position_index")
@@ -48,7 +48,7 @@ def load_model(workload: Workload) -> Any:
     return model
 
 
-def _check_scale(name: str, config: Mapping[str, Any]) -> None:
+def _check_scale(name: str, config: Config) -> None:
     """Raises Unsupported if queries are scaled by a number that KerasHub's Gemma 3 does not use: it
     uses head_dim if config.json says so, and else hidden_size / num_attention_heads.
     """
@@ -113,7 +113,7 @@ def _tried(workload: Workload, **arguments: Any) -> Any:
         raise Unsupported(f"KerasHub does not load this {workload.model}: {words}") from None
 
 
-def _scalings(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _scalings(config: Config) -> list[Mapping[str, Any]]:
     """Return each way in which config.json scales rotary positions. A model with windows may have
     one for each type of layer.
     """

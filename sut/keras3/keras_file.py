@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
 from sut import keras_archive
-from sut.contract import Batch, Unsupported, Workload
+from sut.contract import Batch, OnStep, Unsupported, Workload
 from sut.keras.predictor import KerasPredictor
 from sut.keras.training import KerasTraining, Pair
 from sut.keras3 import runtime, training
@@ -18,7 +18,7 @@ def prepare(inputs: Batch) -> Batch:
     return inputs
 
 
-def to_host(outputs: Mapping[str, np.ndarray]) -> Batch:
+def to_host(outputs: Batch) -> Batch:
     """Return the outputs: floats as float32, whole numbers as int32, the same on every backend."""
     return {name: _plain(np.asarray(array)) for name, array in outputs.items()}
 
@@ -47,9 +47,7 @@ class FileTraining(KerasTraining):
 
     kept: list[np.ndarray] | None = None
 
-    def fit(
-        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
-    ) -> None:
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Run one epoch of `fit`; if the model is frozen, one for each batch."""
         if self.kept is None:
             super().fit(batches, steps, on_step)

@@ -5,7 +5,7 @@ its converter for the ResNets of timm gets their tensors under timm's names.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from keras_hub.src.utils.timm import convert_resnet
 
 from sut.checkpoint import weights_files
-from sut.contract import Unsupported, Workload
+from sut.contract import Config, Unsupported, Workload
 from sut.keras3 import runtime
 
 _HEAD = "classifier.1"
@@ -104,7 +104,7 @@ def load(workload: Workload) -> Any:
     return model
 
 
-def _arguments(config: Mapping[str, Any], workload: Workload) -> dict[str, Any]:
+def _arguments(config: Config, workload: Workload) -> dict[str, Any]:
     """The arguments of KerasHub's backbone. Raises Unsupported for a value of config.json that it
     lacks.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,9 +18,9 @@ import keras_hub
 import numpy as np
 
 from formats.cell import INT8, INT8_WEIGHTS, SHARDS
-from sut.contract import Evidence, Unsupported, Workload
-from sut.devices import DEVICES, HOST
-from sut.evidence import backend_evidence, precision
+from sut.contract import Call, Evidence, Unsupported, Workload
+from sut.devices import HOST
+from sut.evidence import backend_evidence, precision, supported
 from sut.keras3 import exact, sharded
 from sut.registry import QUANTIZE
 
@@ -45,14 +45,7 @@ def configure(workload: Workload) -> None:
             f"Keras runs on {name} here, but {workload.backend} was requested: set"
             f" KERAS_BACKEND={workload.backend} before Keras is imported"
         )
-    if workload.execution not in backend.EXECUTIONS:
-        raise Unsupported(
-            f"execution {workload.execution} is not written for Keras on {name}; there is"
-            f" {' and '.join(backend.EXECUTIONS)}"
-        )
-    reason = DEVICES[workload.device].lacks.get(workload.precision)
-    if reason:
-        raise Unsupported(f"--precision {workload.precision}: {reason}")
+    supported.check(workload, f"Keras on {name}", backend.EXECUTIONS)
     if SHARDS in workload.options and workload.device == HOST:
         backend.divide_host(workload.options[SHARDS])
     backend.configure(workload.device, workload.precision)
@@ -72,7 +65,7 @@ def load_model(
         arguments: those of KerasHub's `from_preset`.
     """
     configure(workload)
-    kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
+    kind = kind_of(workload)
     if issubclass(kind, keras_hub.models.Task):
         arguments["preprocessor"] = None
     sharded.distribute(workload, getattr(kind, "backbone_cls", kind))
@@ -80,6 +73,11 @@ def load_model(
         model = kind.from_preset(str(workload.checkpoint), dtype=workload.dtype, **arguments)
     backend.product(workload.dtype)  # compiled here, so that evidence compiles nothing
     return model
+
+
+def kind_of(workload: Workload) -> Any:
+    """Return KerasHub's class of the model."""
+    return getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
 
 
 @contextmanager
@@ -145,9 +143,7 @@ def synchronise(model: Any) -> None:
     backend.synchronise(model)
 
 
-def evidence(
-    model: Any, workload: Workload, name: str, call: Callable[[], Any], **versions: str
-) -> Evidence:
+def evidence(model: Any, workload: Workload, name: str, call: Call, **versions: str) -> Evidence:
     """See `backend_evidence.evidence`. With LoRA only the frozen weights count, because its factors
     are float32 in every precision.
 

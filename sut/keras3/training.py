@@ -11,7 +11,7 @@ from typing import Any
 
 import keras
 
-from sut.contract import Batch, Workload
+from sut.contract import Batch, OnStep, Workload
 from sut.keras import training as keras_training
 from sut.keras.training import KerasTraining
 from sut.keras3 import runtime
@@ -79,7 +79,7 @@ def epoch(
     model: Any,
     pairs: Iterable[keras_training.Pair],
     steps: int,
-    on_step: Callable[[Callable[[], float]], None],
+    on_step: OnStep,
 ) -> None:
     """Run one epoch of Keras' `fit`; see `KerasTraining`."""
     keras.Model.fit(

@@ -4,7 +4,6 @@ inputs of a batch. This module corrects both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -12,7 +11,7 @@ import keras_hub
 import numpy as np
 
 from sut.checkpoint import keras_weights, weights_files
-from sut.contract import Batch, Unsupported, Workload
+from sut.contract import Batch, Config, Unsupported, Workload
 from sut.keras3 import runtime
 
 _LAYER = {
@@ -66,7 +65,7 @@ def load_model(workload: Workload) -> Any:
     return model
 
 
-def check(config: Mapping[str, Any]) -> None:
+def check(config: Config) -> None:
     """Raises Unsupported if config.json has a value that KerasHub's class does not compute."""
     for key, computed in _COMPUTED.items():
         value = config.get(key, computed)
@@ -78,7 +77,7 @@ def check(config: Mapping[str, Any]) -> None:
 
 
 @runtime.nothing_drawn()
-def build(config: Mapping[str, Any], dtype: str) -> Any:
+def build(config: Config, dtype: str) -> Any:
     """KerasHub's backbone of a configuration. Its variables are zeros."""
     return keras_hub.models.XLNetBackbone(
         vocabulary_size=config["vocab_size"],

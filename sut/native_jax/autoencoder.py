@@ -4,17 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
+from sut.contract import Config
 from sut.native_jax.diffusion_blocks import attention, group_norm, resnet, upsample
 from sut.native_jax.layers import convolution, dense
 from sut.native_jax.runtime import Weights
-
-Config = Mapping[str, Any]
 
 ENCODER = ("vae/encoder.", "vae/quant_conv.")
 DECODER = ("vae/decoder.", "vae/post_quant_conv.")

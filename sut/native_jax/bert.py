@@ -4,22 +4,19 @@ for each shape.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import AsGiven, Batch, Call, Config, Evidence, Workload
 from sut.evidence import jax_programs
 from sut.native_jax import runtime
 from sut.native_jax.layers import dense, norm
 from sut.native_jax.runtime import Weights
 from sut.native_jax.training import JaxTraining, cross_entropy
-
-Config = Mapping[str, Any]
 
 
 def attention(weights: Weights, layer: str, x: jax.Array, mask: jax.Array, heads: int) -> jax.Array:
@@ -67,7 +64,7 @@ def logits(config: Config, weights: Weights, ids: jax.Array, mask: jax.Array) ->
     return dense(weights, "classifier", pooled).astype(jnp.float32)
 
 
-class JaxClassifier:
+class JaxClassifier(AsGiven):
     """BERT with its head. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(self, weights: dict[str, jax.Array], workload: Workload):
@@ -80,10 +77,6 @@ class JaxClassifier:
             return logits(config, weights, ids, mask)
 
         self.program = jax.jit(classify)
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def predict(self, batch: Batch) -> jax.Array:
         """Return logits [batch, classes], on their way to the host."""
@@ -99,7 +92,7 @@ class JaxClassifier:
         """Wait for the device."""
         jax_programs.synchronise()
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `runtime.evidence`."""
         return runtime.evidence(self.weights, self.workload, "classify", call)
 

@@ -22,14 +22,13 @@ import numpy as np
 from jax import lax
 
 from sut import adapters, padding
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import AsGiven, Batch, Call, Config, Evidence, Workload
 from sut.evidence import jax_programs
 from sut.native_jax import causal_lm_layout, runtime
 from sut.native_jax.runtime import Weights
 from sut.native_jax.training import JaxTraining, cross_entropy
 from sut.streaming import one_ahead
 
-Config = Mapping[str, Any]
 Cache = list[tuple[jax.Array, jax.Array]]
 """Keys and values of each layer, each [batch, heads of keys, columns, size of a head]."""
 
@@ -252,7 +251,7 @@ def teacher_forced(config: Config, weights: Weights, ids: jax.Array) -> jax.Arra
     return rate(weights, hidden).astype(jnp.float32)
 
 
-class JaxCausalLM:
+class JaxCausalLM(AsGiven):
     """A language model of Llama's layout, or Gemma. Its methods are those of
     `sut.contract.Inference`.
     """
@@ -272,10 +271,6 @@ class JaxCausalLM:
         self.prefill = jax.jit(partial(prefill, config), static_argnames="new")
         self.following = jax.jit(partial(following, config), donate_argnames="cache")
         self.forward_pass = jax.jit(partial(teacher_forced, config))
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def predict(self, batch: Batch) -> tuple[jax.Array, np.ndarray]:
         """Return (new tokens [batch, new] on their way to the host, how many each row requests).
@@ -328,7 +323,7 @@ class JaxCausalLM:
         """Wait for the device."""
         jax_programs.synchronise()
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `runtime.evidence`."""
         return runtime.evidence(self.weights, self.workload, "generate", call)
 

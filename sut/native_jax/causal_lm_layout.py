@@ -5,14 +5,14 @@ model, from the names of the tensors and from the values of config.json.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import jax
 
 from sut.checkpoint import weights_files
-from sut.contract import Unsupported, Workload
+from sut.contract import Config, Unsupported, Workload
 
 _LAYER = (
     r"input_layernorm\.weight",
@@ -100,12 +100,12 @@ def _check_tensors(workload: Workload, layers: int) -> None:
         raise _lacks(f"a model without {missing[0]}")
 
 
-def _is_tied(workload: Workload, config: Mapping[str, Any]) -> bool:
+def _is_tied(workload: Workload, config: Config) -> bool:
     has_head = "lm_head.weight" in weights_files.names(workload.checkpoint)
     return bool(config.get("tie_word_embeddings", not has_head))
 
 
-def _activation(config: Mapping[str, Any]) -> Callable[[jax.Array], jax.Array]:
+def _activation(config: Config) -> Callable[[jax.Array], jax.Array]:
     if config["model_type"] == "gemma":
         return _ACTIVATIONS["gelu_pytorch_tanh"]  # its first folders call it "gelu"
     name = config.get("hidden_act") or config.get("hidden_activation")
@@ -114,7 +114,7 @@ def _activation(config: Mapping[str, Any]) -> Callable[[jax.Array], jax.Array]:
     return _ACTIVATIONS[name]
 
 
-def _window(config: Mapping[str, Any]) -> int | None:
+def _window(config: Config) -> int | None:
     """Return the window of all layers. Raises Unsupported if only some layers have one."""
     window = config.get("sliding_window")
     if config["model_type"] in _WITHOUT_WINDOW:
@@ -127,7 +127,7 @@ def _window(config: Mapping[str, Any]) -> int | None:
     raise _lacks(f"a sliding window of {window} in some layers")
 
 
-def _rope(config: Mapping[str, Any]) -> dict[str, Any]:
+def _rope(config: Config) -> dict[str, Any]:
     """Return `rope_theta` and `rope_scaling`, which is empty if positions are not scaled."""
     rope = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
     theta = rope.pop("rope_theta", config.get("rope_theta"))

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from sut.checkpoint import weights_files
-from sut.contract import Evidence, Unsupported, Workload
-from sut.devices import DEVICES
-from sut.evidence import backend_evidence, jax_programs, precision
+from sut.contract import Evidence, Workload
+from sut.evidence import backend_evidence, jax_programs, precision, supported
 
 Weights = Mapping[str, jax.Array]
 """Arrays by the names of the checkpoint's tensors."""
@@ -23,14 +22,7 @@ def configure(workload: Workload) -> None:
     """Set device and precision, before anything is compiled. Raises Unsupported if this machine or
     these files cannot run the workload.
     """
-    if workload.execution not in jax_programs.EXECUTIONS:
-        raise Unsupported(
-            f"execution {workload.execution} is not written for native JAX; there is"
-            f" {' and '.join(jax_programs.EXECUTIONS)}"
-        )
-    reason = DEVICES[workload.device].lacks.get(workload.precision)
-    if reason:
-        raise Unsupported(f"--precision {workload.precision}: {reason}")
+    supported.check(workload, "native JAX", jax_programs.EXECUTIONS)
     jax_programs.configure(workload.device, workload.precision)
 
 

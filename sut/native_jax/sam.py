@@ -7,23 +7,20 @@ It computes the same as Meta's library `segment_anything`, up to the masks of lo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from sut.checkpoint import weights_files
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import AsGiven, Batch, Call, Config, Evidence, Workload
 from sut.evidence import jax_programs
 from sut.native_jax import runtime
 from sut.native_jax.layers import attend, convolution, dense, norm
 from sut.native_jax.runtime import Weights
 from sut.native_jax.training import JaxTraining, squared_error
-
-Config = Mapping[str, Any]
 
 FREQUENCIES = "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"
 _TABLE = re.compile(r"pos_embed|rel_pos_[hw]|(_embed|_embeddings\.\d|_tokens?)\.weight")
@@ -247,7 +244,7 @@ def decode(
     return logits.astype(jnp.float32), scores.astype(jnp.float32)
 
 
-class JaxSam:
+class JaxSam(AsGiven):
     """Segment Anything. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(self, weights: dict[str, jax.Array], frequencies: jax.Array, workload: Workload):
@@ -272,10 +269,6 @@ class JaxSam:
 
         self.program = jax.jit(segment)
 
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
-
     def predict(self, batch: Batch) -> tuple[jax.Array, jax.Array]:
         """Return (mask logits, scores), see `decode`, on their way to the host."""
         logits, scores = self.program(self.weights, self.frequencies, batch)
@@ -298,7 +291,7 @@ class JaxSam:
         """Wait for the device."""
         jax_programs.synchronise()
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `runtime.evidence`."""
         return runtime.evidence(self.weights, self.workload, "segment", call)
 

@@ -4,15 +4,12 @@ span's start and its end. The measured call is one compiled program, `find`, for
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from sut.checkpoint import weights_files
-from sut.contract import Batch, Evidence, Unsupported, Workload
+from sut.contract import Batch, Call, Evidence, Unsupported, Workload
 from sut.native_jax import bert, runtime
 from sut.native_jax.layers import dense
 from sut.native_jax.runtime import Weights
@@ -47,7 +44,7 @@ class JaxSpan(bert.JaxClassifier):
         outputs.copy_to_host_async()
         return outputs
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `runtime.evidence`."""
         return runtime.evidence(self.weights, self.workload, "find", call)
 

@@ -7,7 +7,7 @@ compiled once, inside the loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import AsGiven, Batch, Call, Evidence, Workload
 from sut.evidence import jax_programs
 from sut.native_jax import autoencoder, runtime, unet
 from sut.native_jax.diffusion_blocks import load_weights
@@ -123,7 +123,7 @@ def images_of(
     return images, after[np.array(quarters)].swapaxes(0, 1)
 
 
-class JaxStableDiffusion:
+class JaxStableDiffusion(AsGiven):
     """Text encoder, UNet and decoder. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(self, weights: dict[str, jax.Array], workload: Workload):
@@ -138,10 +138,6 @@ class JaxStableDiffusion:
             return images_of(config, weights, ids, negative_ids, noise)
 
         self.program = jax.jit(text_to_image)
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def predict(self, batch: Batch) -> tuple[jax.Array, jax.Array]:
         """Return the outputs of `images_of`, on their way to the host."""
@@ -163,7 +159,7 @@ class JaxStableDiffusion:
         """Wait for the device."""
         jax_programs.synchronise()
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `runtime.evidence`."""
         return runtime.evidence(self.weights, self.workload, "text_to_image", call)
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import AsGiven, Batch, Call, Evidence, OnStep, Workload
 from sut.evidence import jax_programs
 from sut.native_jax import runtime
 from sut.native_jax.runtime import Weights
@@ -21,7 +21,7 @@ Loss = Callable[[dict[str, jax.Array], Weights, Mapping[str, jax.Array]], jax.Ar
 """(trained weights, frozen weights, a batch) → the mean loss of the batch."""
 
 
-class JaxTraining:
+class JaxTraining(AsGiven):
     """Trained weights and a loss. Its methods are those of `sut.contract.Training`.
 
     Args:
@@ -62,13 +62,7 @@ class JaxTraining:
         # The new state replaces the old one in memory.
         self.program = jax.jit(train_step, donate_argnums=0)
 
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
-
-    def fit(
-        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
-    ) -> None:
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Call the program for each batch. A call may return before the device is done."""
         for batch in batches:
             self.state, loss = self.program(self.state, self.frozen, self.rate, batch)
@@ -88,7 +82,7 @@ class JaxTraining:
         """Wait for the device."""
         jax_programs.synchronise()
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `runtime.evidence`. With LoRA the frozen weights count, because the factors are
         float32 in every precision.
         """

@@ -4,18 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from sut.contract import Config
 from sut.native_jax.diffusion_blocks import attention, group_norm, resnet, upsample
 from sut.native_jax.layers import convolution, dense, norm
 from sut.native_jax.runtime import Weights
-
-Config = Mapping[str, Any]
 
 _EPSILON = 1e-5
 _EPSILON_OF_TRANSFORMER = 1e-6  # only of its group norm

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Workload
 from sut.native_torch import execution
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _TRAINED: dict[str, Any] = {
 }
 
 
-class TorchClassifier:
+class TorchClassifier(execution.OneModel):
     """A Transformers classifier. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(
@@ -35,10 +35,8 @@ class TorchClassifier:
         answers: Callable[[Any], torch.Tensor] = attrgetter("logits"),
     ):
         """`answers`: the model's outputs → the logits."""
-        self.model = model
-        self.workload = workload
+        super().__init__(model, workload)
         self.answers = answers
-        self.in_flight = workload.in_flight
 
     def prepare(self, inputs: Batch) -> Batch:
         """Return the inputs as int64, which torch's embedding and mask kernels take without another
@@ -48,23 +46,13 @@ class TorchClassifier:
 
     def predict(self, batch: Batch) -> execution.OnItsWay:
         """Return the logits, float32 [batch, …], on their way to the host."""
-        arrays = {k: execution.to_device(v, self.workload.device) for k, v in batch.items()}
         with torch.no_grad():
-            logits = self.answers(self.model(**arrays))
+            logits = self.answers(self.model(**execution.on_device(batch, self.workload)))
         return execution.OnItsWay(logits.float())
 
     def to_host(self, outputs: execution.OnItsWay) -> Batch:
         """Return the logits, once they have arrived."""
         return {"logits": outputs.wait().contiguous().numpy()}
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        execution.synchronise(self.workload)
-
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """See `execution.evidence`."""
-        name = f"{type(self.model).__name__}.__call__"
-        return execution.evidence(self.model, self.workload, name, call)
 
 
 def load(workload: Workload) -> TorchClassifier:

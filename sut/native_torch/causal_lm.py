@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from sut import adapters, padding
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Call, Evidence, Workload
 from sut.native_torch import compiled, execution, sharded
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class TorchCausalLM:
         """See `sharded.held`."""
         return sharded.held(self.model, self.workload)
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `execution.evidence`."""
         name = f"{type(self.model).__name__}.generate"
         return execution.evidence(self.model, self.workload, name, call)

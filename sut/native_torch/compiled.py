@@ -22,7 +22,7 @@ from transformers.masking_utils import (
     sliding_window_causal_mask_function,
 )
 
-from sut.contract import Unsupported
+from sut.contract import Config, Unsupported
 from sut.evidence import compilations
 from sut.evidence.torch_profile import parts
 
@@ -102,7 +102,7 @@ class StaticCaches:
     model's mask function and generation config.
     """
 
-    def __init__(self, model: Any, config: Mapping[str, Any]):
+    def __init__(self, model: Any, config: Config):
         self.model = model
         self.length = config["prompt_buckets"][-1] + config["new_token_buckets"][-1]
         self.by_rows: dict[int, Any] = {}

@@ -5,7 +5,7 @@ which execution ran.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,12 @@ import transformers
 from huggingface_hub.errors import StrictDataclassError
 
 from formats.cell import INT8
-from sut.contract import Evidence, Unsupported, Workload
-from sut.devices import DEVICES
-from sut.evidence import device_memory, precision, torch_products, torch_profile
+from sut.contract import Batch, Call, Evidence, Unsupported, Workload
+from sut.evidence import device_memory, precision, supported, torch_products, torch_profile
 from sut.native_torch import compiled, quantized, scripted, sharded, tuning
 from sut.registry import FIT, QUANTIZE
 
-TOKENS: Mapping[str, np.ndarray] = {"input_ids": np.full((1, 8), 3, np.int64)}
+TOKENS: Batch = {"input_ids": np.full((1, 8), 3, np.int64)}
 """An example of the inputs of a model of text."""
 
 
@@ -29,19 +28,12 @@ def configure(workload: Workload, traceable: bool = False) -> None:
     workload.
     """
     executions = ("eager", "compile", "script") if traceable else ("eager", "compile")
-    if workload.execution not in executions:
-        raise Unsupported(
-            f"execution {workload.execution} is not written for {workload.model} on native torch;"
-            " eager and compile are"
-        )
+    supported.check(workload, f"{workload.model} on native torch", executions)
     if workload.device == "cuda" and not torch.cuda.is_available():
         raise Unsupported(
             "--device cuda: this PyTorch sees no CUDA device (a CPU build, no driver or no GPU);"
             " --device cpu runs"
         )
-    reason = DEVICES[workload.device].lacks.get(workload.precision)
-    if reason:
-        raise Unsupported(f"--precision {workload.precision}: {reason}")
     if workload.execution == "compile":
         compiled.check_compiler(workload.device)
     torch.set_float32_matmul_precision("high" if workload.precision == "tf32" else "highest")
@@ -54,7 +46,7 @@ def configure(workload: Workload, traceable: bool = False) -> None:
 def load_model(
     workload: Workload,
     adapt: Callable[[Any, Workload], Any] | None = None,
-    example: Mapping[str, np.ndarray] | None = None,
+    example: Batch | None = None,
     **config: Any,
 ) -> torch.nn.Module:
     """Return the checkpoint's model on the workload's device, in its precision, for inference.
@@ -127,6 +119,11 @@ def to_device(array: np.ndarray, device: str) -> torch.Tensor:
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
+def on_device(batch: Batch, workload: Workload) -> dict[str, torch.Tensor]:
+    """Return a batch on the workload's device; see `to_device`."""
+    return {name: to_device(values, workload.device) for name, values in batch.items()}
+
+
 class OnItsWay:
     """A tensor whose copy to the host is queued directly after the kernels that compute it. It does
     not wait for later batches.
@@ -154,8 +151,25 @@ def synchronise(workload: Workload) -> None:
         torch.cuda.synchronize()
 
 
+class OneModel:
+    """The methods of `sut.contract.Inference` that SUTs with one model share."""
+
+    def __init__(self, model: Any, workload: Workload):
+        self.model = model
+        self.workload = workload
+        self.in_flight = workload.in_flight
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        synchronise(self.workload)
+
+    def evidence(self, call: Call) -> Evidence:
+        """See the function `evidence`."""
+        return evidence(self.model, self.workload, f"{type(self.model).__name__}.__call__", call)
+
+
 def evidence(
-    model: torch.nn.Module, workload: Workload, name: str, call: Callable[[], Any], **versions: str
+    model: torch.nn.Module, workload: Workload, name: str, call: Call, **versions: str
 ) -> Evidence:
     """Return the evidence of the work of `call` with `model`, or with the modules of a ModuleList.
 
@@ -189,7 +203,7 @@ def evidence(
         "product_error": max(product_errors),
         "float32_matmul_precision": torch_profile.matmul_setting(),
         "attention": getattr(getattr(model, "config", None), "_attn_implementation", None),
-        "device": _device_name(workload),
+        "device": torch.cuda.get_device_name() if workload.device == "cuda" else "cpu",
         "matrix_products": torch_products.about(workload.device, dtype, seen.product_operators),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
@@ -275,7 +289,3 @@ def _precision(
     if len(dtypes) != 1 or len(precisions) != 1 or usual != bits or narrowest < bits:
         return "mixed"
     return precisions.pop()
-
-
-def _device_name(workload: Workload) -> str:
-    return torch.cuda.get_device_name() if workload.device == "cuda" else "cpu"

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import torch
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Workload
 from sut.native_torch import execution
 
 
-class TorchHiddenStates:
+class TorchHiddenStates(execution.OneModel):
     """A Transformers model without a head. Its methods are those of `sut.contract.Inference`."""
-
-    def __init__(self, model: Any, workload: Workload):
-        self.model = model
-        self.workload = workload
-        self.in_flight = workload.in_flight
 
     def prepare(self, inputs: Batch) -> Batch:
         """Return the inputs as int64, which torch's embedding takes without another copy."""
@@ -27,11 +19,7 @@ class TorchHiddenStates:
     def predict(self, batch: Batch) -> execution.OnItsWay:
         """Return the last hidden states, float32 [batch, length, channels], not yet on the host."""
         with torch.no_grad():
-            tensors = {
-                name: execution.to_device(values, self.workload.device)
-                for name, values in batch.items()
-            }
-            hidden = self.model(**tensors).last_hidden_state
+            hidden = self.model(**execution.on_device(batch, self.workload)).last_hidden_state
         return execution.OnItsWay(hidden.float())
 
     def to_host(self, outputs: execution.OnItsWay) -> Batch:
@@ -39,15 +27,6 @@ class TorchHiddenStates:
         are copied to the host, as Keras does.
         """
         return {"hidden": outputs.wait()[..., ::7].contiguous().numpy()}
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        execution.synchronise(self.workload)
-
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """See `execution.evidence`."""
-        name = f"{type(self.model).__name__}.__call__"
-        return execution.evidence(self.model, self.workload, name, call)
 
 
 def load(workload: Workload) -> TorchHiddenStates:

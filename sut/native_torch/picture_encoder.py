@@ -4,23 +4,15 @@ call is the model's own `__call__`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import torch
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Workload
 from sut.native_torch import execution
 
 
-class TorchPictureEncoder:
+class TorchPictureEncoder(execution.OneModel):
     """A Transformers model of pictures. Its methods are those of `sut.contract.Inference`."""
-
-    def __init__(self, model: Any, workload: Workload):
-        self.model = model
-        self.workload = workload
-        self.in_flight = workload.in_flight
 
     def prepare(self, inputs: Batch) -> Batch:
         """Return the inputs, which have the model's own names and layout."""
@@ -47,15 +39,6 @@ class TorchPictureEncoder:
         if name == "hidden":
             answers = answers[:, ::7] if answers.ndim == 4 else answers[..., ::7]
         return {name: answers.contiguous().numpy()}
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        execution.synchronise(self.workload)
-
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """See `execution.evidence`."""
-        name = f"{type(self.model).__name__}.__call__"
-        return execution.evidence(self.model, self.workload, name, call)
 
 
 def load(workload: Workload) -> TorchPictureEncoder:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from types import ModuleType
@@ -18,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 from sut.checkpoint import weights_files
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Call, Evidence, Workload
 from sut.native_torch import compiled, execution, tuning
 from sut.native_torch.training import TorchTraining
 
@@ -62,13 +61,8 @@ class Segmenter(torch.nn.Module):
         return torch.cat(masks), torch.cat(scores)
 
 
-class TorchSam:
+class TorchSam(execution.OneModel):
     """A `Segmenter`. Its methods are those of `sut.contract.Inference`."""
-
-    def __init__(self, model: Segmenter, workload: Workload):
-        self.model = model
-        self.workload = workload
-        self.in_flight = workload.in_flight
 
     def prepare(self, inputs: Batch) -> Batch:
         """Return images with channels first, as Meta's encoder takes them; a box is four
@@ -85,9 +79,8 @@ class TorchSam:
 
     def predict(self, batch: Batch) -> tuple[execution.OnItsWay, execution.OnItsWay]:
         """Return `Segmenter.forward`'s (mask logits, scores), float32, on their way to the host."""
-        arrays = {k: execution.to_device(v, self.workload.device) for k, v in batch.items()}
         with torch.no_grad():
-            logits, scores = self.model(**arrays)
+            logits, scores = self.model(**execution.on_device(batch, self.workload))
         return execution.OnItsWay(logits.float()), execution.OnItsWay(scores.float())
 
     def to_host(self, outputs: tuple[execution.OnItsWay, execution.OnItsWay]) -> Batch:
@@ -101,11 +94,7 @@ class TorchSam:
             "score": scores,
         }
 
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        execution.synchronise(self.workload)
-
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `execution.evidence`."""
         return execution.evidence(
             self.model, self.workload, "Sam: image_encoder, prompt_encoder, mask_decoder", call

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import diffusers
@@ -12,7 +11,7 @@ import numpy as np
 import torch
 import transformers
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Call, Evidence, Workload
 from sut.native_torch import compiled, execution, tuning
 from sut.native_torch.training import TorchTraining
 
@@ -47,10 +46,7 @@ class TorchStableDiffusion:
         """Return (images uint8 [batch, side, side, 3], latents float32 [batch, 4, side / 8, side /
         8, 4]), on their way to the host.
         """
-        arrays = {
-            name: execution.to_device(values, self.workload.device)
-            for name, values in batch.items()
-        }
+        arrays = execution.on_device(batch, self.workload)
         after: dict[int, torch.Tensor] = {}
 
         def keep(
@@ -88,7 +84,7 @@ class TorchStableDiffusion:
         """Wait for the device."""
         execution.synchronise(self.workload)
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `execution.evidence`. A forward pass is one of the text encoder, of the UNet or of
         the VAE's decoder.
         """

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import transformers
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Call, Evidence, OnStep, Workload
 from sut.native_torch import execution
 from sut.native_torch.training import MeanLoss
 
@@ -29,16 +29,10 @@ class TrainerTraining:
         self.trainer = _Trainer(model, arguments(workload))
         self.trainer.remove_callback(transformers.PrinterCallback)
 
-    def fit(
-        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
-    ) -> None:
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Run one call of `train`."""
-        device = self.workload.device
         callback = _Steps(lambda: on_step(self.trainer.losses))
-        self.trainer.batches = (
-            {name: execution.to_device(values, device) for name, values in batch.items()}
-            for batch in batches
-        )
+        self.trainer.batches = (execution.on_device(batch, self.workload) for batch in batches)
         self.trainer.args.max_steps = steps
         self.trainer.add_callback(callback)
         self.trainer.train()
@@ -55,7 +49,7 @@ class TrainerTraining:
         """Wait for the device."""
         execution.synchronise(self.workload)
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `execution.evidence`."""
         name = f"Trainer.train of {type(self.model).__name__}"
         return execution.evidence(self.model, self.workload, name, call)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import torch
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Call, Evidence, OnStep, Workload
 from sut.native_torch import compiled, execution
 
 
@@ -76,16 +75,10 @@ class TorchTraining:
             "features": inputs["label"].transpose(0, 3, 1, 2),
         }
 
-    def fit(
-        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
-    ) -> None:
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Run the loop of PyTorch's tutorials."""
         for batch in batches:
-            arrays = {
-                name: execution.to_device(values, self.workload.device)
-                for name, values in batch.items()
-            }
-            loss = self.model(**arrays)
+            loss = self.model(**execution.on_device(batch, self.workload))
             loss.backward()
             self.optimizer.step()
             self.optimizer.zero_grad()
@@ -101,7 +94,7 @@ class TorchTraining:
         """Wait for the device."""
         execution.synchronise(self.workload)
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """See `execution.evidence`."""
         name = f"{type(self.model.encoder).__name__}.__call__, backward, AdamW.step"
         return execution.evidence(self.model, self.workload, name, call, **self.versions)

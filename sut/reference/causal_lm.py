@@ -11,13 +11,13 @@ import torch
 import transformers
 
 from sut import adapters
-from sut.contract import Batch, Workload
+from sut.contract import AsGiven, Batch, Workload
 from sut.reference import library
 from sut.reference.training import ReferenceTraining, cross_entropy
 from sut.registry import PER_HEAD
 
 
-class Reference:
+class Reference(AsGiven):
     """Transformers' language model and its `generate`."""
 
     in_flight = 1
@@ -30,10 +30,6 @@ class Reference:
         self.model.generation_config = transformers.GenerationConfig(
             do_sample=False, eos_token_id=self.ends or None, pad_token_id=0
         )
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def predict(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """Return (new tokens [batch, new], how many each row requests). Prompts are padded on the

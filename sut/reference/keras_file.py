@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,13 +14,13 @@ import keras
 import numpy as np
 
 from sut import keras_archive
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import AsGiven, Batch, Call, Evidence, OnStep, Workload
 
 _ROUNDINGS = 1e-6
 """The relative change of a weight: as much as 16 roundings of float32."""
 
 
-class Reference:
+class Reference(AsGiven):
     """The file's model, called on one batch at a time."""
 
     in_flight = 1
@@ -31,10 +31,6 @@ class Reference:
         self.model.compile(
             optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla"
         )
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def predict(self, batch: Batch) -> Mapping[str, Any]:
         """Return the model's outputs."""
@@ -53,12 +49,12 @@ class Reference:
     def synchronise(self) -> None:
         """Do nothing: no time is measured."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """Return the backend. A reference is not measured."""
         return _evidence(call)
 
 
-class ReferenceTraining:
+class ReferenceTraining(AsGiven):
     """The file's own model, trained by `train_on_batch`. Its methods are those of
     `sut.contract.Training`.
 
@@ -79,13 +75,7 @@ class ReferenceTraining:
             factors = 1 + _ROUNDINGS * rng.standard_normal(weight.shape)
             weight.assign(weight * factors.astype(np.float32))
 
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
-
-    def fit(
-        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
-    ) -> None:
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Make one step on each batch. If the model is frozen, each step changes nothing."""
         for batch in batches:
             inputs = keras_archive.inputs(self.model, self.workload, batch)
@@ -104,7 +94,7 @@ class ReferenceTraining:
     def synchronise(self) -> None:
         """Do nothing: no time is measured."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """Return the backend. A reference is not measured."""
         return _evidence(call)
 
@@ -115,7 +105,7 @@ def _step(model: Any, inputs: Any, labels: Any) -> float:
     return float(model.train_on_batch(inputs, labels, return_dict=True)["loss"])
 
 
-def _evidence(call: Callable[[], Any]) -> Evidence:
+def _evidence(call: Call) -> Evidence:
     call()
     detail = {"keras": keras.__version__, "backend": keras.backend.backend()}
     return Evidence(graphs=0, graph_breaks=None, precision="float32", detail=detail)

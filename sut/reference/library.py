@@ -8,10 +8,10 @@ from typing import Any
 import torch
 import transformers
 
-from sut.contract import Batch, Workload
+from sut.contract import AsGiven, Batch, Workload
 
 
-class Predictor:
+class Predictor(AsGiven):
     """The library's model of a checkpoint. Its methods are those of `sut.contract.Inference`."""
 
     in_flight = 1
@@ -23,10 +23,6 @@ class Predictor:
         self.model = load_model(workload)
         self.answers = answers
         self.device = workload.device
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def predict(self, batch: Batch) -> Batch:
         """Return the answers."""

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from sut.contract import Batch, Workload
+from sut.contract import AsGiven, Batch, Workload
 from sut.reference import library
 from sut.reference.training import ReferenceTraining
 
@@ -30,7 +30,7 @@ from segment_anything.modeling import (  # noqa: E402
 )
 
 
-class Reference:
+class Reference(AsGiven):
     """Meta's `Sam`, run by its own forward on one image at a time."""
 
     in_flight = 1
@@ -41,10 +41,6 @@ class Reference:
         self.model = _sam(workload.config["model"])
         self.model.load_state_dict(load_file(workload.checkpoint / "model.safetensors"))
         self.model.to(self.device).eval()
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def predict(self, batch: Batch) -> list[Any]:
         """Return the output of `Sam.forward` for each image."""

@@ -15,12 +15,12 @@ from diffusers import (
 )
 from transformers import CLIPTextModel
 
-from sut.contract import Batch, Workload
+from sut.contract import AsGiven, Batch, Workload
 from sut.reference import library
 from sut.reference.training import ReferenceTraining
 
 
-class Reference:
+class Reference(AsGiven):
     """diffusers' own pipeline, in float32."""
 
     in_flight = 1
@@ -53,10 +53,6 @@ class Reference:
         )
         self.pipeline = pipeline.to(workload.device)
         self.pipeline.set_progress_bar_config(disable=True)
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
 
     def predict(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """Return images [batch, side, side, 3] from 0 to 1, and the latents after each step [steps,

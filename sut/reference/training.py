@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import AsGiven, Batch, Call, Evidence, OnStep, Workload
 
 Loss = Callable[[Any, Mapping[str, torch.Tensor]], torch.Tensor]
 """(the model, a batch) → its loss."""
 
 
-class ReferenceTraining:
+class ReferenceTraining(AsGiven):
     """A model and its loss. Its methods are those of `sut.contract.Training`."""
 
     def __init__(self, model: Any, loss: Loss, workload: Workload):
@@ -31,13 +31,7 @@ class ReferenceTraining:
             weight_decay=constants["weight_decay"],
         )
 
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged."""
-        return inputs
-
-    def fit(
-        self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]
-    ) -> None:
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Run forward, backward and the optimizer's step, one operator after the other."""
         for batch in batches:
             tensors = {
@@ -57,7 +51,7 @@ class ReferenceTraining:
     def synchronise(self) -> None:
         """Do nothing: no time is measured."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call: Call) -> Evidence:
         """Return the dtype and the class of the model. A reference is not measured."""
         call()
         precision = str(next(self.model.parameters()).dtype).removeprefix("torch.")

@@ -509,7 +509,7 @@ def test_an_archive_that_unpacks_to_far_more_than_it_holds_is_not_unpacked(tmp_p
     path = packed(tmp_path / "bomb.npz", logits=header((64 << 20, 1), b"\0" * (256 << 20)))
     assert path.stat().st_size < 1 << 20
     found, why = files.attempt(files.arrays, path)
-    assert found is None and "unpack to" in why
+    assert found is None and "unpacks to" in why
 
 
 def test_an_array_that_declares_more_than_is_there_is_not_allocated(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         ([*MOCK, "--dataset", "prompts.json"], "there is no such file"),
         ([*MOCK, "--sut", "keras3-jax"], "--sut keras3-jax: given twice"),
         ([*MOCK, "--precision", "float32", "--precision", "tf32"], "--precision tf32: given twice"),
-        ([*MOCK, "--duration", "1", "--load-seconds", "2"], "--load-seconds 2.0: given twice"),
+        ([*MOCK, "--duration", "1", "--duration", "2"], "--duration 2.0: given twice"),
         ([*MOCK, "--out", "a", "--out", "b"], "--out b: given twice"),
         (["list", "--cache", "a", "--cache", "a"], "--cache a: given twice"),
         ([*MOCK, "--batch-size", str(10**20)], "at least 1, and at most 1048576"),
@@ -251,7 +251,7 @@ def test_a_cell_is_measured_audited_and_told(tmp_path):
     assert audited.returncode == 0
     assert {c["verdict"] for c in json.loads(audited.stdout)["checks"]} <= {"PASS", "MANUAL", "N/A"}
     # Half a second is not ten minutes.
-    assert run_sh("audit", cell["directory"], "--level", "valid").returncode == 1
+    assert run_sh("audit", cell["directory"], "--mode", "valid").returncode == 1
 
 
 def test_the_same_command_again_is_a_new_measurement(tmp_path):

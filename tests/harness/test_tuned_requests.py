@@ -228,7 +228,7 @@ def test_a_file_of_gains_that_cannot_be_read_is_named(tmp_path, shipped):
 def test_the_flag_of_a_single_run_takes_no_value_of_a_sweep():
     words = ["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--tuned"]
     with pytest.raises(UsageError, match="gives several cells: use it with ./run.sh sweep"):
-        options.parse([*words, "both"])
+        options.parse([*words, "each"])
     with pytest.raises(UsageError, match="unknown"):
         options.parse([*words, "turbo"])
     assert options.parse([*words, "omp-bind+huge-pages"]).tuned == "huge-pages+omp-bind"

@@ -42,7 +42,7 @@ def main() -> None:
     expected = _highest(flags.seconds, seed)
     found = []
     for run in range(flags.runs):
-        limit = ("--max-latency-ms", f"{_LIMIT_MS:g}", "--max-batch", f"{_LARGEST}")
+        limit = ("--max-latency-ms", f"{_LIMIT_MS:g}", "--batch-size", f"{_LARGEST}")
         result = _measured(flags.seconds, *limit)
         found.append(result["metric"]["value"])
         print(f"run {run + 1}: {found[-1]:.1f} requests/s of {expected:.1f} by arithmetic")
@@ -55,7 +55,7 @@ def _wait_row(load: float, seconds: float, seed: int) -> str:
     theory_ms = load * _BATCH_MS / (2 * (1 - load))
     due_ms = arrivals(rate, math.ceil(rate * seconds), seed) / 1e6
     computed_ms = float(np.mean(_latencies_ms(due_ms, 1))) - _BATCH_MS
-    result = _measured(seconds, "--max-batch", "1", "--rate", f"{rate:g}")
+    result = _measured(seconds, "--batch-size", "1", "--rate", f"{rate:g}")
     measured_ms = result["metrics"]["latency_mean_ms"] - _BATCH_MS
     return f"| {load} | {theory_ms:.2f} ms | {computed_ms:.2f} ms | {measured_ms:.2f} ms |"
 

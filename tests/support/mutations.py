@@ -287,6 +287,7 @@ def own_result(run: Path) -> dict[str, Any]:
         "loadgen": d.get("result_validity"),
         "directory": "",
         "status": "ok",
+        "schema": "result-2",
         "metric": {
             "name": "samples_per_second",
             "value": rate,

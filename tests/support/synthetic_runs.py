@@ -121,7 +121,7 @@ def write(
 def record_json(of: Cell) -> dict[str, Any]:
     """The least that a record.json holds."""
     return {
-        "schema": "record-2",
+        "schema": "record-3",
         "cell": asdict(of),
         "mode": "quick",
         "round": "v6.1",

@@ -236,7 +236,7 @@ def _record(directory: Path, scenario: str, task: str, batch: int, inputs: Path)
     model, official = _MODEL[task]
     count = _SAMPLES[task]
     return {
-        "schema": "record-2",
+        "schema": "record-3",
         "cell": {
             "sut": "mock",
             "model": model,

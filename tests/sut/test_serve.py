@@ -15,7 +15,7 @@ from tests.support import server
 @pytest.mark.parametrize("sut", ["native-torch-eager", "native-jax"])
 def test_a_framework_answers_equal_prompts_equally(sut):
     flags = ("--sut", sut, "--model", "mistral", "--size", "tiny", "--max-tokens", 48)
-    words = server.command(*flags, "--max-batch", 2, "--self-test", 6)
+    words = server.command(*flags, "--batch-size", 2, "--self-test", 6)
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     ended = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=600)
     assert ended.returncode == 0, ended.stderr

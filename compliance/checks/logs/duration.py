@@ -16,7 +16,7 @@ from compliance.logs import Detail
 from compliance.logs.dates import wall_seconds
 from compliance.rules import Rules
 from compliance.subject import Subject
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 
 # Allowed idle time: how much longer than its logged work a test may take. This limit is this
 # project's, not MLPerf's.
@@ -31,7 +31,7 @@ def performance(subject: Subject) -> Check:
         "duration",
         _duration(subject.performance.detail, subject.scenario, subject.rules),
         "the latencies fit into the time that passed",
-        file=subject.place.show(subject.performance.folder / "mlperf_log_detail.txt"),
+        file=subject.detail_file(subject.performance),
         fix=fixes.FIGURES,
     )
 
@@ -42,7 +42,7 @@ def accuracy(subject: Subject) -> Check:
         "accuracy-duration",
         _clocks(subject.accuracy.detail, subject.rules, slow_loading=subject.place.run is None),
         "calendar and log agree",
-        file=subject.place.show(subject.accuracy.folder / "mlperf_log_detail.txt"),
+        file=subject.detail_file(subject.accuracy),
         fix=fixes.FIGURES,
     )
 
@@ -53,12 +53,12 @@ def measured(subject: Subject) -> Check:
         "measured-duration",
         _long_enough(subject.performance.detail, subject.scenario, subject.rules),
         f"at least {_least_s(subject.rules, subject.scenario):g} s",
-        file=subject.place.show(subject.performance.folder / "mlperf_log_detail.txt"),
+        file=subject.detail_file(subject.performance),
         fix=fixes.VALID,
     )
 
 
-def _duration(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | str]:
+def _duration(detail: Detail, scenario: str, rules: Rules) -> Faults:
     """Yield a fault for each contradiction between the latencies, the calendar (power_begin,
     power_end) and the log's own time.
     """
@@ -120,7 +120,7 @@ def _clocks(detail: Detail, rules: Rules, *, slow_loading: bool = False) -> Iter
         yield Fault(text, f"{wall_s:.3f} s", f"{spent_s:.3f} s", line=end[-1].number)
 
 
-def _long_enough(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | str]:
+def _long_enough(detail: Detail, scenario: str, rules: Rules) -> Faults:
     """Yield a fault if the measured time is certainly shorter than the round requires. If six
     digits do not decide it, LoadGen's own verdict counts.
     """
@@ -141,7 +141,7 @@ def whole_batches(subject: Subject) -> Check:
 
     It reports the padding, and fails a quick run with padding.
     """
-    file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
+    file = subject.detail_file(subject.performance)
     where = {"file": file, "fix": "measure again: the harness chooses whole batches"}
     record = subject.record
     if record is None:

@@ -6,7 +6,7 @@ Source: loadgen/test_settings_internal.cc, TestSettingsInternal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from compliance.findings import fixes
 from compliance.findings.check import judge, shorten
@@ -14,9 +14,8 @@ from compliance.findings.entries import entry_fault
 from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
 from compliance.subject import LoadGenRun, Subject
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 
-Faults = Iterator[Fault | str]
 _OFFLINE_PERCENTILE = 0.99  # LoadGen's constant, which decides nothing
 # Settings that are the same in the requested and the effective half of every log.
 _UNCHANGED = (
@@ -45,12 +44,12 @@ def check(test: LoadGenRun, subject: Subject) -> Check:
         f"{test.name}-effective-settings",
         _faults(test.detail, subject),
         "they follow from the requested settings",
-        file=subject.place.show(test.folder / "mlperf_log_detail.txt"),
+        file=subject.detail_file(test),
         fix=fixes.SETTINGS,
     )
 
 
-def _faults(detail: Detail, subject: Subject) -> Iterator[Fault | str]:
+def _faults(detail: Detail, subject: Subject) -> Faults:
     for key in _UNCHANGED:
         requested, effective = detail.get(f"requested_{key}"), detail.get(f"effective_{key}")
         if requested is None or requested != effective:
@@ -72,7 +71,7 @@ def percentile(test: LoadGenRun, subject: Subject) -> Check:
         f"{test.name}-latency-percentile",
         _other_percentile(test.detail, subject),
         "it is the round's",
-        file=subject.place.show(test.folder / "mlperf_log_detail.txt"),
+        file=subject.detail_file(test),
         fix=fixes.SETTINGS,
     )
 

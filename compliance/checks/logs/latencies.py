@@ -7,7 +7,7 @@ Sources: loadgen/results.cc, loadgen/loadgen.cc.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from compliance.findings import fixes
 from compliance.findings.check import judge
@@ -25,7 +25,7 @@ from compliance.loadgen.latency_limits import over_by_percentiles
 from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
 from compliance.subject import Subject, requested_value
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 
 # The allowed idle time between two queries of SingleStream. LoadGen and the SUT's binding take only
 # some microseconds.
@@ -36,7 +36,7 @@ _LARGEST_SUM_NS = 2.0**63
 def checks(subject: Subject) -> list[Check]:
     """The checks of counts and of latencies."""
     detail, scenario = subject.performance.detail, subject.scenario
-    file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
+    file = subject.detail_file(subject.performance)
     issued = f"{counts.samples(detail, scenario)} samples issued and completed"
     agreement = "minimum, mean, percentiles, maximum and rate agree"
     faults = _latencies(detail, scenario)
@@ -50,7 +50,7 @@ def _missing(detail: Detail, *keys: str) -> list[Fault]:
     return [not_a_number(detail, key) for key in keys if detail.number(key) is None]
 
 
-def _counts(subject: Subject) -> Iterator[Fault | str]:
+def _counts(subject: Subject) -> Faults:
     detail, scenario = subject.performance.detail, subject.scenario
     keys = (
         "generated_query_count",
@@ -84,7 +84,7 @@ def _counts(subject: Subject) -> Iterator[Fault | str]:
     yield from _scheduled(subject) if scenario == "Server" else _generated(subject)
 
 
-def _generated(subject: Subject) -> Iterator[Fault | str]:
+def _generated(subject: Subject) -> Faults:
     """Yield a fault if count or duration of the generated queries do not follow from the settings,
     for SingleStream and MultiStream (loadgen.cc, GenerateQueries).
     """
@@ -117,7 +117,7 @@ def _generated(subject: Subject) -> Iterator[Fault | str]:
         yield entry_fault(detail, "generated_query_duration", int(count * period), who)
 
 
-def _scheduled(subject: Subject) -> Iterator[Fault | str]:
+def _scheduled(subject: Subject) -> Faults:
     """Yield a fault if count or duration of Server's generated queries do not follow from the
     settings. The comparison is exact if all digits of the rate are known.
     """
@@ -152,12 +152,12 @@ def _scheduled(subject: Subject) -> Iterator[Fault | str]:
         yield entry_fault(detail, "generated_query_duration", int(due[-1]), who)
 
 
-def _latencies(detail: Detail, scenario: str) -> Iterator[Fault | str]:
+def _latencies(detail: Detail, scenario: str) -> Faults:
     yield from _latency_faults(SAMPLES, detail)
     yield from _FIGURES[scenario](detail)
 
 
-def _latency_faults(latency: LatencyKeys, detail: Detail) -> Iterator[Fault | str]:
+def _latency_faults(latency: LatencyKeys, detail: Detail) -> Faults:
     """Yield a fault for each minimum, percentile, maximum or mean that is missing or contradicts
     another.
     """
@@ -187,7 +187,7 @@ def _latency_faults(latency: LatencyKeys, detail: Detail) -> Iterator[Fault | st
         yield Fault(text, f"{least} to {most}", str(mean), line=detail.line(latency.mean))
 
 
-def _offline(detail: Detail) -> Iterator[Fault | str]:
+def _offline(detail: Detail) -> Faults:
     key = "result_samples_per_second"
     value = detail.number(key)
     most = detail.number("result_max_latency_ns")
@@ -199,7 +199,7 @@ def _offline(detail: Detail) -> Iterator[Fault | str]:
             yield entry_fault(detail, key, f"{rate:.6g}", "counts and latencies give")
 
 
-def _single_stream(detail: Detail) -> Iterator[Fault | str]:
+def _single_stream(detail: Detail) -> Faults:
     whole_key = "result_qps_with_loadgen_overhead"
     bare_key = "result_qps_without_loadgen_overhead"
     whole, bare = detail.number(whole_key), detail.number(bare_key)
@@ -229,7 +229,7 @@ def _single_stream(detail: Detail) -> Iterator[Fault | str]:
         yield entry_fault(detail, bare_key, f"{1e9 / mean:.6g}", "counts and latencies give")
 
 
-def _multi_stream(detail: Detail) -> Iterator[Fault | str]:
+def _multi_stream(detail: Detail) -> Faults:
     """Yield a fault for each figure of MultiStream's queries below that of its samples. A query
     takes as long as its slowest sample, and the two maxima are the same.
     """
@@ -242,7 +242,7 @@ def _multi_stream(detail: Detail) -> Iterator[Fault | str]:
             yield entry_fault(detail, key, of_samples, "that of the samples is")
 
 
-def _server(detail: Detail) -> Iterator[Fault | str]:
+def _server(detail: Detail) -> Faults:
     """Yield the faults of Server: of its two rates, of the count over the limit and, with token
     latencies, of their percentiles and rates.
     """
@@ -282,7 +282,7 @@ def _server(detail: Detail) -> Iterator[Fault | str]:
         yield from _tokens(detail, queries, completed)
 
 
-def _tokens(detail: Detail, queries: float, completed: float) -> Iterator[Fault | str]:
+def _tokens(detail: Detail, queries: float, completed: float) -> Faults:
     """Yield a fault if two rates imply different numbers of tokens. The number itself is not
     logged.
     """
@@ -299,7 +299,7 @@ def _tokens(detail: Detail, queries: float, completed: float) -> Iterator[Fault 
         yield Fault(text, f"{second:.6g}", f"{first:.6g}", line=detail.line(key))
 
 
-_FIGURES: Mapping[str, Callable[[Detail], Iterator[Fault | str]]] = {
+_FIGURES: Mapping[str, Callable[[Detail], Faults]] = {
     "Offline": _offline,
     "SingleStream": _single_stream,
     "MultiStream": _multi_stream,

@@ -13,7 +13,7 @@ from compliance.findings.check import fail_or_manual, judge, shorten
 from compliance.findings.entries import entry_fault
 from compliance.rules import Rules, load, rounds
 from compliance.subject import LoadGenRun, Subject
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 
 _VERSION = re.compile(r"\d{1,4}\.\d{1,4}(\.\d{1,4})?", re.ASCII)
 # LoadGen logs it for the commit and the status if it was built outside a git tree.
@@ -43,7 +43,7 @@ def of_test(test: LoadGenRun, subject: Subject) -> Check:
         judge,
         f"{test.name}-loadgen",
         good=f"unmodified {test.detail.get('loadgen_version')}",
-        file=subject.place.show(test.folder / "mlperf_log_detail.txt"),
+        file=subject.detail_file(test),
         fix=f"measure with {subject.rules.wheel}",
     )
     tagged = (
@@ -97,7 +97,7 @@ def _version(test: LoadGenRun) -> tuple[str, str]:
     return version, commit
 
 
-def _altered(test: LoadGenRun, rules: Rules) -> Iterator[Fault | str]:
+def _altered(test: LoadGenRun, rules: Rules) -> Faults:
     """Yield a fault for each logged value that no unaltered tagged revision has."""
     detail = test.detail
     version, commit = _version(test)
@@ -178,6 +178,6 @@ def _differences(subject: Subject, *keys: str) -> Iterator[Fault]:
         values = [test.detail.get(key) for test in subject.tests]
         if values[0] is None or values[0] != values[1]:
             first, second = map(shorten, values)
-            file = subject.place.show(subject.accuracy.folder / "mlperf_log_detail.txt")
+            file = subject.detail_file(subject.accuracy)
             text = f"{key}: performance {first}, accuracy {second}"
             yield Fault(text, first, second, file, subject.accuracy.detail.line(key))

@@ -5,7 +5,6 @@ seeds.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from compliance.logs import Detail
 from compliance.logs.trace import Trace
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject, released
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 
 # Libraries are far smaller. Shuffling one needs a list of all its samples.
 _LARGEST_LIBRARY = 10_000_000
@@ -35,7 +34,7 @@ def loaded_sets(subject: Subject) -> list[Check]:
             f"{test.name}-loaded-set",
             _loaded(test, subject.rules),
             "the set that follows from the seed",
-            file=subject.place.show(test.folder / "mlperf_log_detail.txt"),
+            file=subject.detail_file(test),
             fix=fixes.LOGS,
         )
         for test in subject.tests
@@ -48,13 +47,13 @@ def performance(subject: Subject) -> Check:
         return not_applicable("performance-order", subject.no_trace, file=subject.trace_file)
     faults = of_the_log(
         _order(subject.trace, subject.performance.detail, subject.scenario),
-        subject.place.show(subject.performance.folder / "mlperf_log_detail.txt"),
+        subject.detail_file(subject.performance),
     )
     good = "the order that follows from the seeds"
     return judge("performance-order", faults, good, file=subject.trace_file, fix=fixes.LOGS)
 
 
-def _loaded(test: LoadGenRun, rules: Rules) -> Iterator[Fault | str]:
+def _loaded(test: LoadGenRun, rules: Rules) -> Faults:
     detail, scenario = test.detail, str(test.detail.get("effective_scenario"))
     sets, per_query = logged_sets(detail, scenario), counts.samples_per_query(detail, scenario)
     total = logged_count(detail, "qsl_reported_total_count", _LARGEST_LIBRARY)
@@ -88,7 +87,7 @@ def _loaded(test: LoadGenRun, rules: Rules) -> Iterator[Fault | str]:
     yield Fault(text, by_seed, first, line=line)
 
 
-def _order(trace: Trace, detail: Detail, scenario: str) -> Iterator[Fault | str]:
+def _order(trace: Trace, detail: Detail, scenario: str) -> Faults:
     sets, seed = logged_sets(detail, scenario), logged_seed(detail, "sample_index_rng_seed")
     least = logged_count(detail, "effective_min_query_count")
     if trace.problems:

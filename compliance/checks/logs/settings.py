@@ -18,7 +18,7 @@ from compliance.logs.digits import DIGITS, close
 from compliance.logs.user_conf import Conf, as_double, as_whole, parse
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject, conf_entry, released
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 
 # Settings that an accuracy test does not use, because it takes each sample once.
 _OF_PERFORMANCE = ("target_", "min_", "max_duration", "max_query", "performance_", "coalesce_")
@@ -64,7 +64,7 @@ def inferred(subject: Subject) -> list[Check]:
     logged = detail.get("effective_scenario")
     if logged in (None, folder.logged_as):
         return []
-    file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
+    file = subject.detail_file(subject.performance)
     logged_name = shorten(logged)
     system_type = shorten((subject.system or {}).get("system_type"))
     faults, text = [], ""
@@ -89,7 +89,7 @@ def inferred(subject: Subject) -> list[Check]:
 
 def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
     """The checks of one test's mode, scenario, seeds, audit settings and requested settings."""
-    file = subject.place.show(test.folder / "mlperf_log_detail.txt")
+    file = subject.detail_file(test)
     conf = parse(test.user_conf or "")
     return [
         judge(
@@ -129,26 +129,26 @@ def sample_set(test: LoadGenRun, subject: Subject) -> Check:
         f"{test.name}-sample-set",
         _sample_set(test, subject),
         f"{test.detail.get('qsl_reported_total_count')} samples, each loaded once",
-        file=subject.place.show(test.folder / "mlperf_log_detail.txt"),
+        file=subject.detail_file(test),
         fix=fixes.SETTINGS,
     )
 
 
-def _kind(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
+def _kind(test: LoadGenRun, subject: Subject) -> Faults:
     for half in ("requested", "effective"):
         for key, expected in (("scenario", subject.scenario), ("test_mode", _MODES[test.name])):
             if test.detail.get(f"{half}_{key}") != expected:
                 yield entry_fault(test.detail, f"{half}_{key}", expected, "this folder requires")
 
 
-def _seeds(detail: Detail, rules: Rules) -> Iterator[Fault | str]:
+def _seeds(detail: Detail, rules: Rules) -> Faults:
     for half in ("requested", "effective"):
         for key in _SEEDS:
             if detail.get(f"{half}_{key}") != rules.seeds[key]:
                 yield entry_fault(detail, f"{half}_{key}", rules.seeds[key], f"{rules.round} has")
 
 
-def _audit(detail: Detail) -> Iterator[Fault | str]:
+def _audit(detail: Detail) -> Faults:
     for key in _AUDIT:
         if detail.get(f"effective_{key}") not in (0, False):
             yield entry_fault(detail, f"effective_{key}", 0, "it must be")
@@ -159,7 +159,7 @@ def _audit(detail: Detail) -> Iterator[Fault | str]:
             yield Fault(text, "no such warning", warning, line=line.number)
 
 
-def _requested(test: LoadGenRun, conf: Conf, subject: Subject) -> Iterator[Fault | str]:
+def _requested(test: LoadGenRun, conf: Conf, subject: Subject) -> Faults:
     if not test.detail.values:
         yield "the log has no settings"
     if test.user_conf is None:
@@ -193,7 +193,7 @@ def _requested(test: LoadGenRun, conf: Conf, subject: Subject) -> Iterator[Fault
             yield Fault(text, f"{expected:.10g}", shorten(logged), line=line)
 
 
-def _sample_set(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
+def _sample_set(test: LoadGenRun, subject: Subject) -> Faults:
     detail = test.detail
     total = detail.number("qsl_reported_total_count")
     kept = detail.number("effective_performance_sample_count")
@@ -225,14 +225,14 @@ def _sample_set(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
         yield Fault(text, str(int(total)), shorten(recorded), file="record.json")
 
 
-def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Iterator[Fault | str]:
+def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Faults:
     """Yield a fault if an accuracy test does not take every sample of the library once, or as many
     samples as its benchmark takes.
 
     MultiStream fills up the last query of a set with repeated samples.
     """
     scenario = subject.scenario
-    row = subject.rules.benchmarks.get(subject.official or "")
+    row = subject.official_rules
     count = detail.number("effective_accuracy_sample_count")
     per_query = counts.samples_per_query(detail, scenario)
     total = detail.number("qsl_reported_total_count")
@@ -321,12 +321,12 @@ def of_the_round(subject: Subject) -> list[Check]:
     issue.
     """
     detail = subject.performance.detail
-    file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
+    file = subject.detail_file(subject.performance)
     found = {
         "minimum-duration-setting": _duration(detail, subject),
         "least-count": _count(detail, subject),
     }
-    official = subject.rules.benchmarks.get(subject.official or "")
+    official = subject.official_rules
     required = official is not None and official.equal_issue
     if required or detail.get("effective_sample_concatenate_permutation") is True:
         found["equal-issue"] = _equal_issue(detail, subject)

@@ -8,7 +8,7 @@ loadgen/results.cc, loadgen/loadgen.cc.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -23,9 +23,7 @@ from compliance.logs.dates import wall_seconds
 from compliance.logs.digits import DIGITS
 from compliance.logs.trace import Trace
 from compliance.subject import Subject, requested_value
-from formats.checks import Check, Fault
-
-Faults = Iterator[Fault | str]
+from formats.checks import Check, Fault, Faults
 
 
 def checks(subject: Subject) -> list[Check]:
@@ -34,7 +32,7 @@ def checks(subject: Subject) -> list[Check]:
     if trace is None:
         ids = ("trace-samples", "trace-figures", "trace-times")
         return [not_applicable(check_id, subject.no_trace, file=file) for check_id in ids]
-    log = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
+    log = subject.detail_file(subject.performance)
     samples = _samples(trace, subject.performance.detail, subject.scenario)
     return [
         judge(
@@ -61,7 +59,7 @@ def checks(subject: Subject) -> list[Check]:
     ]
 
 
-def _samples(trace: Trace, detail: Detail, scenario: str) -> Iterator[Fault | str]:
+def _samples(trace: Trace, detail: Detail, scenario: str) -> Faults:
     yield from trace.problems
     key = "generated_samples_per_query" if scenario == "Offline" else "result_query_count"
     count = len(trace.sequence)
@@ -232,7 +230,7 @@ _RATES: Mapping[str, Callable[[Trace, Detail], Faults]] = {
 }
 
 
-def _times(subject: Subject, trace: Trace) -> Iterator[Fault | str]:
+def _times(subject: Subject, trace: Trace) -> Faults:
     if not len(trace.start_ns):
         yield "the trace shows no sample"
         return

@@ -4,8 +4,6 @@ its errors (results.cc, early_stopping.cc).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from compliance import explanation
 from compliance.findings import fixes
 from compliance.findings.check import judge, mismatch, shorten
@@ -18,7 +16,7 @@ from compliance.loadgen.latency_keys import QUERIES, limited
 from compliance.logs import Detail
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 
 
 def errors(subject: Subject) -> list[Check]:
@@ -33,14 +31,14 @@ def parts(subject: Subject) -> Check:
         "validity",
         _validity(detail, subject.scenario, subject.rules),
         f"{detail.get('result_validity')}, which follows from duration, counts and early stopping",
-        file=subject.place.show(subject.performance.folder / "mlperf_log_detail.txt"),
+        file=subject.detail_file(subject.performance),
         fix=fixes.FIGURES,
     )
 
 
 def verdict(subject: Subject) -> Check:
     """The check that LoadGen calls the performance test VALID."""
-    file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
+    file = subject.detail_file(subject.performance)
     good = f"VALID; {explanation.ended(subject)}"
     return judge("loadgen-verdict", _verdict(subject), good, file=file, fix=fixes.VALID)
 
@@ -51,12 +49,12 @@ def error_lines(test: LoadGenRun, subject: Subject) -> Check:
         f"{test.name}-errors",
         _errors(test),
         "no error line, and LoadGen counted no error",
-        file=subject.place.show(test.folder / "mlperf_log_detail.txt"),
+        file=subject.detail_file(test),
         fix="see the line in the log, and measure again",
     )
 
 
-def _errors(test: LoadGenRun) -> Iterator[Fault | str]:
+def _errors(test: LoadGenRun) -> Faults:
     for line in test.detail.errors:
         text = f"line {line.number}: {shorten(line.key)}: {str(line.value)[:120]}"
         yield Fault(text, "no error line", shorten(line.value), line=line.number)
@@ -70,7 +68,7 @@ def _errors(test: LoadGenRun) -> Iterator[Fault | str]:
         yield Fault(text, stricter=True)
 
 
-def _validity(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | str]:
+def _validity(detail: Detail, scenario: str, rules: Rules) -> Faults:
     parts = {
         "result_min_duration_met": min_duration_met(detail, scenario),
         "result_min_queries_met": counts.min_queries_met(detail, scenario),
@@ -97,7 +95,7 @@ def _validity(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | s
         yield mismatch(key, repr(verdict), expected, "its parts say", line=detail.line(key))
 
 
-def _verdict(subject: Subject) -> Iterator[Fault | str]:
+def _verdict(subject: Subject) -> Faults:
     """Yield LoadGen's verdict and each part that is not met, if the verdict is not VALID."""
     detail = subject.performance.detail
     if detail.get("result_validity") == "VALID":
@@ -118,12 +116,12 @@ def early_stopping(subject: Subject) -> Check:
         "early-stopping",
         _stopping(subject.performance.detail, subject.scenario, subject.rules),
         "it follows from the number of queries",
-        file=subject.place.show(subject.performance.folder / "mlperf_log_detail.txt"),
+        file=subject.detail_file(subject.performance),
         fix=fixes.FIGURES,
     )
 
 
-def _stopping(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | str]:
+def _stopping(detail: Detail, scenario: str, rules: Rules) -> Faults:
     if scenario == "Server":
         yield from _server(detail, rules)
         return
@@ -146,7 +144,7 @@ def _stopping(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | s
         yield from _estimate(detail, scenario, rules, name=name, percentile=percentile, key=key)
 
 
-def _server(detail: Detail, rules: Rules) -> Iterator[Fault | str]:
+def _server(detail: Detail, rules: Rules) -> Faults:
     """Yield the faults of Server's sentence about each latency. LoadGen leaves out the sentence
     about the first token if later tokens take too long.
     """
@@ -185,7 +183,7 @@ def _does_not_say(detail: Detail, key: str, words: str) -> Fault:
 
 def _estimate(
     detail: Detail, scenario: str, rules: Rules, *, name: str, percentile: float, key: str
-) -> Iterator[Fault | str]:
+) -> Faults:
     text = str(detail.get(name))
     queries, estimate = int(detail.number("result_query_count") or 0), detail.number(key)
     if estimate is None:

@@ -19,6 +19,7 @@ from compliance.findings.check import judge, manual, not_applicable, shorten
 from compliance.logs import files
 from compliance.rules import Rules
 from compliance.scoring import accuracy, official
+from compliance.scoring.value import AnswerBytes
 from compliance.subject import Subject
 from formats import shards
 from formats.cell import INT8
@@ -31,9 +32,7 @@ _COMPUTE = "correct the SUT: it must compute every answer"
 _NO_CACHE = "switch the engine's caches of prompts and answers off, and measure again"
 _ANSWERS, _FRESH, _SPEED = "answers-while-measuring", "fresh-inputs", "plausible-speed"
 _BARE = "a submission without a run directory around it has no kept answers"
-_OLDER = "the run is older than this check, and kept no answers"
-
-
+_NO_TEST = "the performance test has no record or no good outcome"
 UNKNOWN_SPEED = "the model's operations or the speed of a large matrix product are not known"
 
 
@@ -41,11 +40,11 @@ def checks(subject: Subject) -> list[Check]:
     """The checks of the performance test's answers, of the time of fresh inputs, and of the speed
     compared with that of a matrix product.
 
-    They do not apply to older runs and bare submissions.
+    They do not apply to bare submissions.
     """
     outcome, record = subject.performance.outcome, subject.record
-    if subject.place.run is None or record is None or outcome is None or not outcome.kept_sha256:
-        why = _BARE if subject.place.run is None else _OLDER
+    if record is None or outcome is None or outcome.status != "ok":
+        why = _BARE if subject.place.run is None else _NO_TEST
         return [not_applicable(check_id, why) for check_id in (_ANSWERS, _FRESH, _SPEED)]
     return [
         _answers(subject, outcome, record),
@@ -115,7 +114,7 @@ def _unpack(kept: Mapping[str, np.ndarray]) -> list[tuple[int, bytes]]:
 
 
 def _length_faults(
-    outcome: WorkerOutcome, record: Record, visits: np.ndarray, payloads: Mapping[int, bytes]
+    outcome: WorkerOutcome, record: Record, visits: np.ndarray, payloads: AnswerBytes
 ) -> Iterator[Fault]:
     """Yield a fault if the performance test's answers have another number of bytes in total than
     the accuracy test's answers to the same samples.
@@ -136,7 +135,7 @@ def _length_faults(
 
 
 def _score_faults(
-    run: Path, record: Record, payloads: Mapping[int, bytes], differing: set[tuple[int, bytes]]
+    run: Path, record: Record, payloads: AnswerBytes, differing: set[tuple[int, bytes]]
 ) -> Iterator[Fault]:
     """Yield a fault if the accuracy test would have failed with these answers instead of its
     own.
@@ -165,7 +164,7 @@ def _metric_faults(
     run: Path,
     record: Record,
     rules: Rules,
-    payloads: Mapping[int, bytes],
+    payloads: AnswerBytes,
     differing: set[tuple[int, bytes]],
     compared: int,
 ) -> list[Fault]:
@@ -189,8 +188,6 @@ def _fresh(subject: Subject, fresh: Mapping[str, Any]) -> Check:
     if subject.record and subject.record.execution == ENGINE:
         where["fix"] = _NO_CACHE
         keeps = "the engine keeps answers, or what it computed of prompts"
-    if not fresh:
-        return not_applicable(_FRESH, "no fresh inputs were timed", **where)
     ratio, most = fresh.get("slower"), subject.rules.project_limits.fresh_slower
     if not isinstance(ratio, int | float):
         value = shorten(repr(ratio))
@@ -216,10 +213,10 @@ def in_each_third(fresh: Mapping[str, Any], limits: Mapping[str, float]) -> str:
     nothing else used. Empty otherwise.
 
     Args:
-        fresh: the worker's measurements; older runs have no `thirds`.
+        fresh: the worker's measurements.
         limits: `fresh_slower_in_thirds` of the rules.
     """
-    thirds, others = fresh.get("thirds"), fresh.get("other_processors") or 0.0
+    thirds, others = fresh["thirds"], fresh.get("other_processors") or 0.0
     if not thirds or fresh["rounds"] < limits["rounds"] or others >= limits["other_processors"]:
         return ""
     if min(thirds) <= limits["most"]:

@@ -9,10 +9,10 @@ from typing import Any
 
 from compliance.findings.check import judge, not_applicable, shorten
 from compliance.rules import EvidenceRule, Rules
-from compliance.subject import NO_EVIDENCE, LoadGenRun, Subject
+from compliance.subject import NO_EVIDENCE, Evidence, LoadGenRun, Subject
 from formats import figures
 from formats.cell import UNKNOWN, Cell
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 from formats.record import ENGINE, Record
 
 _FIX = "raw/<test>/worker.log shows what the framework ran; correct it, and measure again"
@@ -31,8 +31,6 @@ _WORDS = {
     "products_left_of_xla": "matrix products that XLA does not compile",
     "xla_clusters_run": "parts compiled by TensorFlow's auto-clustering",
 }
-_OLDER = {"operators_that_compute": "operators"}
-"""A count → the count that older evidence has instead."""
 
 
 def checks(subject: Subject) -> list[Check]:
@@ -64,7 +62,7 @@ def _loaded_for(test: LoadGenRun) -> str:
     return f"; in the process and with the model of the {loaded_for} test" if loaded_for else ""
 
 
-def _more(evidence: Mapping[str, Any], record: Record) -> str:
+def _more(evidence: Evidence, record: Record) -> str:
     """List facts about the watched call that no rule forbids but a reader should know, as the end
     of a sentence.
     """
@@ -88,7 +86,7 @@ def _count_in(detail: Mapping[str, Any], name: str) -> int:
     return value if type(value) is int else 0
 
 
-def _graphs(test: LoadGenRun, record: Record, rules: Rules) -> Iterator[Fault | str]:
+def _graphs(test: LoadGenRun, record: Record, rules: Rules) -> Faults:
     evidence, execution = test.evidence, record.execution
     rule = rules.evidence.get(execution)
     if rule is None:
@@ -133,7 +131,7 @@ def _of_engine(record: Record) -> Iterator[Fault]:
         yield Fault(text, "no framework", framework)
 
 
-def thread_faults(evidence: Mapping[str, Any], cell: Cell) -> Iterator[Fault]:
+def thread_faults(evidence: Evidence, cell: Cell) -> Iterator[Fault]:
     """Yield a fault if the SUT ran on another number of processors, or if its framework multiplied
     with another number of threads, than the cell names. A framework may not report its threads.
     Shards share them.
@@ -154,8 +152,8 @@ def thread_faults(evidence: Mapping[str, Any], cell: Cell) -> Iterator[Fault]:
 
 def findings(
     rule: EvidenceRule,
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
+    before: Evidence,
+    after: Evidence,
     execution: str,
     framework: str = "",
     counters: Sequence[str] = (),
@@ -177,8 +175,8 @@ def findings(
 
 def _uncounted(
     rule: EvidenceRule,
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
+    before: Evidence,
+    after: Evidence,
     framework: str,
     counters: Sequence[str],
 ) -> Iterator[str]:
@@ -197,8 +195,8 @@ def _uncounted(
 
 
 def _contradictions(
-    rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], execution: str
-) -> Iterator[Fault | str]:
+    rule: EvidenceRule, before: Evidence, after: Evidence, execution: str
+) -> Faults:
     both = (before, after)
     if not all(type(each.get("graphs")) is int for each in both):
         yield "the number of graphs is missing"
@@ -213,15 +211,13 @@ def _contradictions(
     yield from _breaks(rule, after.get("graph_breaks"), execution)
 
 
-def _detail(evidence: Mapping[str, Any]) -> Mapping[str, Any]:
+def _detail(evidence: Evidence) -> Mapping[str, Any]:
     """The counts of the watched calls; empty if the evidence has none."""
     detail = evidence.get("detail")
     return detail if isinstance(detail, dict) else {}
 
 
-def _share(
-    rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str
-) -> Iterator[Fault | str]:
+def _share(rule: EvidenceRule, evidence: Evidence, when: str, execution: str) -> Faults:
     """Yield a fault if too small a share of the measured call ran compiled, or the share was not
     measured. A model may have graphs that it never runs.
     """
@@ -241,9 +237,7 @@ def _share(
         yield Fault(text, f"{least:g}", f"{share:.3g}")
 
 
-def _xla(
-    rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str
-) -> Iterator[Fault | str]:
+def _xla(rule: EvidenceRule, evidence: Evidence, when: str, execution: str) -> Faults:
     programs = _detail(evidence).get("xla_programs")
     if programs is None:
         if rule.xla_programs_counted:
@@ -268,9 +262,7 @@ def _xla(
         yield Fault(text, f"at most {most}", str(programs))
 
 
-def _counts(
-    rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str
-) -> Iterator[Fault | str]:
+def _counts(rule: EvidenceRule, evidence: Evidence, when: str, execution: str) -> Faults:
     """Yield a fault for each count of the watched call that the execution cannot have, such as
     operators that ran by themselves or separately compiled parts.
 
@@ -284,8 +276,7 @@ def _counts(
         calls = (rule.a_batch, "streamed token", "streamed tokens", counts["steps"], batches)
     units = (calls, (rule.a_pass, "pass", "passes", counts.get("forward_passes"), 0))
     for limits, unit, plural, number, more in units:
-        for judged, (least, most) in limits.items():
-            name = judged if judged in counts else _OLDER.get(judged, judged)
+        for name, (least, most) in limits.items():
             value = counts.get(name)
             if value is None or number == 0 or _within(value, number, more, least, most):
                 continue
@@ -311,7 +302,7 @@ def _within(value: Any, number: Any, more: Any, least: float, most: float) -> bo
     return bool(least * number <= value <= most * (number + more))
 
 
-def _constant(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+def _constant(before: Evidence, after: Evidence) -> Iterator[str]:
     """Yield a sentence if the counts do not depend on the number of watched batches. Then they are
     from another call, or made up.
     """
@@ -325,9 +316,7 @@ def _constant(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[s
         )
 
 
-def _other_programs(
-    rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any]
-) -> Iterator[Fault | str]:
+def _other_programs(rule: EvidenceRule, before: Evidence, after: Evidence) -> Faults:
     """Yield a fault for compilations of other programs while measuring, and for an eager execution
     without operators. Both apply only if the SUT counts them.
     """
@@ -340,9 +329,7 @@ def _other_programs(
         yield "no operator ran by itself; an eager execution runs them one by one"
 
 
-def _graph_counts(
-    rule: EvidenceRule, before: int, after: int, execution: str
-) -> Iterator[Fault | str]:
+def _graph_counts(rule: EvidenceRule, before: int, after: int, execution: str) -> Faults:
     """Yield a fault for too few or too many graphs, and for new graphs while measuring."""
     both, largest = f"{before} and {after}", max(before, after)
     if min(before, after) < rule.min_graphs:
@@ -368,7 +355,7 @@ def _graph_counts(
         yield Fault(text, f"at most {most}", str(new))
 
 
-def _breaks(rule: EvidenceRule, breaks: Any, execution: str) -> Iterator[Fault | str]:
+def _breaks(rule: EvidenceRule, breaks: Any, execution: str) -> Faults:
     """Yield a fault for too many graph breaks. `breaks` is None if the framework does not count
     them.
     """

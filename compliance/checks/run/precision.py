@@ -4,14 +4,11 @@ test: the weights in memory, and a product of the measured call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
-
 from compliance.findings.check import judge, not_applicable, shorten
-from compliance.subject import NO_EVIDENCE, LoadGenRun, Subject
+from compliance.subject import NO_EVIDENCE, Evidence, LoadGenRun, Subject
 from formats import shards
 from formats.cell import INT8, UNKNOWN
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 from formats.record import Record
 from formats.work import ITEM_BYTES
 
@@ -56,7 +53,7 @@ def checks(subject: Subject) -> list[Check]:
     return results
 
 
-def _faults(test: LoadGenRun, record: Record) -> Iterator[Fault | str]:
+def _faults(test: LoadGenRun, record: Record) -> Faults:
     evidence, expected = test.evidence, record.cell.computed_precision
     if evidence is None:
         yield test.no_evidence
@@ -65,7 +62,7 @@ def _faults(test: LoadGenRun, record: Record) -> Iterator[Fault | str]:
         if each.get("precision") != expected:
             value, name = shorten(each.get("precision")), shorten(expected)
             yield Fault(f"{value} {when} the test; the cell says {name}", name, value)
-        # Older records name no framework, and their evidence does not count the weights.
+        # A SUT without a framework, such as the mock, has no weights that are counted.
         if record.framework:
             quantized = bool(record.cell.quantized)
             precision = record.cell.precision
@@ -75,13 +72,13 @@ def _faults(test: LoadGenRun, record: Record) -> Iterator[Fault | str]:
 
 
 def weights_faults(
-    evidence: Mapping[str, Any],
+    evidence: Evidence,
     when: str,
     precision: str,
     parameters: object,
     *,
     quantized: bool = False,
-) -> Iterator[Fault | str]:
+) -> Faults:
     """Yield a fault for weights of another dtype than the precision's, and for weights that are
     missing in the evidence.
 
@@ -119,7 +116,7 @@ def weights_faults(
         yield Fault(text, str(parameters), str(total))
 
 
-def shards_faults(evidence: Mapping[str, Any], when: str, count: int) -> Iterator[Fault | str]:
+def shards_faults(evidence: Evidence, when: str, count: int) -> Faults:
     """Yield a fault unless `count` devices hold the parameters, each about an equal part.
 
     `when`: `before` or `after`.
@@ -141,13 +138,13 @@ def shards_faults(evidence: Mapping[str, Any], when: str, count: int) -> Iterato
         yield Fault(text, str(whole), str(sum(held)))
 
 
-def _bytes(evidence: Mapping[str, Any]) -> int:
+def _bytes(evidence: Evidence) -> int:
     """The bytes of all weights, each counted once. 0: the evidence does not count them."""
     elements = _elements(evidence) or {}
     return sum(count * ITEM_BYTES.get(dtype, 0) for dtype, count in elements.items())
 
 
-def _elements(evidence: Mapping[str, Any]) -> dict[str, int] | None:
+def _elements(evidence: Evidence) -> dict[str, int] | None:
     """Dtype → elements of the loaded weights. None if the evidence has no such counts."""
     detail = evidence.get("detail")
     weights = detail.get("weights") if isinstance(detail, dict) else None

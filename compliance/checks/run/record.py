@@ -15,7 +15,7 @@ from compliance.logs.digits import DIGITS, close
 from compliance.subject import BARE, Subject
 from formats import documents
 from formats.cell import IN_WORKLOAD, LENGTH_BUCKETS
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 from formats.record import Record
 
 _JOB = "raw/performance/job.json"
@@ -95,7 +95,7 @@ def agreement(subject: Subject) -> Check:
     )
 
 
-def _record(subject: Subject) -> Iterator[Fault | str]:
+def _record(subject: Subject) -> Faults:
     record = subject.record
     if record is None:
         yield subject.faults.get("record.json", "record.json is missing")
@@ -160,7 +160,7 @@ def _server(subject: Subject, record: Record) -> Iterator[Fault]:
         yield entry_fault(detail, key, f"{cell.rate:g}", "the cell has")
 
 
-def _jobs(subject: Subject, record: Record) -> Iterator[Fault | str]:
+def _jobs(subject: Subject, record: Record) -> Faults:
     first, second = (test.job for test in subject.tests)
     if first is None or second is None:
         for test in subject.tests:

@@ -25,7 +25,7 @@ from formats.record import Record
 from formats.result import Metric, Result
 
 _ALWAYS = ("samples_per_second", "ms_per_step", "ms_per_denoising_step", "tokens_per_second")
-"""Figures of `metrics` that have to be there. Older results may lack other figures."""
+"""Figures of `metrics` that have to be there."""
 _COMPUTING = (
     "flops_per_second",
     "matrix_share",
@@ -89,7 +89,7 @@ def _clock_step(subject: Subject) -> Iterator[Fault]:
 
 
 def _clock_step_s(outcome: WorkerOutcome) -> float:
-    """By how much the worker saw the calendar clock set. An older worker did not look."""
+    """By how much the worker saw the calendar clock set."""
     step_s = outcome.disturbance.get("clock_step_seconds", 0.0)
     return step_s if isinstance(step_s, float) else 0.0
 
@@ -227,17 +227,14 @@ def other_figures(result: Result, make: Callable[[], Figures]) -> Iterator[Fault
         yield mismatch("metric", metric and metric.name, right.name, who)
     elif right and metric and not _close(metric.value, right.value):
         yield mismatch("metric", f"{metric.name} {metric.value}", f"{right.value:g}", who)
-    # An older result states shares above 1, too.
-    right_metrics = {**expected.metrics, **expected.exceeded}
-    stated = {name for name in (*right_metrics, *_COMPUTING) if name in result.metrics}
+    stated = {name for name in (*expected.metrics, *_COMPUTING) if name in result.metrics}
     required = {name for name in _ALWAYS if name in expected.metrics}
     for name in sorted(stated | required):
-        figure, value = result.metrics.get(name), right_metrics.get(name)
+        figure, value = result.metrics.get(name), expected.metrics.get(name)
         if not _close(figure, value):
             yield mismatch(f"metrics.{name}", figure, value, who)
     binds = computing.binds(expected.metrics)
-    # An older result names the larger share even if both are small.
-    if result.binds not in ("", binds, computing.larger(expected.metrics)):
+    if result.binds not in ("", binds):
         yield mismatch("binds", result.binds, binds, who)
     for name, value in expected.measured.items():
         figure = result.measured.get(name)

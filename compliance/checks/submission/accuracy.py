@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from compliance.loadgen.sample_order import misplaced
 from compliance.logs import files
 from compliance.rules import Rules
 from compliance.subject import Subject
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 
 _LOG = "mlperf_log_accuracy.json"
 _CUT = "truncate_accuracy_log.py of mlcommons/inference writes both log and hash"
@@ -112,7 +111,7 @@ def whole_log(subject: Subject) -> Path | None:
     return None if cut else submitted
 
 
-def _size(path: Path, rules: Rules) -> Iterator[Fault | str]:
+def _size(path: Path, rules: Rules) -> Faults:
     size, fault = files.attempt(lambda p: p.stat().st_size, path)
     if fault or size is None:
         yield fault
@@ -121,7 +120,7 @@ def _size(path: Path, rules: Rules) -> Iterator[Fault | str]:
         yield Fault(f"{size} bytes; it must have {limit}", limit, f"{size} bytes")
 
 
-def _no_answers(subject: Subject) -> Iterator[Fault | str]:
+def _no_answers(subject: Subject) -> Faults:
     """Yield a fault if a performance test logged answers, which it does only with audit
     settings.
     """
@@ -136,9 +135,9 @@ def _no_answers(subject: Subject) -> Iterator[Fault | str]:
         yield Fault(fault, file=file)
 
 
-def _hash_form(subject: Subject) -> Iterator[Fault | str]:
+def _hash_form(subject: Subject) -> Faults:
     hashes = _HASH.findall(subject.accuracy_text or "")
-    file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
+    file = subject.accuracy_file
     if len(hashes) != 1:
         count = f"{len(hashes)} lines"
         text = f"accuracy.txt has {count} of hash=<sha256>; it must have one"
@@ -147,7 +146,7 @@ def _hash_form(subject: Subject) -> Iterator[Fault | str]:
         yield Fault("accuracy.txt: the hash is no sha256", "a sha256", shorten(hashes[0]), file)
 
 
-def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterator[Fault | str]:
+def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Faults:
     """Yield the contradictions between hash, whole log and truncated log.
 
     A log that could be read whole has a bounded size. A damaged log is hashed only up to 64 MiB,
@@ -161,7 +160,7 @@ def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterat
     stated = _HASH.findall(subject.accuracy_text or "")[0]
     digest, fault = files.attempt(of, whole)
     if fault or digest != stated:
-        file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
+        file = subject.accuracy_file
         text = f"accuracy.txt says {stated}; the whole log has {digest}"
         yield fault or Fault(text, str(digest), stated, file, stricter=True)
         return
@@ -177,9 +176,7 @@ def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterat
         yield fault or text
 
 
-def _unanswered(
-    subject: Subject, answers: logs.Answers | None, fault: str
-) -> Iterator[Fault | str]:
+def _unanswered(subject: Subject, answers: logs.Answers | None, fault: str) -> Faults:
     """Yield the faults of the whole log.
 
     Every row must be readable, and sample indices and seq_ids must each run from 0 on without a
@@ -206,7 +203,7 @@ def _unanswered(
         yield "seq_id does not run from 0 to the number of rows - 1, each once"
 
 
-def _order(subject: Subject, rows: logs.Answers) -> Iterator[Fault | str]:
+def _order(subject: Subject, rows: logs.Answers) -> Faults:
     """Yield a fault for the first row of the log, whole or truncated, whose sample does not follow
     from the seeds.
     """

@@ -39,7 +39,7 @@ def checks(subject: Subject) -> list[Check]:
     """The checks of a benchmark's own rules. In the open division only impossible values fail, and
     `eligibility` lists the differences.
     """
-    row = subject.rules.benchmarks.get(subject.official or "")
+    row = subject.official_rules
     scored = [
         _scored(name, rule, subject)
         for name, rule in subject.rules.scored_tests.items()
@@ -69,7 +69,7 @@ def _misfits(subject: Subject) -> Iterator[Fault]:
     """Yield a fault for each difference between the tests and the benchmark. There is none for a
     benchmark that the round does not have.
     """
-    row = subject.rules.benchmarks.get(subject.official or "")
+    row = subject.official_rules
     if row is None or not all(test.detail.values for test in subject.tests):
         return
     row, detail = row.of(subject.place.scenario), subject.performance.detail
@@ -125,7 +125,7 @@ def accuracy(subject: Subject) -> Iterator[Fault]:
     """
     yield from _impossible(subject)
     row = subject.rules.benchmarks[subject.official or ""].of(subject.place.scenario)
-    file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
+    file = subject.accuracy_file
     for metric in dict.fromkeys((*row.accuracy, *row.accuracy_at_most)):
         least = row.accuracy.get(metric, -math.inf)
         most = row.accuracy_at_most.get(metric, math.inf)
@@ -148,7 +148,7 @@ def _impossible(subject: Subject) -> Iterator[Fault]:
     below 0, or above the metric's largest.
     """
     row = subject.rules.benchmarks[subject.official or ""].of(subject.place.scenario)
-    file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
+    file = subject.accuracy_file
     for metric in dict.fromkeys((*row.accuracy, *row.accuracy_at_most)):
         most = subject.rules.accuracy_most.get(metric, math.inf)
         pattern = _NUMBER.sub(lambda _: _ANY_NUMBER, subject.rules.accuracy_patterns[metric])
@@ -183,7 +183,7 @@ def far_apart(subject: Subject, texts: Sequence[str | None]) -> Iterator[str]:
     Args:
         texts: the content of baseline_accuracy.txt and compliance_accuracy.txt.
     """
-    row = subject.rules.benchmarks.get(subject.official or "")
+    row = subject.official_rules
     if row is None:
         return
     usual_percent = 0.1 if "99.9" in str(subject.official) else 1.0
@@ -218,7 +218,7 @@ def _unsuited(subject: Subject) -> Iterator[Fault]:
     """Yield a fault if the benchmark does not belong to the suite that the system description
     names.
     """
-    row = subject.rules.benchmarks.get(subject.official or "")
+    row = subject.official_rules
     if row and _suite(subject) not in row.required:
         system_type = (subject.system or {}).get("system_type")
         suites = ", ".join(row.required)
@@ -301,7 +301,7 @@ def _of_the_record(record: Record) -> Iterator[str]:
         yield "its inputs are synthetic"
     if "seeded" in (record.digests.weights_source, record.cell.weights):
         yield "its weights are random"
-    if record.cell.size not in ("full", "user", "own"):  # own: a user's weights in older records
+    if record.cell.size not in ("full", "user"):
         yield f"the model has size {shorten(record.cell.size)}"
     if record.cell.sut == "mock":
         yield "the SUT is a mock"
@@ -326,7 +326,7 @@ def _ineligible(subject: Subject) -> Iterator[str]:
 
 def _other_files(subject: Subject, official: Official) -> Iterator[str]:
     """Yield a phrase for each file that is not the one that the round publishes."""
-    row = subject.rules.benchmarks.get(subject.official or "")
+    row = subject.official_rules
     workload = subject.rules.workloads.get(row.workload if row else "")
     if workload is None:
         yield f"{shorten(str(subject.official))} is not run with a user's files"

@@ -23,7 +23,7 @@ from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.logs.dates import log_date, power_date
 from compliance.subject import BARE, TESTS, LoadGenRun, Subject
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 from formats.record import Record
 
 _COPY = "copy the log from raw/; if that one is missing or changed, measure again"
@@ -71,10 +71,10 @@ def digests(subject: Subject) -> list[Check]:
     ]
 
 
-def _dates(subject: Subject, now: datetime) -> Iterator[Fault | str]:
+def _dates(subject: Subject, now: datetime) -> Faults:
     with_log = [test for test in subject.compliance.values() if test.detail.values]
     for test in (*subject.tests, *with_log):
-        file = subject.place.show(test.folder / "mlperf_log_detail.txt")
+        file = subject.detail_file(test)
         line = test.detail.line("test_datetime")
         build_time = log_date(test.detail.get("loadgen_build_date_utc"))
         at = log_date(test.detail.get("test_datetime"))
@@ -177,7 +177,7 @@ def _digests(subject: Subject) -> Check:
     return judge("digests", faults, good, **where)
 
 
-def _reference(path: Path, record: Record) -> Iterator[Fault | str]:
+def _reference(path: Path, record: Record) -> Faults:
     """Yield the fault of a reference that is not the recorded one."""
     digest, fault = files.attempt(partial(files.bounded_sha256, most=_LARGEST_REFERENCE), path)
     if fault:
@@ -240,7 +240,7 @@ def _small_trace(subject: Subject) -> Fault | None:
     return Fault(text, "a trace", "none")
 
 
-def _raw_logs(subject: Subject) -> Iterator[Fault | str]:
+def _raw_logs(subject: Subject) -> Faults:
     conf = "user.conf"
     pairs = [("performance", subject.place.measurements / conf, conf)]
     for test in subject.tests:
@@ -262,7 +262,7 @@ def _raw_logs(subject: Subject) -> Iterator[Fault | str]:
             yield Fault(text, f"sha256 {second}", f"sha256 {first}", file)
 
 
-def _outcomes(subject: Subject) -> Iterator[Fault | str]:
+def _outcomes(subject: Subject) -> Faults:
     for name, test in zip(TESTS, subject.tests, strict=True):
         if test.outcome is None:
             yield f"raw/{name}: {test.faults.get('outcome.json', 'outcome.json is missing')}"

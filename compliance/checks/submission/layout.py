@@ -16,7 +16,7 @@ from compliance.loadgen import counts
 from compliance.logs import Detail, Line, files
 from compliance.rules import Layout, Rules
 from compliance.subject import LoadGenRun, Subject, released
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 
 _ADD = (
     "add the missing files: a run directory has the logs and user.conf in raw/; the others are"
@@ -63,7 +63,7 @@ def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
             f"{test.name}-detail-log",
             _whole(test, subject),
             f"{lines} lines, one run",
-            file=subject.place.show(test.folder / "mlperf_log_detail.txt"),
+            file=subject.detail_file(test),
             fix=_RESTORE,
         ),
         judge(
@@ -106,7 +106,7 @@ def _expected(subject: Subject) -> Iterator[Path]:
     yield from (folder / layout.accuracy / name for name in layout.accuracy_files)
 
 
-def _missing(subject: Subject) -> Iterator[Fault | str]:
+def _missing(subject: Subject) -> Faults:
     for path in _expected(subject):
         size, fault = files.attempt(lambda p: p.stat().st_size, path)
         if fault or not path.is_file() or not size:
@@ -119,7 +119,7 @@ def _missing(subject: Subject) -> Iterator[Fault | str]:
             yield Fault(text, "a file", state, subject.place.show(path))
 
 
-def _extra(subject: Subject) -> Iterator[Fault | str]:
+def _extra(subject: Subject) -> Faults:
     """Yield a fault for each file that does not belong to a scenario. Compliance tests have their
     own check, and LoadGen's other logs are allowed.
     """
@@ -161,7 +161,7 @@ def _named(path: Path, subject: Subject) -> str:
     return path.relative_to(around).as_posix()
 
 
-def _whole(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
+def _whole(test: LoadGenRun, subject: Subject) -> Faults:
     yield from test.detail.problems
     keys = subject.rules.detail_keys
     kind = "tokens" if counts.has_token_latencies(test.detail) else "plain"
@@ -202,7 +202,7 @@ def _last(detail: Detail) -> Line | None:
     return max(chain.from_iterable(lines), key=lambda line: line.number, default=None)
 
 
-def _contradictions(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
+def _contradictions(test: LoadGenRun, subject: Subject) -> Faults:
     """Yield the contradictions between summary and detail log. An accuracy test's summary says only
     whether there were errors.
     """
@@ -252,7 +252,7 @@ def _same(text: str, value: object) -> bool:
     return text == value
 
 
-def _odd(place: ResultFolder, rules: Rules) -> Iterator[Fault | str]:
+def _odd(place: ResultFolder, rules: Rules) -> Faults:
     base = place.submitter_folder
     above = [base, base.parent, *([place.run / "raw"] if place.run else [])]
     for path in above:
@@ -279,9 +279,7 @@ def _odd(place: ResultFolder, rules: Rules) -> Iterator[Fault | str]:
             yield Fault(text, file=place.show(description))
 
 
-def _beside(
-    place: ResultFolder, rules: Rules, every: Sequence[ResultFolder]
-) -> Iterator[Fault | str]:
+def _beside(place: ResultFolder, rules: Rules, every: Sequence[ResultFolder]) -> Faults:
     """Yield a fault for each file in a submitter's folder that no part of the audit looks at."""
     layout, base = rules.layout, place.submitter_folder
     result_folders = set()

@@ -18,8 +18,8 @@ from compliance.findings.check import judge, manual, mismatch, not_applicable, s
 from compliance.folders import measurements_file
 from compliance.logs import files, strict_json
 from compliance.subject import Subject
-from formats import reading, schemas
-from formats.checks import Check, Fault
+from formats import schemas
+from formats.checks import Check, Fault, Faults
 
 _SCHEMAS = Path(__file__).parents[2] / "schemas"
 _CORRECT = "correct the file by hand"
@@ -167,7 +167,7 @@ def _names(subject: Subject) -> Iterator[Fault]:
             yield mismatch(key, repr(value), expected, "the folder is")
 
 
-def _mapping(subject: Subject, file: str) -> Iterator[Fault | str]:
+def _mapping(subject: Subject, file: str) -> Faults:
     benchmarks, name = subject.rules.benchmarks, subject.place.benchmark
     if subject.mapping is not None or file in subject.faults:
         yield from _schema(subject, subject.mapping, "model_mapping", file)
@@ -240,7 +240,7 @@ def _network(subject: Subject) -> Iterator[Fault]:
     for test in subject.tests if required else ():
         name = test.detail.get("sut_name")
         if _NETWORK_SUT not in str(name):
-            file = subject.place.show(test.folder / "mlperf_log_detail.txt")
+            file = subject.detail_file(test)
             line = test.detail.line("sut_name")
             expected = f"{_NETWORK_SUT!r} in it"
             yield mismatch("sut_name", repr(name), expected, who, file=file, line=line)
@@ -283,7 +283,7 @@ def _source_files(subject: Subject) -> Iterator[Path]:
             yield path
 
 
-def _submitted_source(subject: Subject) -> Iterator[Fault | str]:
+def _submitted_source(subject: Subject) -> Faults:
     """Yield a fault if the submitted source is only text, or in a run directory if it is not the
     source that the worker ran, by record.json.
     """
@@ -314,7 +314,7 @@ def _record(subject: Subject) -> Check:
     if subject.place.run is None:
         return not_applicable("record-json", "a submission without a run directory around it")
     document, _ = files.attempt(files.json_object, subject.place.run / "record.json")
-    faults = _schema(subject, reading.renamed(document), "record", "record.json")
+    faults = _schema(subject, document, "record", "record.json")
     if not faults and subject.record is None:
         faults = [subject.faults["record.json"]]
     return judge("record-json", faults, "complete", file="record.json", fix=fixes.OWN)

@@ -18,7 +18,7 @@ from compliance.findings.check import judge, manual, mismatch, not_applicable, s
 from compliance.logs import files, strict_json
 from compliance.scoring import accuracy, official
 from compliance.subject import Subject
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 from formats.record import Judged
 
 _ID = "accuracy-score"
@@ -58,7 +58,7 @@ def checks_of_truncated(subject: Subject, why: str) -> list[Check]:
 
 
 def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
-    where = {"file": subject.place.show(subject.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
+    where = {"file": subject.accuracy_file, "fix": _SCORE}
     if subject.place.run is None:
         return _score_unverified(subject, _NO_RUN)
     if subject.record is None:
@@ -81,7 +81,7 @@ def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
 
 def _official(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
     """The check of the official metric, which is the verdict of a run of `--benchmark`."""
-    where = {"file": subject.place.show(subject.accuracy.folder / "accuracy.txt"), "fix": _METRIC}
+    where = {"file": subject.accuracy_file, "fix": _METRIC}
     run, record = subject.place.run, subject.record
     assert run is not None
     assert record is not None
@@ -118,7 +118,7 @@ def _score_unverified(subject: Subject, why: str) -> Check:
     """The check of a score that cannot be computed again. It fails if accuracy.txt says that the
     score failed. Otherwise a person has to judge.
     """
-    file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
+    file = subject.accuracy_file
     stated = []
     for line in (subject.accuracy_text or "").splitlines():
         if line.strip("\ufeff\0 \t") and not line.startswith("hash="):
@@ -174,10 +174,8 @@ def _score_again(
     return files.reckon(compute)
 
 
-def _score_faults(score: accuracy.Accuracy, line: str) -> Iterator[Fault | str]:
+def _score_faults(score: accuracy.Accuracy, line: str) -> Faults:
     document, _ = files.reckon(partial(strict_json.parse, line))
-    if isinstance(document, dict) and isinstance(document.get("detail"), dict):
-        document["detail"] = accuracy.with_current_names(document["detail"])
     if document != json.loads(score.line()):
         text = f"accuracy.txt says {line[:120]!r}; the whole log scores {score.line()[:160]}"
         yield Fault(text, score.line(), line[:200])
@@ -201,7 +199,7 @@ def _too_loose(subject: Subject) -> Iterator[Fault]:
         yield Fault(subject.no_record)
         return
     score, precision = subject.record.accuracy.score, subject.record.cell.judged_precision
-    tolerance = accuracy.with_current_names(subject.record.accuracy.tolerance)
+    tolerance = subject.record.accuracy.tolerance
     limits = subject.rules.project_limits.tolerance.get(score, {}).get(precision)
     if limits is None:
         of = f"the score {shorten(score)} in {shorten(precision)}"

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from compliance.scoring.squad import features, metric, spans, word_pieces
-from compliance.scoring.value import Scored
+from compliance.scoring.value import AnswerBytes, Scored
 
 
-def score(contents: Mapping[str, bytes], answers: Mapping[int, bytes]) -> Scored:
+def score(contents: Mapping[str, bytes], answers: AnswerBytes) -> Scored:
     """The metric, and the line of accuracy-squad.py.
 
     Args:

@@ -12,7 +12,7 @@ from rouge_score.rouge_scorer import RougeScorer
 from tokenizers import Tokenizer
 
 from compliance.scoring.summaries import SETTINGS, TARGETS, TOKENIZER, sentences
-from compliance.scoring.value import Scored
+from compliance.scoring.value import AnswerBytes, Scored
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ _CLEANED = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 """The texts that lose their spaces, in this order, as in Transformers' `clean_up_tokenization`."""
 
 
-def score(contents: Mapping[str, bytes], answers: Mapping[int, bytes]) -> Scored:
+def score(contents: Mapping[str, bytes], answers: AnswerBytes) -> Scored:
     """The metric, and the line of evaluation.py.
 
     Args:

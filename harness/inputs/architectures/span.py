@@ -64,8 +64,8 @@ def _read(
     options: PromptOptions,
 ) -> tuple[Arrays, tuple[str, ...]]:
     """Read the questions of a file, and make their features. Raises UsageError."""
-    if options.field or options.whole:
-        raise UsageError("--field, --whole: are for a file of prompts: leave them out")
+    if options.field:
+        raise UsageError("--field: is for a file of prompts: leave it out")
     pieces = tokenizer.word_pieces(own)
     width = seq_len or features.WIDTH
     positions = size.config["max_position_embeddings"]

@@ -66,7 +66,6 @@ def check(options: Options, workload: OfficialWorkload) -> None:
         "--eos ignore": options.eos == "ignore",
         "--chat": options.chat is not None,
         f"--field {options.field}": options.field is not None,
-        "--whole": options.whole,
         f"--max-latency-ms {options.max_latency_ms}": options.max_latency_ms is not None,
         f"--max-ttft-ms {options.max_ttft_ms}": options.max_ttft_ms is not None,
         f"--max-tpot-ms {options.max_tpot_ms}": options.max_tpot_ms is not None,

@@ -47,9 +47,10 @@ def test_an_honest_run_passes_all_and_a_mock_has_no_operations(run):
     }
 
 
-def test_an_older_run_kept_nothing_and_is_not_asked(run):
-    outcome(run, lambda d: {k: v for k, v in d.items() if k not in ("kept_sha256", "fresh")})
-    assert {check.verdict for check in verdicts(run).values()} == {Verdict.NA}
+@pytest.mark.parametrize(("key", "check"), [("kept_sha256", ANSWERS), ("fresh", FRESH)])
+def test_a_run_without_what_the_worker_kept_fails(run, key, check):
+    outcome(run, lambda d: {name: value for name, value in d.items() if name != key})
+    assert [name for name, c in verdicts(run).items() if c.verdict is Verdict.FAIL] == [check]
 
 
 def test_kept_answers_are_those_whose_digest_the_worker_wrote(run):
@@ -99,7 +100,6 @@ QUIET = {"rounds": 12, "slower": 1.5, "thirds": [1.4, 1.5, 1.6], "other_processo
         (QUIET | {"other_processors": 0.3}, Verdict.PASS),
         (QUIET | {"other_processors": None}, Verdict.FAIL),
         (QUIET | {"thirds": "x"}, Verdict.FAIL),
-        ({"rounds": 12, "slower": 2.9}, Verdict.PASS),  # of an older run
     ],
 )
 def test_a_part_of_the_answers_is_kept_if_each_third_of_undisturbed_rounds_shows_it(

@@ -68,17 +68,6 @@ def test_a_counter_that_the_framework_has_may_not_be_missing(execution, framewor
 
 
 @pytest.mark.parametrize("execution", ["graph", "xla"])
-def test_evidence_of_an_older_run_is_judged_by_all_its_operators(execution):
-    few, many = (
-        seen(1, regions=1, operators=operators, xla_programs=int(execution == "xla"))
-        for operators in (4, 5)
-    )
-    assert findings(RULES[execution], few, few, execution) == []
-    found, _ = findings(RULES[execution], many, many, execution)
-    assert found.startswith("5 operators that ran by themselves in 1 batch watched before the test")
-
-
-@pytest.mark.parametrize("execution", ["graph", "xla"])
 def test_operators_that_only_move_values_may_be_any_number(execution):
     programs = int(execution == "xla")
     sorting = seen(1, regions=1, operators=500, operators_that_compute=4, xla_programs=programs)

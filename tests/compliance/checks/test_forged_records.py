@@ -360,25 +360,6 @@ def test_a_recorded_fraction_below_the_rounds_fails(run: Path, value: Any) -> No
     assert _told(run, "tolerance")[0] is FAIL
 
 
-@pytest.mark.parametrize("run", ["tokens"], indirect=True)
-def test_a_record_with_the_names_of_old_is_read(run: Path) -> None:
-    """What records and accuracy.txt said before was regret and judged_fraction."""
-    text = tree.scenario_folder(run) / "accuracy" / "accuracy.txt"
-    for path in (run / "record.json", text):
-        path.write_text(
-            path.read_text()
-            .replace("logit_gap", "regret")
-            .replace("compared_fraction", "judged_fraction")
-        )
-    assert (
-        '"regret"' in (run / "record.json").read_text()
-        and '"judged_fraction_limit"' in text.read_text()
-    )
-    assert _told(run, "tolerance")[0] is _told(run, "accuracy-score")[0] is PASS
-    _of_record(run, "accuracy", "tolerance", regret=1e9)
-    assert _told(run, "tolerance")[0] is FAIL
-
-
 @pytest.mark.parametrize(
     ("keys", "value"), [(("accuracy",), {"score": "none"}), (("cell",), {"precision": "int4"})]
 )

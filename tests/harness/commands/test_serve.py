@@ -60,7 +60,7 @@ def served(folder):
         9999,
     )
     with tempfile.TemporaryDirectory() as path:
-        with server.running(Path(path), *flags, "--logprobs", "--max-batch", 4) as running:
+        with server.running(Path(path), *flags, "--logprobs", "--batch-size", 4) as running:
             yield running
 
 
@@ -224,7 +224,7 @@ def test_other_addresses_are_refused_in_the_same_format(served):
 
 def test_a_client_that_leaves_frees_its_place(short):
     """Each token takes half a second, so that the first request would take twenty seconds."""
-    flags = ("--model", "mistral", "--new-tokens", 40, "--max-batch", 1, "--max-queue", 1)
+    flags = ("--model", "mistral", "--new-tokens", 40, "--batch-size", 1, "--max-queue", 1)
     with server.running(short, "--sut", "mock", *flags, "--sut-option", "latency-ms=20000") as slow:
         start = time.monotonic()
         running = slow.begin("/v1/completions", {"prompt": "a", "max_tokens": 40, "stream": True})

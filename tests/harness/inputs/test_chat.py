@@ -9,7 +9,6 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from formats.cell import Cell
 from harness.errors import UsageError
 from harness.inputs import chat, dataset
 from harness.request import options
@@ -214,12 +213,6 @@ def test_a_sweep_and_its_commands_take_the_flags_of_a_chat(chat_model, tmp_path)
     assert options.parse(shlex.split(series.command)[1:]).chat == "default"
 
 
-def test_a_cell_without_a_template_has_the_digest_of_older_releases():
-    given = {"sut": "mock", "model": "bert", "size": "tiny", "task": "predict", "device": "cpu"}
-    cell = Cell(**given, scenario="Offline", precision="float32", batch_size=1)
-    assert cell.digest == "dc320e5f"
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -230,7 +223,6 @@ def test_a_cell_without_a_template_has_the_digest_of_older_releases():
         ({"chat": "default", "model": "bert", "weights": None}, "bert does not: leave it out"),
         ({"chat": "default", "scenario": "Fit"}, "llama does not in Fit: leave it out"),
         ({"field": "x", "dataset": None}, "--field x: names the prompts in a file of rows"),
-        ({"whole": True, "dataset": None}, "--whole: makes a text file one prompt"),
     ],
 )
 def test_flags_of_a_chat_that_do_not_fit_are_refused(chat_model, tmp_path, changes, words):

@@ -119,24 +119,13 @@ def test_lines_without_an_empty_line_are_prompts_and_told(tmp_path):
     found, notes = texts(tmp_path, "a.txt", "\n \none \ntwo\n three\n\n")
     assert found == ["one ", "two", " three"]
     assert notes == (
-        "a.txt has 3 lines and no empty line, so each line is a prompt; --whole makes the file one"
-        " prompt",
+        "a.txt has 3 lines and no empty line, so each line is a prompt; in a .jsonl file a prompt"
+        " may have several lines",
     )
     prompts, _ = read(tmp_path / "a.txt")
     assert [prompt.line for prompt in prompts] == [3, 4, 5]
     assert texts(tmp_path, "a.txt", "one\n\n") == (["one"], ())
     assert texts(tmp_path, "a.txt", "one\n\ntwo\nmore") == (["one", "two\nmore"], ())
-
-
-def test_whole_makes_a_text_file_one_prompt(tmp_path):
-    whole = PromptOptions(whole=True)
-    assert texts(tmp_path, "a.txt", "\none\n two\n\nthree \n\n", whole) == (
-        ["one\n two\n\nthree "],
-        (),
-    )
-    refused(tmp_path, "a.txt", " \n", "no prompt in it", whole)
-    words = r"--whole: makes a text file one prompt, and each row of a\.jsonl is one"
-    refused(tmp_path, "a.jsonl", '{"prompt": "x"}', words, whole)
 
 
 def test_a_field_of_a_text_is_refused(tmp_path):

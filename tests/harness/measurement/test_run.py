@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from formats import reading
-from formats.result import Metric, Status
+from formats.result import Status
 from harness import cli, disturbance, locks, result, summary
 from harness.errors import UsageError
 from harness.execution import loadgen_run, rundir
@@ -83,8 +82,8 @@ def test_a_users_prompts_are_read_once_and_their_notes_are_in_plan_and_result(
     )
     asked = request(tmp_path, model="mistral", dataset=prompts)
     note = (
-        "prompts.txt has 2 lines and no empty line, so each line is a prompt; --whole makes the"
-        " file one prompt"
+        "prompts.txt has 2 lines and no empty line, so each line is a prompt; in a .jsonl file"
+        " a prompt may have several lines"
     )
     assert asked.count == 2 and note in asked.reasons
     found = run.run(asked, Reporter(), 0)
@@ -587,15 +586,7 @@ def test_a_result_comes_back_from_its_file_and_is_found_below_a_folder(tmp_path,
     found, unread = result.find(tmp_path)
     assert found == [first]
     assert [path.parent.name for path in unread] == ["d", "c"]
-    assert unread[tmp_path / "c/result.json"].startswith(
-        "it is no result of this version of the harness: "
+    assert unread[tmp_path / "c/result.json"] == (
+        "it is of an earlier release (its schema is None, and this release reads result-2): read"
+        " it with that release, or measure again"
     )
-
-
-def test_a_result_of_before_it_told_what_it_rests_on_is_still_read(tmp_path, made_environment):
-    whole = dataclasses.asdict(run.run(request(tmp_path), Reporter(), 0))
-    older = {k: v for k, v in whole.items() if k not in ("measured", "disturbance", "unranked")}
-    # Now: user.
-    older["cell"] = {k: v for k, v in older["cell"].items() if k != "eos"} | {"size": "own"}
-    found = reading.result(json.loads(json.dumps(older)))
-    assert (found.metric, found.measured, found.unranked) == (Metric(**whole["metric"]), {}, ())

@@ -34,7 +34,7 @@ def measured_without_disturbance(tmp_path, capsys, *words):
 
 
 def test_server_finds_a_rate_and_reports_queue_and_limits(tmp_path, capsys):
-    options = ("--max-latency-ms", "500.25", "--max-batch", "2", "--sut-option", "latency-ms=4")
+    options = ("--max-latency-ms", "500.25", "--batch-size", "2", "--sut-option", "latency-ms=4")
     cell = measured_without_disturbance(tmp_path, capsys, "--scenario", "Server", *options)
     assert (cell["status"], cell["loadgen"]) == ("ok", "VALID")
     assert cell["metric"]["unit"] == "requests/s"
@@ -96,7 +96,7 @@ def test_token_latencies_are_in_the_result(scenario, tmp_path, capsys):
             "--max-tpot-ms 12.5: in mode submission",
         ),
         ({"scenario": "Server", "max_ttft_ms": 1e-7}, "1e-07: LoadGen counts whole nanoseconds"),
-        ({"scenario": "Server", "max_latency_ms": 1e10}, "give at most 1000000000"),
+        ({"scenario": "Server", "max_latency_ms": 1e10}, r"1e\+10: give at most 1000000000"),
         ({"duration": 2.0001}, "--duration 2.0001: LoadGen counts whole milliseconds"),
         ({"scenario": "Offline", "model": "bert", "stream": "on"}, "--stream: is for models that"),
     ],

@@ -137,8 +137,9 @@ def test_a_report_says_once_how_large_its_model_is(tmp_path):
     other = cell("keras3-jax", model="gpt2", task="generate")
     write(tmp_path, other, [10, 10.1, 9.9], model_facts=facts)
     write(tmp_path, replace(other, sut="keras3-torch"), [10, 10.1, 9.9], model_facts=facts)
-    preface = gathered(tmp_path).preface
-    assert preface.startswith(f"bert mid ({facts}); gpt2 mid ({facts}); all cells: float32, cpu; ")
+    report = gathered(tmp_path)
+    names = f"bert mid ({facts}); gpt2 mid ({facts}); all cells: float32, cpu; "
+    assert report.preface.startswith(names) and names in rendered(report)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +207,9 @@ def test_an_engine_is_compared_with_suts_of_the_same_work(tmp_path):
     assert "batch 32" in comparison.name
     # With two batches it is not clear which of them is the engine's.
     write(tmp_path, cell("keras3-jax", batch_size=8), [90, 91, 89])
-    assert len(content.gather(tmp_path, "runs").comparisons) == 3
+    comparisons = content.gather(tmp_path, "runs").comparisons
+    assert len(comparisons) == 3
+    assert sum("precision unknown" in each.name for each in comparisons) == 1
 
 
 def test_a_comparison_of_disturbed_runs_is_inconclusive(tmp_path):

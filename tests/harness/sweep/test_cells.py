@@ -4,8 +4,6 @@ import pytest
 
 from harness.errors import UsageError
 from harness.inputs import models
-from harness.request import options
-from harness.request.flags import Parser
 from harness.sweep import cells, journal, recipe
 from sut import tuning
 from sut.registry import SUTS
@@ -100,22 +98,6 @@ def test_the_first_cell_that_can_be_measured_has_a_control_run():
         (True, False),
     ]
     assert "mock computes in float32" in series[0].obstacle
-
-
-def test_a_flag_without_a_value_is_in_the_commands_of_the_cells(tmp_path):
-    prompts = tmp_path / "prompts.txt"
-    prompts.write_text("one\ntwo\n")
-    parser = Parser(prog="./run.sh sweep", allow_abbrev=False)
-    options.add_list_flags(parser)
-    assert "whole" not in options.given(parser.parse_args([]))
-    given = options.given(parser.parse_args(["--whole", "--dataset", str(prompts)]))
-    (whole,) = make(given)
-    assert whole.request.count == 1
-    assert "--whole" in whole.command.split()
-    assert options.parse(whole.words[:]).whole
-    (lines,) = make({"dataset": [str(prompts)]})
-    assert lines.request.count == 2
-    assert lines.comparison != whole.comparison
 
 
 def test_what_no_cell_can_be_is_refused_as_a_whole():
@@ -236,8 +218,8 @@ def test_flags_are_written_in_a_recipe_as_they_are_typed(tmp_path):
     )
 
 
-def test_both_is_each_cell_as_it_comes_and_tuned_and_only_equal_ones_are_compared():
-    off, on = make({"sut": ["native-torch"], "tuned": ["both"]})
+def test_off_and_on_are_each_cell_as_it_comes_and_tuned_and_only_equal_ones_are_compared():
+    off, on = make({"sut": ["native-torch"], "tuned": ["off,on"]})
     assert (off.request.tuned.on, on.request.tuned.on) == (False, True)
     assert off.comparison != on.comparison
     assert off.rivals == on.rivals

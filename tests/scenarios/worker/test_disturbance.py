@@ -131,6 +131,15 @@ def test_a_process_that_the_worker_started_is_none_of_other_programs():
     assert after.own - before.own > 0.2
 
 
+def test_a_child_that_has_ended_meanwhile_does_not_hide_the_others(tmp_path, monkeypatch):
+    (tmp_path / "1/task/1").mkdir(parents=True)
+    (tmp_path / "1/task/1/children").write_text("2 3 ")
+    (tmp_path / "3").mkdir()
+    (tmp_path / "3/stat").write_text("3 (a name) S" + " 0" * 10 + " 5 6 7 8 0 0")
+    monkeypatch.setattr(disturbance, "_PROC", tmp_path)
+    assert disturbance._descendants(1) == {3: 26}
+
+
 def test_an_idle_process_that_the_worker_started_is_not_told():
     times = [
         disturbance.ProcessorTimes(at, busy=at / 1e9, steal=0.0, own=at / 1e9, children={7: used})

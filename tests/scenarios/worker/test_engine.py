@@ -141,6 +141,21 @@ def test_work_ends_when_the_engine_has_ended_every_request():
     assert not thread.is_alive()
 
 
+def test_work_does_not_wait_for_a_request_that_could_not_be_sent():
+    class Refuses(Held):
+        def submit(self, sample, on_first, on_end):
+            raise OverflowError("a token of the prompt is unknown")
+
+    flight = engine.Flight(Refuses(), None, print, MOST)
+    with pytest.raises(OverflowError):
+        flight.submit("a", SAMPLE)
+    flight.close()
+    thread = threading.Thread(target=flight.work, daemon=True)
+    thread.start()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
 def test_an_engine_answers_whole_batches_padded_to_the_longest_answer():
     sut = engine.EngineSut(AtOnce(), streams=True)
     batch = {"input_ids": np.array([[1, 9], [3, 9]], np.int32)}

@@ -1,13 +1,11 @@
 """A job names what its worker does; a procedure is an entry of one table."""
 
-import json
 import sys
 from dataclasses import replace
 
 import pytest
 
-from formats.job import TESTS, read_job
-from formats.writing import write_json
+from formats.job import TESTS
 from harness.execution import process
 from harness.measurement import run
 from scenarios.worker import __main__ as worker
@@ -45,15 +43,6 @@ def test_an_unknown_procedure_ends_the_worker_with_those_there_are(tmp_path):
         "ValueError: there is no procedure 'tomorrow'; there are loadgen, reference, fit, work, serve,"
         " start, profile",
     )
-
-
-def test_a_job_of_an_older_run_is_a_test_of_loadgen(tmp_path):
-    job = mock_job.make(tmp_path)
-    write_json(tmp_path / "job.json", job)
-    older = json.loads((tmp_path / "job.json").read_text())
-    del older["procedure"]
-    write_json(tmp_path / "job.json", older)
-    assert read_job(tmp_path / "job.json") == job
 
 
 def test_the_batch_that_plans_an_accuracy_test_may_be_as_slow_as_any_other(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ of most tests are threads that speak to the dispatcher over real connections.
 
 from __future__ import annotations
 
+import ast
 import itertools
 import os
 import signal
@@ -53,6 +54,20 @@ from tests.support.faulty_replicas import (
 )
 
 SAMPLES = mock_job.SAMPLES
+
+
+@pytest.fixture(autouse=True)
+def _headers_of_arrays_are_read_one_by_one(monkeypatch):
+    """Real replicas are processes. As threads they may read files at the same time, and Python
+    3.11's `ast.literal_eval`, which reads the header of an array, then fails at times.
+    """
+    evaluate, lock = ast.literal_eval, threading.Lock()
+
+    def one_by_one(text):
+        with lock:
+            return evaluate(text)
+
+    monkeypatch.setattr(ast, "literal_eval", one_by_one)
 
 
 class Kept(Replica):

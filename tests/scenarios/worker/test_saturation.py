@@ -175,3 +175,14 @@ def test_the_busy_time_of_this_process_grows_while_it_computes():
     while saturation.busy_ns() == before:
         sum(range(10_000))
     assert saturation.busy_ns() > before
+
+
+def test_a_thread_that_has_ended_does_not_change_how_the_busy_time_is_measured(
+    tmp_path, monkeypatch
+):
+    for thread in ("1", "2"):
+        (tmp_path / thread).mkdir()
+    (tmp_path / "1/schedstat").write_text("30 4 9")
+    (tmp_path / "2/schedstat").mkdir()  # it cannot be read
+    monkeypatch.setattr(saturation, "_TASKS", tmp_path)
+    assert saturation.busy_ns() == 34
