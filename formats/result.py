@@ -33,6 +33,7 @@ CAUSES = (
     "accuracy",
     "kept answers",
     "speed",
+    "clock",
     "audit",
 )
 """The reasons why a result is invalid."""

@@ -18,6 +18,7 @@ from harness.report.comparison import Comparison, listed, mostly_disturbed
 _OUTCOMES = {
     "accuracy": "wrong answers",
     "audit": "its logs fail the audit",
+    "clock": "the clock was set during its test",
     "evidence": "it ran otherwise than its name says",
     "kept answers": "it kept answers",
     "loadgen": "LoadGen calls its run INVALID",
