@@ -204,12 +204,23 @@ def _serving(log: Log, outcome: WorkerOutcome) -> dict[str, float]:
     return {
         "issued_per_second": log.get("result_scheduled_samples_per_sec"),
         "achieved_per_second": achieved,
-        "goodput_per_second": achieved * queue["good_fraction"],
+        "goodput_per_second": achieved * _good_share(log, outcome),
         **capacity,
         "requests_a_batch": queue["mean_batch"],
         "requests_waiting": queue["mean_waiting"],
         "requests_waiting_most": queue["most_waiting"],
     }
+
+
+def _good_share(log: Log, outcome: WorkerOutcome) -> float:
+    """The share of the requests within their limits. LoadGen counts whole answers from the times at
+    which requests were due. It has no count for tokens, so the worker's counts, from their issue.
+    """
+    over = log.get("result_overlatency_query_count")
+    count = log.get("result_query_count")
+    if over is None or not count or outcome.token_latencies:
+        return float(outcome.queue["good_fraction"])
+    return 1 - over / count
 
 
 def _rate(log: Log, outcome: WorkerOutcome) -> float | None:

@@ -270,7 +270,10 @@ def _verdict(mode: str, values: dict[str, Any], checks: list[Check]) -> tuple[st
     # A rate is only a result if the latencies are within their limits at it.
     required = mode != "quick" or SCENARIOS[values["cell"].scenario].serves
     if required and values.get("loadgen", "VALID") != "VALID":
-        over = 100 * (1 - values.get("serving", {}).get("queue", {}).get("good_fraction", 1.0))
+        metrics = values.get("metrics", {})
+        over = 0.0
+        if achieved := metrics.get("achieved_per_second"):
+            over = 100 * (1 - metrics["goodput_per_second"] / achieved)
         if over:
             return (
                 "loadgen",
