@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from compliance.checks.run.precision import shards_faults
+from formats.job import PERFORMANCE, Job, Limits
 from formats.job import REFERENCE as MADE
-from formats.job import Job, Limits
 from formats.workload import Workload
 from harness.execution.process import Worker
 from sut.registry import SUTS
@@ -45,21 +46,31 @@ def job_of(sut, known, tmp_path):
     return job
 
 
+def timed_job(job):
+    """A short performance test of the same SUT, which has evidence."""
+    folder = job.log_dir.with_name(PERFORMANCE)
+    folder.mkdir()
+    limits = replace(job.limits, planned_ms=100, longest_ms=60_000, calibration_seconds=0.1)
+    return replace(job, test=PERFORMANCE, procedure="loadgen", log_dir=folder, limits=limits)
+
+
 @pytest.mark.parametrize("sut", ["native-torch-eager", "keras3-jax"])
 def test_a_split_model_answers_as_the_whole_one(sut, probed, interpreter, tmp_path):
     known = probed(REFERENCE, MODEL)
     job = job_of(sut, known, tmp_path)
     spec = SUTS[sut]
     with Worker(Path(interpreter(spec.environment)), spec.process_env) as worker:
-        outcome = worker.run(job, lambda beat: None)
-    assert outcome.status == "ok", outcome.reason
+        made = worker.run(job, lambda beat: None)
+        timed = worker.run(timed_job(job), lambda beat: None)
+    for outcome in (made, timed):
+        assert outcome.status == "ok", outcome.reason
     with np.load(job.log_dir / "reference.npz") as file:
         answers = dict(file)
     assert np.array_equal(answers["tokens"], known.reference["tokens"])
     error = np.abs(answers["logits"] - known.reference["logits"]).max()
     limit = known.model.tolerance["float32"]["logit_error"]
     assert error < limit * known.reference["logits"].std()
-    evidence = outcome.evidence_after
+    evidence = timed.evidence_after
     assert evidence["precision"] == "float32"
     assert list(shards_faults(evidence, "after", 2)) == []
     assert gone(job.log_dir)
