@@ -56,19 +56,16 @@ def test_prompts_that_change_between_plan_and_load_are_refused(tmp_path):
 
 
 class Replacing(Reporter):
-    """Replaces a file as soon as the worker is at work."""
+    """Replaces a file when the worker of the performance test begins."""
 
     def __init__(self, path):
         super().__init__()
-        self.path, self.done = path, []
+        self.path = path
 
     def watch(self, what):
-        def seen(beat):
-            if what == "performance" and not self.done:
-                replaced(self.path)
-                self.done.append(what)
-
-        return seen
+        if what == "performance":
+            replaced(self.path)
+        return super().watch(what)
 
 
 def test_weights_that_change_while_they_are_measured_give_no_figure(
