@@ -255,7 +255,8 @@ def _left_out(comparison: Comparison) -> list[str]:
     """One clause with the SUTs that have no place in the claim, and why."""
     reasons = {g.sut: _outcome(g) for g in comparison.groups if not g.good}
     reasons |= {g.sut: "its figure is another statistic" for g in comparison.refused}
-    if comparison.doubt is None and len(comparison.field) > 2:
+    more_than_two = comparison.doubt is None and len(comparison.field) > 2
+    if more_than_two and comparison.ratio(*comparison.field[:2]).low is not None:
         few = [g for g in comparison.field if g.sut in comparison.ratios]
         reasons |= {g.sut: "too few runs" for g in few if comparison.ratios[g.sut].low is None}
     outside = [g for g in comparison.good if g not in comparison.field]

@@ -112,9 +112,11 @@ def test_too_wide_intervals_say_how_many_runs_would_decide(tmp_path, capsys):
 def test_single_runs_are_ordered_without_a_claim(tmp_path, capsys):
     write(tmp_path, cell("keras3-jax"), [200], **TIMES)
     write(tmp_path, cell("keras3-torch"), [100], **TIMES)
+    write(tmp_path, cell("native-jax"), [90], **TIMES)
     assert first_line(tmp_path, capsys) == (
-        "bert mid predict, Offline, batch 32: keras3-jax had the best figure, 2 × keras3-torch, but 1 run"
-        " cannot show whether that is chance; about 2 more runs of each (about 3 min) would decide"
+        "bert mid predict, Offline, batch 32: keras3-jax had the best figure, 2 × keras3-torch, but"
+        " 1 run cannot show whether that is chance; about 2 more runs of each (about 4 min) would"
+        " decide"
     )
 
 
