@@ -19,7 +19,10 @@ def stamps(paths: Iterable[Path | None]) -> dict[Path, Stamp]:
     """The stamp of each file, and of the files in each folder with weights."""
     files: list[Path] = []
     for path in filter(None, paths):
-        files += [path] if path.is_file() else [f for each in _READ for f in path.glob(each)]
+        if path.is_file():
+            files.append(path)
+        for pattern in _READ:
+            files += path.glob(pattern)
     return {file: _stamp(file) for file in files if file.is_file()}
 
 
