@@ -38,7 +38,7 @@ _DETAILS = (
 )
 """The details of a score that are shown."""
 _FIRST_ANSWER = "first_answer_seconds"
-_ENDS = {"stop": "answers end at an end token", "ignore": "end tokens ignored"}
+_ENDS = {"stop": "answers end at an end token or at their longest", "ignore": "end tokens ignored"}
 
 
 def rows(result: Result) -> Iterable[tuple[str, str]]:

@@ -98,6 +98,7 @@ def _cost(request: Any) -> str:
 def _next(result: Any, request: Any) -> str:
     """The command that a user probably needs next."""
     from harness import terminal
+    from harness.request import serving
     from harness.request.request import LONGEST_TIMES
 
     directory = shlex.quote(terminal.near(result.directory))
@@ -128,7 +129,9 @@ def _next(result: Any, request: Any) -> str:
     if mode == "quick" and request.trains:
         return f"{plain} --mode valid  (100 steps)"
     if mode == "quick":
-        return _all_suts(plain, mid=request.size.name == "tiny")
+        limits = [getattr(request.options, name) for name in serving.LIMITS]
+        is_whole = all(limit is None or limit.is_integer() for limit in limits)
+        return _all_suts(plain, mid=request.size.name == "tiny", valid=is_whole)
     if mode == "submission":
         return f"./run.sh pack {directory} --out submission  (and other cells' directories)"
     return f"./run.sh audit {directory} --mode valid"
@@ -148,8 +151,11 @@ def _smaller(cell: Cell, request: Request) -> str:
     return f"a smaller {' or '.join(flags)}"
 
 
-def _all_suts(command: str, mid: bool) -> str:
-    """The sweep that shows which SUT is fastest and by how much."""
+def _all_suts(command: str, mid: bool, valid: bool) -> str:
+    """The sweep that shows which SUT is fastest and by how much.
+
+    `valid`: whether mode valid takes the cell.
+    """
     left_out = ["--sut", "--sut-option", "--python", "--slurm"]
     if mid:
         left_out.append("--size")
@@ -160,10 +166,12 @@ def _all_suts(command: str, mid: bool) -> str:
     words = [re.sub("^--on(?=$|=)", "--replicas-on", word) for word in words]
     if mid:
         words += ["--size", "mid"]
-    return (
-        f"{shlex.join(words)}  (all SUTs in turns; or this command with --mode valid: 10"
-        " minutes and more, by MLPerf's settings)"
-    )
+    longer = ""
+    if valid:
+        longer = (
+            "; or this command with --mode valid: 10 minutes and more, by MLPerf's settings"
+        )
+    return f"{shlex.join(words)}  (all SUTs in turns{longer})"
 
 
 def _dry_run(request: Any, as_json: bool) -> int:

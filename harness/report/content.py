@@ -125,7 +125,9 @@ class Content:
         for machine, words in machines.items():
             label = self.machine_labels.get(machine)
             parts.append(f"{label}: {words}" if label else words)
-        return "; ".join(parts if machines else [*parts, "unknown machine"])
+        if not machines and any(group.good for group in self.groups):
+            parts.append("unknown machine")
+        return "; ".join(parts)
 
     @cached_property
     def machines(self) -> list[str]:

@@ -482,7 +482,7 @@ def _single(name: str, read: Callable[[str], Any]) -> Callable[[str], Any]:
     def checked(text: str) -> Any:
         if ("," in text or text == "all") and not Path(text).exists():
             raise UsageError(
-                f"{flag(name)} {text}: a single run takes one value; ./run.sh sweep takes lists"
+                f"{flag(name)} {text}: this command takes one value; ./run.sh sweep takes lists"
             )
         return read(text)
 

@@ -14,7 +14,7 @@ from harness.request.options import Options, flag
 from scenarios.table import SCENARIOS
 
 OF_SERVING = ("max_latency_ms", "max_ttft_ms", "max_tpot_ms", "max_wait_ms", "rate")
-_LIMITS = OF_SERVING[:3]
+LIMITS = OF_SERVING[:3]
 _LONGEST_MS = 1e9
 """The longest limit. LoadGen's nanoseconds overflow at 9e12 ms."""
 QUICK_S, OFFICIAL_S = 10.0, 60.0
@@ -52,7 +52,7 @@ def of(
         least = 0 if name == "max_wait_ms" else math.ulp(0.0)
         if not least <= value < math.inf:
             raise UsageError(f"{flag(name)} {value:g}: give a finite number above 0")
-        if name in _LIMITS:
+        if name in LIMITS:
             _check_limit(flag(name), value, options.mode)
     limits = _limits(options, stream, official, rules, reasons)
     quick = options.mode == "quick"

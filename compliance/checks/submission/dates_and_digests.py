@@ -169,7 +169,7 @@ def _digests(subject: Subject) -> Check:
                 mismatch(f"digests.{name}", value, expected, "it must have", file="record.json")
             )
     if subject.no_reference and not faults:
-        why = f"there is no reference to compare with: {subject.record.accuracy.reason}"
+        why = f"not compared: {subject.record.accuracy.reason}"
         return manual("digests", why, **where)
     if not subject.no_reference:
         faults += _reference(subject.place.run / "reference.npz", subject.record)

@@ -191,11 +191,12 @@ def product_sentences(groups: Iterable[Group]) -> list[str]:
     for place, of_one in _places(groups).items():
         if len(of_one) > 1:
             several[place] = of_one
+    machines = {machine for _, _, machine, *_ in several}
     sentences = []
-    for (precision, device, *where), of_one in sorted(several.items()):
-        apart = ""
-        if len(several) > 1:
-            apart = f", {', '.join(filter(None, where))}"
+    for (precision, device, machine, *where), of_one in sorted(several.items()):
+        if len(machines) > 1:
+            where.insert(0, machine)
+        apart = "".join(f", {text}" for text in filter(None, where))
         rates = ", ".join(_rates(of_one))
         sentences.append(
             f"large matrix products in {precision} on {device}{apart}: {rates}; a model that"

@@ -53,6 +53,12 @@ def test_a_good_first_look_is_followed_by_all_suts_at_a_size_that_counts(tmp_pat
     )
 
 
+@pytest.mark.parametrize(("limit_ms", "is_proposed"), [(12.5, False), (12.0, True)])
+def test_mode_valid_is_proposed_only_for_limits_that_it_takes(tmp_path, limit_ms, is_proposed):
+    found = proposed(tmp_path, Status.OK, scenario="Server", max_latency_ms=limit_ms)
+    assert ("--mode valid" in found) == is_proposed
+
+
 def test_too_few_queries_are_followed_by_a_duration_that_has_enough(tmp_path):
     few = "INVALID: too few queries (early stopping)"
     found = proposed(tmp_path, Status.OK, loadgen=few)
