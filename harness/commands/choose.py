@@ -143,7 +143,11 @@ def _values(flags: argparse.Namespace) -> dict[str, list[str]]:
             raise UsageError(f"choose {value}: leave out {options.flag(name)}, which also names it")
         if value is not None:
             values[name] = [value]
-    current = [name for name, spec in SUTS.items() if spec.current]
+    # Its compiler may take minutes, in which several of the others are measured.
+    current = sorted(
+        (name for name, spec in SUTS.items() if spec.current),
+        key=lambda name: SUTS[name].execution == "compile",
+    )
     defaults = {"sut": current, "scenario": [_SCENARIOS], "duration": [_DURATION_S]}
     if flag == "model" and not keras_file.is_path(flags.of) and not machine.accelerators():
         defaults["size"] = ["mid"]
