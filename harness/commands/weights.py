@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> int:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        _convert(conversion, partial, cache, reporter)
+        notes = _convert(conversion, partial, cache, reporter)
     except BaseException:
         shutil.rmtree(partial)
         raise
@@ -63,8 +63,11 @@ def main(arguments: list[str]) -> int:
     size_mb = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     near = terminal.near(str(folder))
     if flags.json:
-        terminal.document({"folder": str(folder), "bytes": round(1e6 * size_mb)})
+        size_bytes = round(1e6 * size_mb)
+        terminal.document({"folder": str(folder), "bytes": size_bytes, "notes": notes})
     else:
+        for note in notes:
+            terminal.line(note)
         terminal.line(
             terminal.typed_here(
                 f"{near}: {size_mb:,.0f} MB, for --weights; next: ./run.sh choose {near} [PROMPTS]"
@@ -162,9 +165,9 @@ def _base(source: Path, base: Path | None) -> Path:
 
 def _convert(
     conversion: _Conversion, folder: Path, cache: Path, reporter: terminal.Terminal
-) -> None:
-    """Run the conversion in the reference's environment. Raises EnvironmentFailure with its last
-    words.
+) -> list[str]:
+    """Run the conversion in the reference's environment. Return sentences about the folder. Raises
+    UsageError with its reason if it refuses the source, and EnvironmentFailure with its last words.
     """
     name = spec_of(REFERENCE).environment
     torch = environments.ensure(cache, name, HOST, CURRENT, reporter.say)
@@ -184,9 +187,13 @@ def _convert(
         preexec_fn=die_with_parent,
         check=False,
     )
+    if done.returncode == UsageError.exit_code:
+        raise UsageError(done.stderr.strip().splitlines()[-1])
     if done.returncode:
         words = done.stderr.strip().splitlines()[-_LAST_LINES:]
         raise EnvironmentFailure(f"weights {conversion.source}: {' '.join(words)}")
+    notes: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return notes
 
 
 def _environment(paths: list[str]) -> Mapping[str, str]:
