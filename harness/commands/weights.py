@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from compliance.rules import CURRENT
 from formats import bounds
@@ -124,6 +125,10 @@ def _brought(name: str, base: Path | None) -> _Conversion:
         base = _base(source, base)
         _check_memory(base, base.glob("*.safetensors"))
         return _Conversion("lora", source.absolute(), base)
+    if adapters := sorted(path.parent.name for path in source.glob(f"*/{_ADAPTER}")):
+        raise UsageError(
+            f"weights {name}: has adapters in its folders; give one of them: {', '.join(adapters)}"
+        )
     if files := list(source.glob("pytorch_model*.bin")):
         for each in files:
             _check_memory(source, [each])
@@ -145,11 +150,7 @@ def _check_memory(folder: Path, together: Iterable[Path]) -> None:
 def _base(source: Path, base: Path | None) -> Path:
     """The folder of the model to which a LoRA is added. Raises UsageError."""
     if base is None:
-        try:
-            config = json.loads(bounds.content(source / _ADAPTER, bounds.JSON))
-            named = config["base_model_name_or_path"] or ""
-        except (OSError, ValueError, KeyError, TypeError):
-            named = ""
+        named = _value(source / _ADAPTER, "base_model_name_or_path") or ""
         base = Path(named or source)
         if not (base / "config.json").is_file():
             wanted = f" ({named})" if named else ""
@@ -158,9 +159,22 @@ def _base(source: Path, base: Path | None) -> Path:
             )
     if not (base / "config.json").is_file():
         raise UsageError(f"--base {base}: has no config.json; give the folder of the base model")
+    if _value(base / "config.json", "quantization_config"):
+        raise UsageError(
+            f"--base {base}: its weights are quantised, so most of what the adapter learnt would be"
+            " rounded away: give the folder of the model from which they were made"
+        )
     if not any(source.glob("adapter_model.safetensors")):
         raise UsageError(f"weights {source}: has no adapter_model.safetensors")
     return base.absolute()
+
+
+def _value(path: Path, key: str) -> Any:
+    """The value of a key of a JSON file. None: it has none."""
+    try:
+        return json.loads(bounds.content(path, bounds.JSON))[key]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _convert(
@@ -188,7 +202,7 @@ def _convert(
         check=False,
     )
     if done.returncode == UsageError.exit_code:
-        raise UsageError(done.stderr.strip().splitlines()[-1])
+        raise UsageError(f"weights {conversion.source}: {done.stderr.strip().splitlines()[-1]}")
     if done.returncode:
         words = done.stderr.strip().splitlines()[-_LAST_LINES:]
         raise EnvironmentFailure(f"weights {conversion.source}: {' '.join(words)}")

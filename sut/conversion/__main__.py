@@ -114,10 +114,7 @@ if __name__ == "__main__":
     _without_network()
     try:
         notes = KINDS[kind](Path(source), Path(folder), Path(base) if base else None)
-    except Lost as e:
-        print(f"weights {source}: {e}", file=sys.stderr)
+    except (Lost, bounds.TooLarge) as e:
+        sys.stderr.write(f"{e}\n")
         sys.exit(_REFUSED)
-    except bounds.TooLarge as e:
-        print(e, file=sys.stderr)
-        sys.exit(_REFUSED)
-    print(json.dumps(notes))
+    sys.stdout.write(f"{json.dumps(notes)}\n")

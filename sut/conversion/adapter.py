@@ -44,7 +44,7 @@ class _Change:
 
 
 def merge(source: Path, base: Path) -> tuple[Any, list[str]]:
-    """Return the merged model in the dtype of the base, and a sentence about what has changed.
+    """Return the merged model in the dtype of the base, and sentences about it.
 
     The sums are made in float32. Raises Lost if a tensor of the adapter or of the model would be
     missing, or if the merged model gives other outputs than the base with the adapter.
@@ -61,7 +61,11 @@ def merge(source: Path, base: Path) -> tuple[Any, list[str]]:
     if expected is not None and (outputs - expected).abs().max() > _ROUNDING * expected.abs().max():
         raise Lost("cannot be merged: the model would give other outputs than its base with it")
     merged.to(dtype)
-    return merged, [_digest(merged, change, stored, dtype)]
+    notes = [_digest(merged, change, stored, dtype)]
+    others = sorted(path.parent.name for path in source.glob("*/adapter_config.json"))
+    if others:
+        notes.append(f"left out: the adapters in {', '.join(others)}")
+    return merged, notes
 
 
 def _base_model(source: Path, base: Path, stored: Mapping[str, Any]) -> tuple[Any, torch.dtype]:
@@ -121,8 +125,8 @@ def _adapted(model: Any, source: Path, stored: Mapping[str, Any]) -> Any:
     strangers = stored.keys() ^ peft.get_peft_model_state_dict(adapted).keys()
     if strangers:
         raise Lost(
-            f"{len(strangers)} of its tensors would be lost or are missing, as"
-            f" {min(strangers)}"
+            f"does not fit a {type(model).__name__}: {len(strangers)} tensors have no place or are"
+            f" missing, as {min(strangers)}"
         )
     return adapted
 
@@ -157,9 +161,7 @@ def _merge_layers(adapted: Any, dtype: torch.dtype) -> _Change:
     return change
 
 
-def _digest(
-    merged: Any, change: _Change, stored: Mapping[str, Any], dtype: torch.dtype
-) -> str:
+def _digest(merged: Any, change: _Change, stored: Mapping[str, Any], dtype: torch.dtype) -> str:
     """Return a sentence with the changed tensors, by how much, and their SHA-256."""
     values = merged.state_dict()
     replaced = sorted(name for name in values if _PREFIX + name in stored)

@@ -91,9 +91,9 @@ def load(source: Path) -> tuple[Any, list[str]]:
     return model, _check_tensors(model, sizes, loading["missing_keys"])
 
 
-def _equal(tensors: Mapping[str, Any], *names: str) -> bool:
-    one, other = (tensors[name].data if name in tensors else None for name in names)
-    return one is not None and np.array_equal(one, other)
+def _equal(tensors: Mapping[str, Any], one: str, other: str) -> bool:
+    both = one in tensors and other in tensors
+    return both and np.array_equal(tensors[one].data, tensors[other].data)
 
 
 def _configuration(
@@ -105,18 +105,18 @@ def _configuration(
     """Return the configuration with each key of the file. Raises Lost with the keys that have no
     place in it.
     """
-    config = AutoConfig.from_pretrained(
-        source.parent, gguf_file=source.name, local_files_only=True
-    )
+    config = AutoConfig.from_pretrained(source.parent, gguf_file=source.name, local_files_only=True)
     stated = _unread(metadata, tensors)
     places = _places_of_keys(config, stated)
     for key, attribute in places.items():
         setattr(config, attribute, stated[key])
-    _set_what_files_leave_out(config, stated)
+    _set_scale(config)
     lost = rotary.complete(config, stated, factors)
     lost += [key for key in stated if key not in places and not _says_nothing(config, key, stated)]
     read_again = type(config).from_dict(config.to_dict())
     lost += [key for key, name in places.items() if getattr(read_again, name) != stated[key]]
+    if getattr(read_again, "rope_parameters", None) != getattr(config, "rope_parameters", None):
+        lost += [key for key in stated if key.startswith("rope.")]
     if lost:
         architecture = metadata["general.architecture"]
         words = ", ".join(f"{architecture}.{key} = {stated.get(key)}" for key in lost)
@@ -125,8 +125,8 @@ def _configuration(
 
 
 def _unread(metadata: Mapping[str, Any], tensors: tuple[str, ...]) -> dict[str, Any]:
-    """Return the keys of the architecture, without its name, that Transformers need not read or
-    that it puts into the configuration as they are.
+    """Return the keys of the architecture, without its name, except those that Transformers reads
+    by a function instead of its table.
     """
     architecture = metadata["general.architecture"]
     asked = _Asked(metadata)
@@ -162,19 +162,15 @@ def _says_nothing(config: Any, key: str, stated: Mapping[str, Any]) -> bool:
     return known or stated[key] == _USUAL.get(key, 0)
 
 
-def _set_what_files_leave_out(config: Any, stated: Mapping[str, Any]) -> None:
-    """Set what llama.cpp computes for values that no file states, instead of the defaults of the
-    configuration, which are those of one model.
+def _set_scale(config: Any) -> None:
+    """Set Gemma's scale of attention, which no file states, as llama.cpp computes it. The default
+    of the configuration is that of one model.
     """
-    attributes = config.to_dict()
-    if "attention.sliding_window" not in stated and not attributes.get("layer_types"):
-        if "sliding_window" in attributes:
-            config.sliding_window = None
-    if "query_pre_attn_scalar" in attributes:
-        size = rotary.head_size(config)
-        if config.num_hidden_layers in _LARGEST_GEMMA_LAYERS:
-            size = config.hidden_size // config.num_attention_heads
-        config.query_pre_attn_scalar = size
+    if "query_pre_attn_scalar" not in config.to_dict():
+        return
+    config.query_pre_attn_scalar = rotary.head_size(config)
+    if config.num_hidden_layers in _LARGEST_GEMMA_LAYERS:
+        config.query_pre_attn_scalar = config.hidden_size // config.num_attention_heads
 
 
 def _with_places(config: Any, architecture: str, names: set[str]) -> Any:
@@ -220,7 +216,9 @@ def _check_tensors(model: Any, sizes: Mapping[str, int], missing: Iterable[str])
     if drawn:
         raise Lost(f"lacks {', '.join(drawn[:_NAMED])} of the model ({len(drawn)} in all)")
     layers = model.config.num_hidden_layers
-    after = [name for name in sizes if name.startswith("blk.") and int(name.split(".")[1]) >= layers]
+    after = [
+        name for name in sizes if name.startswith("blk.") and int(name.split(".")[1]) >= layers
+    ]
     placed = {values[name].data_ptr(): values[name].numel() for name in values.keys() - missing}
     stated = sum(size for name, size in sizes.items() if name not in after)
     if sum(placed.values()) != stated:

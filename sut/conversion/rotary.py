@@ -64,13 +64,16 @@ def complete(
     old = layers["full_attention"]
     rope = {name: old[name] for name in _KEPT if name in old}
     rope["rope_theta"] = keys.pop("rope.freq_base", old["rope_theta"])
-    size = head_size(config)
+    size, longest = head_size(config), config.max_position_embeddings
     if "partial_rotary_factor" in rope:
         rope["partial_rotary_factor"] = keys.pop("rope.dimension_count", size) / size
     elif keys.get("rope.dimension_count") == size:
         del keys["rope.dimension_count"]
     scaling, used = _scaling(config, rope["rope_theta"], keys, factors)
     rope |= scaling
+    if "original_max_position_embeddings" in config.to_dict():
+        # Phi 3's own attribute, which Transformers writes over that of its positions.
+        config.original_max_position_embeddings = keys.get(_ORIGINAL, longest)
     if layers is whole:
         window = whole["sliding_attention"]
         window["rope_theta"] = keys.pop("rope.freq_base_swa", window["rope_theta"])
