@@ -123,7 +123,7 @@ def _brought(name: str, base: Path | None) -> _Conversion:
         return _Conversion("gguf", source.absolute())
     if (source / _ADAPTER).is_file():
         base = _base(source, base)
-        _check_memory(base, base.glob("*.safetensors"))
+        _check_memory(base, base.glob("*.safetensors"), bounds.MERGED)
         return _Conversion("lora", source.absolute(), base)
     if adapters := sorted(path.parent.name for path in source.glob(f"*/{_ADAPTER}")):
         raise UsageError(
@@ -131,7 +131,7 @@ def _brought(name: str, base: Path | None) -> _Conversion:
         )
     if files := list(source.glob("pytorch_model*.bin")):
         for each in files:
-            _check_memory(source, [each])
+            _check_memory(source, [each], bounds.COPIED)
         return _Conversion("pickle", source.absolute())
     if any(source.glob("*.safetensors")):
         raise UsageError(f"weights {name}: holds safetensors: give it to --weights as it is")
@@ -142,9 +142,9 @@ def _brought(name: str, base: Path | None) -> _Conversion:
     )
 
 
-def _check_memory(folder: Path, together: Iterable[Path]) -> None:
+def _check_memory(folder: Path, together: Iterable[Path], multiple: int) -> None:
     """Raises TooLarge if weights that are converted together may not fit into memory."""
-    bounds.check(folder, sum(path.stat().st_size for path in together), bounds.COPIED)
+    bounds.check(folder, sum(path.stat().st_size for path in together), multiple)
 
 
 def _base(source: Path, base: Path | None) -> Path:

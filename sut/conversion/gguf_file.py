@@ -11,10 +11,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from gguf import GGUFReader
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.integrations import GGUF_CONFIG_MAPPING
 from transformers.integrations.gguf import GGUF_CONFIG_ARCHS, get_gguf_config, read_gguf_metadata
 from transformers.modeling_gguf_pytorch_utils import (
@@ -23,7 +21,6 @@ from transformers.modeling_gguf_pytorch_utils import (
     get_gguf_hf_weights_map,
 )
 
-from formats import bounds
 from sut.conversion import Lost, rotary
 
 _OTHER_NAMES = {
@@ -61,23 +58,19 @@ class _Asked(dict[str, Any]):
         return super().get(key, default)
 
 
-def load(source: Path) -> tuple[Any, list[str]]:
+def load(source: Path, tensors: Mapping[str, Any]) -> tuple[Any, list[str]]:
     """Return Transformers' model in float32, and sentences about tensors without a place in it.
 
-    Raises TooLarge if the weights may not fit into memory, and Lost if a key or a tensor of the
-    file would not arrive.
+    `tensors` are those of `gguf.GGUFReader`, by name. Raises Lost if a key or a tensor of the file
+    would not arrive.
     """
-    tensors = {tensor.name: tensor for tensor in GGUFReader(source).tensors}
     sizes = {name: int(tensor.n_elements) for name, tensor in tensors.items()}
-    bounds.check(f"{source} in float32", 4 * sum(sizes.values()), bounds.COPIED)
     metadata, _ = read_gguf_metadata(str(source))
     parts = metadata.get("split.count", 1)
     if parts > 1:
         raise Lost(f"is one of {parts} parts: merge them with llama-gguf-split")
     factors = {name: tensors[name].data.tolist() for name in rotary.TENSORS if name in tensors}
     config = _configuration(source, metadata, tuple(tensors), factors)
-    if config.tie_word_embeddings and _equal(tensors, "output.weight", "token_embd.weight"):
-        del sizes["output.weight"]
     sizes = {name: size for name, size in sizes.items() if name not in factors}
     config = _with_places(config, metadata["general.architecture"], set(sizes))
     model, loading = AutoModelForCausalLM.from_pretrained(
@@ -91,9 +84,11 @@ def load(source: Path) -> tuple[Any, list[str]]:
     return model, _check_tensors(model, sizes, loading["missing_keys"])
 
 
-def _equal(tensors: Mapping[str, Any], one: str, other: str) -> bool:
-    both = one in tensors and other in tensors
-    return both and np.array_equal(tensors[one].data, tensors[other].data)
+def tokenizer(source: Path) -> Any:
+    """Return the tokenizer of a GGUF file."""
+    return AutoTokenizer.from_pretrained(
+        source.parent, gguf_file=source.name, local_files_only=True
+    )
 
 
 def _configuration(
@@ -212,13 +207,12 @@ def _check_tensors(model: Any, sizes: Mapping[str, int], missing: Iterable[str])
     blocks after its last layer, which are named.
     """
     values = model.state_dict()
-    drawn = sorted(name for name in missing if values[name].any())
+    drawn = sorted(n for n in missing if not n.endswith(".bias") or values[n].any())
     if drawn:
         raise Lost(f"lacks {', '.join(drawn[:_NAMED])} of the model ({len(drawn)} in all)")
     layers = model.config.num_hidden_layers
-    after = [
-        name for name in sizes if name.startswith("blk.") and int(name.split(".")[1]) >= layers
-    ]
+    blocks = {name: name.split(".")[1] for name in sizes if name.startswith("blk.")}
+    after = [name for name, block in blocks.items() if int(block) >= layers]
     placed = {values[name].data_ptr(): values[name].numel() for name in values.keys() - missing}
     stated = sum(size for name, size in sizes.items() if name not in after)
     if sum(placed.values()) != stated:
