@@ -50,15 +50,12 @@ def merge(source: Path, base: Path) -> tuple[Any, list[str]]:
     stored = load_file(source / "adapter_model.safetensors")
     model, dtype = _base_model(source, base, stored)
     adapted = _adapted(model, source, stored)
-    inputs = _inputs(model)
     with torch.no_grad():
-        expected = adapted(**inputs)[0] if inputs else None
+        expected = _outputs(adapted, model)
         change = _merge_layers(adapted, dtype)
         merged = adapted.merge_and_unload()
-        outputs = merged(**inputs)[0] if inputs else None
-    if inputs and not torch.allclose(
-        outputs, expected, rtol=0, atol=_ROUNDING * expected.abs().max().item()
-    ):
+        outputs = _outputs(merged, model)
+    if not torch.allclose(outputs, expected, rtol=0, atol=_ROUNDING * float(expected.abs().max())):
         raise Lost("cannot be merged: the model would give other outputs than its base with it")
     merged.to(dtype)
     notes = [_digest(merged, change, stored, dtype)]
@@ -131,11 +128,12 @@ def _adapted(model: Any, source: Path, stored: Mapping[str, Any]) -> Any:
     return adapted
 
 
-def _inputs(model: Any) -> dict[str, Any]:
-    """Return one row of inputs to compare outputs on. Empty: the model does not read tokens."""
-    if model.main_input_name != "input_ids":
-        return {}
-    return {name: rows[:1] for name, rows in model.dummy_inputs.items()}
+def _outputs(model: Any, base: Any) -> torch.Tensor:
+    """Return the first output for one row of tokens. Zero: the base does not read tokens."""
+    if base.main_input_name != "input_ids":
+        return torch.zeros(1)
+    first: torch.Tensor = model(**{name: rows[:1] for name, rows in base.dummy_inputs.items()})[0]
+    return first
 
 
 def _merge_layers(adapted: Any, dtype: torch.dtype) -> _Change:

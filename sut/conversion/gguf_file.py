@@ -30,7 +30,12 @@ _OTHER_NAMES = {
     "expert_shared_feed_forward_length": "shared_expert_intermediate_size",
 }
 """Keys of llama.cpp that Transformers' table lacks → attributes of configurations."""
-_SHOWN_BY_SHAPES = ("context_length", "feed_forward_length")
+_SHOWN_BY_SHAPES = (
+    "context_length",
+    "feed_forward_length",
+    "expert_feed_forward_length",
+    "expert_shared_feed_forward_length",
+)
 """Keys that change no answer, or that a tensor of another shape would contradict."""
 _LARGEST_GEMMA_LAYERS = (46, 62)
 """Layers of Gemma 2 27B and Gemma 3 27B, by which llama.cpp knows them (src/llama-model.cpp)."""
