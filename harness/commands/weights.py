@@ -161,8 +161,8 @@ def _base(source: Path, base: Path | None) -> Path:
         raise UsageError(f"--base {base}: has no config.json; give the folder of the base model")
     if _value(base / "config.json", "quantization_config"):
         raise UsageError(
-            f"--base {base}: its weights are quantised, so most of what the adapter learnt would be"
-            " rounded away: give the folder of the model from which they were made"
+            f"--base {base}: its weights are quantised, so much of what the adapter learnt would be"
+            " lost to rounding: give the folder of the model from which they were made"
         )
     if not any(source.glob("adapter_model.safetensors")):
         raise UsageError(f"weights {source}: has no adapter_model.safetensors")

@@ -97,6 +97,8 @@ def _class(adapter: Any, config: Any) -> Any:
         return next(way._target_class for way in ways if way._target_peft_class is wanted)
     if not config.architectures:
         raise Lost("has no task_type, and config.json of the base names no architectures")
+    if not hasattr(transformers, config.architectures[0]):
+        raise Lost(f"Transformers has no {config.architectures[0]}, the class of the base")
     return getattr(transformers, config.architectures[0])
 
 
@@ -161,7 +163,8 @@ def _merge_layers(adapted: Any, dtype: torch.dtype) -> _Change:
 def _digest(merged: Any, change: _Change, stored: Mapping[str, Any], dtype: torch.dtype) -> str:
     """Return a sentence with the changed tensors, by how much, and their SHA-256."""
     values = merged.state_dict()
-    replaced = sorted(name for name in values if _PREFIX + name in stored)
+    whole = {name.replace(".base_layer.", ".").removeprefix(_PREFIX) for name in stored}
+    replaced = sorted(whole & values.keys() - change.names)
     names = sorted(change.names) + replaced
     digest = hashlib.sha256()
     for name in names:

@@ -118,8 +118,10 @@ def _configuration(
     if getattr(read_again, "rope_parameters", None) != getattr(config, "rope_parameters", None):
         lost += [key for key in stated if key.startswith("rope.")]
     if lost:
-        architecture = metadata["general.architecture"]
-        words = ", ".join(f"{architecture}.{key} = {stated.get(key)}" for key in lost)
+        prefix = f"{metadata['general.architecture']}."
+        words = ", ".join(
+            f"{prefix}{key} = {stated[key]}" if key in stated else key for key in lost
+        )
         raise Lost(f"Transformers has no place for {words}: the folder would be another model")
     return read_again
 

@@ -26,7 +26,7 @@ _YARN = {"rope.scaling.yarn_beta_fast": "beta_fast", "rope.scaling.yarn_beta_slo
 _KEPT = ("partial_rotary_factor", "truncate", "mrope_section", "mrope_interleaved")
 """Parameters that are no scaling."""
 _SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
-    _TYPE: ("none", "linear"),
+    _TYPE: ("none", "linear", "longrope"),
     _FACTOR: (0, 1),
     _ATTENTION: (1,),
     "rope.scaling.yarn_ext_factor": (-1, 1),
@@ -65,9 +65,10 @@ def complete(
     rope = {name: old[name] for name in _KEPT if name in old}
     rope["rope_theta"] = keys.pop("rope.freq_base", old["rope_theta"])
     size, longest = head_size(config), config.max_position_embeddings
-    if "partial_rotary_factor" in rope:
-        rope["partial_rotary_factor"] = keys.pop("rope.dimension_count", size) / size
-    elif keys.get("rope.dimension_count") == size:
+    rotated = keys.get("rope.dimension_count")
+    if rotated and "partial_rotary_factor" in rope:
+        rope["partial_rotary_factor"] = rotated / size
+    if rotated == rope.get("partial_rotary_factor", 1) * size:
         del keys["rope.dimension_count"]
     scaling, used = _scaling(config, rope["rope_theta"], keys, factors)
     rope |= scaling

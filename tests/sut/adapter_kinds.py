@@ -34,6 +34,7 @@ def right():
         "a head": (_classifier(), False, peft.LoraConfig(**CLASSES)),
         "a head for a body": (_classifier(), True, peft.LoraConfig(**CLASSES)),
         "no task": (_classifier(), False, peft.LoraConfig(r=2, target_modules=["query"])),
+        "biases": (_classifier(), False, peft.LoraConfig(**CLASSES, bias="lora_only")),
         "DoRA": (base(), False, peft.LoraConfig(**LANGUAGE, use_dora=True)),
         "embeddings": (base(), False, peft.LoraConfig(r=2, target_modules=["embed_tokens"])),
         "LoHa": (base(), False, peft.LoHaConfig(**QUERIES)),

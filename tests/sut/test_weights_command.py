@@ -111,6 +111,7 @@ def test_a_gguf_file_with_something_that_would_be_lost_is_refused_by_its_name(ki
         ("a head", 1e-5),
         ("a head for a body", 1e-5),
         ("no task", 1e-5),
+        ("biases", 1e-5),
         ("DoRA", 1e-5),
         ("embeddings", 1e-5),
         ("LoHa", 1e-5),
