@@ -78,7 +78,11 @@ def right():
     long, short = FACTORS, FACTORS[::-1]
     longrope = {"long_factor": long, "short_factor": short, "attention_factor": 1.25}
     window = {"attention.sliding_window": 40}
-    original = {f"{SCALING}original_context_length": 64, f"{SCALING}attn_factor": 1.25}
+    original = {
+        f"{SCALING}type": "longrope",
+        f"{SCALING}original_context_length": 64,
+        f"{SCALING}attn_factor": 1.25,
+    }
     layers = {
         "sliding_attention": {"rope_type": "default", "rope_theta": 5000.0},
         "full_attention": {"rope_type": "linear", "rope_theta": 1e5, "factor": 8.0},
