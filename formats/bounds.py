@@ -16,6 +16,8 @@ LOG, ARRAYS, COPIED = 2, 3, 3
 """Answers of a log; arrays that are brought into the dtype of an input; weights that are saved
 again.
 """
+MERGED = 4
+"""Weights of two bytes into which an adapter is merged in float32 (3.0 were measured)."""
 TEXT = 12
 """Prompts: text of four bytes a character, in three copies."""
 PROMPT = 1000

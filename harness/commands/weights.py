@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from compliance.rules import CURRENT
 from formats import bounds
@@ -55,7 +56,7 @@ def main(arguments: list[str]) -> int:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        _convert(conversion, partial, cache, reporter)
+        notes = _convert(conversion, partial, cache, reporter)
     except BaseException:
         shutil.rmtree(partial)
         raise
@@ -63,8 +64,11 @@ def main(arguments: list[str]) -> int:
     size_mb = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     near = terminal.near(str(folder))
     if flags.json:
-        terminal.document({"folder": str(folder), "bytes": round(1e6 * size_mb)})
+        size_bytes = round(1e6 * size_mb)
+        terminal.document({"folder": str(folder), "bytes": size_bytes, "notes": notes})
     else:
+        for note in notes:
+            terminal.line(note)
         terminal.line(
             terminal.typed_here(
                 f"{near}: {size_mb:,.0f} MB, for --weights; next: ./run.sh choose {near} [PROMPTS]"
@@ -119,11 +123,15 @@ def _brought(name: str, base: Path | None) -> _Conversion:
         return _Conversion("gguf", source.absolute())
     if (source / _ADAPTER).is_file():
         base = _base(source, base)
-        _check_memory(base, base.glob("*.safetensors"))
+        _check_memory(base, base.glob("*.safetensors"), bounds.MERGED)
         return _Conversion("lora", source.absolute(), base)
+    if adapters := sorted(path.parent.name for path in source.glob(f"*/{_ADAPTER}")):
+        raise UsageError(
+            f"weights {name}: has adapters in its folders; give one of them: {', '.join(adapters)}"
+        )
     if files := list(source.glob("pytorch_model*.bin")):
         for each in files:
-            _check_memory(source, [each])
+            _check_memory(source, [each], bounds.COPIED)
         return _Conversion("pickle", source.absolute())
     if any(source.glob("*.safetensors")):
         raise UsageError(f"weights {name}: holds safetensors: give it to --weights as it is")
@@ -134,19 +142,15 @@ def _brought(name: str, base: Path | None) -> _Conversion:
     )
 
 
-def _check_memory(folder: Path, together: Iterable[Path]) -> None:
+def _check_memory(folder: Path, together: Iterable[Path], multiple: int) -> None:
     """Raises TooLarge if weights that are converted together may not fit into memory."""
-    bounds.check(folder, sum(path.stat().st_size for path in together), bounds.COPIED)
+    bounds.check(folder, sum(path.stat().st_size for path in together), multiple)
 
 
 def _base(source: Path, base: Path | None) -> Path:
     """The folder of the model to which a LoRA is added. Raises UsageError."""
     if base is None:
-        try:
-            config = json.loads(bounds.content(source / _ADAPTER, bounds.JSON))
-            named = config["base_model_name_or_path"] or ""
-        except (OSError, ValueError, KeyError, TypeError):
-            named = ""
+        named = _value(source / _ADAPTER, "base_model_name_or_path") or ""
         base = Path(named or source)
         if not (base / "config.json").is_file():
             wanted = f" ({named})" if named else ""
@@ -155,16 +159,29 @@ def _base(source: Path, base: Path | None) -> Path:
             )
     if not (base / "config.json").is_file():
         raise UsageError(f"--base {base}: has no config.json; give the folder of the base model")
+    if _value(base / "config.json", "quantization_config"):
+        raise UsageError(
+            f"--base {base}: its weights are quantised, so much of what the adapter learnt would be"
+            " lost to rounding: give the folder of the model from which they were made"
+        )
     if not any(source.glob("adapter_model.safetensors")):
         raise UsageError(f"weights {source}: has no adapter_model.safetensors")
     return base.absolute()
 
 
+def _value(path: Path, key: str) -> Any:
+    """The value of a key of a JSON file. None: it has none."""
+    try:
+        return json.loads(bounds.content(path, bounds.JSON))[key]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def _convert(
     conversion: _Conversion, folder: Path, cache: Path, reporter: terminal.Terminal
-) -> None:
-    """Run the conversion in the reference's environment. Raises EnvironmentFailure with its last
-    words.
+) -> list[str]:
+    """Run the conversion in the reference's environment. Return sentences about the folder. Raises
+    UsageError with its reason if it refuses the source, and EnvironmentFailure with its last words.
     """
     name = spec_of(REFERENCE).environment
     torch = environments.ensure(cache, name, HOST, CURRENT, reporter.say)
@@ -184,9 +201,13 @@ def _convert(
         preexec_fn=die_with_parent,
         check=False,
     )
+    if done.returncode == UsageError.exit_code:
+        raise UsageError(f"weights {conversion.source}: {done.stderr.strip().splitlines()[-1]}")
     if done.returncode:
         words = done.stderr.strip().splitlines()[-_LAST_LINES:]
         raise EnvironmentFailure(f"weights {conversion.source}: {' '.join(words)}")
+    notes: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return notes
 
 
 def _environment(paths: list[str]) -> Mapping[str, str]:

@@ -1,15 +1,30 @@
-"""Writes weights in other forms than a Hugging Face folder: `python other_forms.py FOLDER
-GGUF_PACKAGES`.
+"""Writes weights in other forms than a Hugging Face folder, and converts them:
+`python -m tests.sut.other_forms SPECIFICATION`.
+
+The specification has `folder` and `packages`, the path of GGUF's package. `kinds.json` in the
+folder has, for each kind of GGUF file and of adapter, why it was refused, or how far the logits of
+the new model are from those of the right one, in standard deviations.
 """
 
+import json
 import os
+import pickle
 import sys
 from pathlib import Path
 
-import numpy as np
-import peft
 import torch
 import transformers
+
+from sut.conversion import Lost, adapter
+from sut.conversion.__main__ import KINDS
+from tests.sut import adapter_kinds
+
+TOKENIZER = {
+    "tokenizer.ggml.model": "gpt2",
+    "tokenizer.ggml.tokens": ["t", "0", "t0", *(f"w{n}" for n in range(61))],
+    "tokenizer.ggml.merges": ["t 0"],
+    "tokenizer.ggml.eos_token_id": 1,
+}
 
 
 class Runs:
@@ -19,70 +34,82 @@ class Runs:
         return os.system, ("touch was-run",)
 
 
-def gguf_file(path, state):
-    """A GGUF file with the tensors of a Llama of one layer, without its rotary permutation."""
-    from gguf import GGUFWriter
-
-    names = {
-        "model.embed_tokens.weight": "token_embd.weight",
-        "model.norm.weight": "output_norm.weight",
-        "lm_head.weight": "output.weight",
-        "input_layernorm": "attn_norm",
-        "post_attention_layernorm": "ffn_norm",
-        "self_attn.q_proj": "attn_q",
-        "self_attn.k_proj": "attn_k",
-        "self_attn.v_proj": "attn_v",
-        "self_attn.o_proj": "attn_output",
-        "mlp.gate_proj": "ffn_gate",
-        "mlp.up_proj": "ffn_up",
-        "mlp.down_proj": "ffn_down",
-        "model.layers": "blk",
-    }
-    writer = GGUFWriter(path, "llama")
-    writer.add_block_count(1)
-    writer.add_context_length(32)
-    writer.add_embedding_length(16)
-    writer.add_feed_forward_length(32)
-    writer.add_head_count(2)
-    writer.add_head_count_kv(2)
-    writer.add_layer_norm_rms_eps(1e-6)
-    writer.add_rope_dimension_count(8)
-    writer.add_vocab_size(64)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_token_list(["t", "0", "t0", *(f"w{n}" for n in range(61))])
-    writer.add_token_merges(["t 0"])
-    writer.add_eos_token_id(1)
-    for name, tensor in state.items():
-        for old, new in names.items():
-            name = name.replace(old, new)
-        writer.add_tensor(name, np.ascontiguousarray(tensor.numpy()))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
-def main(folder, packages):
-    config = transformers.LlamaConfig(
-        vocab_size=64,
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-    )
-    torch.manual_seed(0)
-    model = transformers.LlamaForCausalLM(config)
+def pickles(folder):
+    """Write bin/ and hostile/, with the configuration of base/. Convert both."""
+    model = adapter_kinds.base()
     model.save_pretrained(folder / "base")
-    state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    for name, content in (("bin", state), ("hostile", {"x": Runs()})):
+    for name, content in (("bin", model.state_dict()), ("hostile", {"x": Runs()})):
         (folder / name).mkdir()
         torch.save(content, folder / name / "pytorch_model.bin")
-        config.save_pretrained(folder / name)
-    sys.path.append(packages)
-    gguf_file(folder / "model.gguf", state)
-    lora = peft.LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)
-    peft.get_peft_model(model, lora).save_pretrained(folder / "lora")
+        model.config.save_pretrained(folder / name)
+        (folder / f"from-{name}").mkdir()
+    KINDS["pickle"](folder / "bin", folder / "from-bin", None)
+    os.chdir(folder)
+    try:
+        KINDS["pickle"](folder / "hostile", folder / "from-hostile", None)
+    except pickle.UnpicklingError as e:
+        return str(e)
+
+
+def gguf_files(folder):
+    """Write and load a file of each kind. → kind → the outcome."""
+    from gguf import GGUFReader
+
+    from sut.conversion import gguf_file
+    from tests.sut import gguf_kinds
+
+    def outcome(name, architecture, config, keys, tensors):
+        model = gguf_kinds.model_of(config)
+        path = folder / f"{name}.gguf"
+        gguf_kinds.write(path, architecture, model, keys, tensors)
+        stored = {tensor.name: tensor for tensor in GGUFReader(path).tensors}
+        return _outcome(model, lambda: gguf_file.load(path, stored)[0], 100)
+
+    right, refused = gguf_kinds.right(), gguf_kinds.refused()
+    kinds = {name: outcome(name, *row) for name, row in {**right, **refused}.items()}
+    architecture, config, keys, tensors = right["llama3"]
+    path = folder / "llama3.gguf"
+    model = gguf_kinds.model_of(config)
+    gguf_kinds.write(path, architecture, model, {**keys, **TOKENIZER}, tensors)
+    new = folder / "from-gguf"
+    new.mkdir()
+    KINDS["gguf"](path, new, None)
+    read = transformers.AutoModelForCausalLM.from_pretrained
+    gguf_kinds.write_huge(folder / "huge.gguf")
+    kinds["whole folder"] = _outcome(model, lambda: read(new), 100)
+    return kinds
+
+
+def adapters(folder):
+    """Write and merge an adapter of each kind. → kind → the outcome."""
+    kinds = {}
+    for name, row in {**adapter_kinds.right(), **adapter_kinds.refused()}.items():
+        own = folder / name
+        model = adapter_kinds.save(own, *row)
+        kinds[name] = _outcome(model, lambda: adapter.merge(own / "adapter", own / "base")[0], 10)  # noqa: B023
+    return kinds
+
+
+def _outcome(model, load, tokens):
+    """How far the logits of `load()` are from the model's, or why it was refused."""
+    ids = torch.randint(0, 64, (1, tokens), generator=torch.Generator().manual_seed(1))
+    try:
+        new = load()
+    except Lost as e:
+        return str(e)
+    with torch.no_grad():
+        right, found = model(input_ids=ids).logits.float(), new(input_ids=ids).logits.float()
+    return ((found - right).abs().max() / right.std()).item()
+
+
+def main(specification):
+    content = json.loads(Path(specification).read_text())
+    folder = Path(content["folder"])
+    sys.path.append(content["packages"])
+    hostile = pickles(folder)
+    kinds = {"hostile": hostile, "gguf": gguf_files(folder), "adapter": adapters(folder)}
+    (folder / "kinds.json").write_text(json.dumps(kinds))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(sys.argv[1])

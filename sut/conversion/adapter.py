@@ -1,0 +1,181 @@
+"""The model of a base with an adapter of PEFT merged into its weights."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import peft
+import torch
+import transformers
+from peft.tuners.tuners_utils import BaseTunerLayer
+from safetensors.torch import load_file
+
+from sut.conversion import Lost
+
+_PREFIX = "base_model.model."
+"""The beginning of the names in a file of PEFT."""
+_ROUNDING = 1e-3
+"""How far outputs in float32 may differ after the merge, as a share of the largest value."""
+_WITH_LABELS = ("SEQ_CLS", "TOKEN_CLS")
+
+
+@dataclass
+class _Change:
+    """What a merge did to the weights of layers. The norms are squares over all of these.
+
+    Attributes:
+        names: the changed tensors.
+        before, learnt, rounded: the weights of the base, what was added to them, and what of that
+            is lost to the rounding of the sums to the dtype of the base.
+    """
+
+    names: set[str] = field(default_factory=set)
+    before: float = 0.0
+    learnt: float = 0.0
+    rounded: float = 0.0
+
+
+def merge(source: Path, base: Path) -> tuple[Any, list[str]]:
+    """Return the merged model in the dtype of the base, and sentences about it.
+
+    The sums are made in float32. Raises Lost if a tensor of the adapter or of the model would be
+    missing, or if the merged model gives other outputs than the base with the adapter.
+    """
+    stored = load_file(source / "adapter_model.safetensors")
+    model, dtype = _base_model(source, base, stored)
+    adapted = _adapted(model, source, stored)
+    with torch.no_grad():
+        expected = _outputs(adapted, model)
+        change = _merge_layers(adapted, dtype)
+        merged = adapted.merge_and_unload()
+        outputs = _outputs(merged, model)
+    if not torch.allclose(outputs, expected, rtol=0, atol=_ROUNDING * float(expected.abs().max())):
+        raise Lost("cannot be merged: the model would give other outputs than its base with it")
+    merged.to(dtype)
+    notes = [_digest(merged, change, stored, dtype)]
+    others = sorted(path.parent.name for path in source.glob("*/adapter_config.json"))
+    if others:
+        notes.append(f"left out: the adapters in {', '.join(others)}")
+    return merged, notes
+
+
+def _base_model(source: Path, base: Path, stored: Mapping[str, Any]) -> tuple[Any, torch.dtype]:
+    """Return the base in float32, of the class for which the adapter was trained, and the dtype of
+    its folder. Raises Lost if neither folder has a tensor of it.
+    """
+    adapter = peft.PeftConfig.from_pretrained(str(source))
+    if adapter.is_prompt_learning:
+        raise Lost(f"{adapter.peft_type.value} changes no weights, so it cannot be merged")
+    config = transformers.AutoConfig.from_pretrained(base, local_files_only=True)
+    dtype = config.dtype or torch.float32
+    labels = _labels(adapter, stored)
+    if labels not in (None, config.num_labels):
+        config.num_labels = labels
+    model, loading = _class(adapter, config).from_pretrained(
+        base, config=config, dtype=torch.float32, local_files_only=True, output_loading_info=True
+    )
+    missing = sorted(n for n in loading["missing_keys"] if _PREFIX + n not in stored)
+    if missing:
+        raise Lost(
+            f"neither the adapter nor --base {base} has {', '.join(missing)} of a"
+            f" {type(model).__name__}"
+        )
+    return model, dtype
+
+
+def _class(adapter: Any, config: Any) -> Any:
+    """Return Transformers' class for the adapter's `task_type`, or that of the base."""
+    if adapter.task_type:
+        wanted = peft.auto.MODEL_TYPE_TO_PEFT_MODEL_MAPPING[adapter.task_type]
+        ways = peft.auto._BaseAutoPeftModel.__subclasses__()
+        return next(way._target_class for way in ways if way._target_peft_class is wanted)
+    if not config.architectures:
+        raise Lost("has no task_type, and config.json of the base names no architectures")
+    if not hasattr(transformers, config.architectures[0]):
+        raise Lost(f"Transformers has no {config.architectures[0]}, the class of the base")
+    return getattr(transformers, config.architectures[0])
+
+
+def _labels(adapter: Any, stored: Mapping[str, Any]) -> int | None:
+    """Return the number of classes of a trained head. None: the adapter has no such head."""
+    if adapter.task_type not in _WITH_LABELS:
+        return None
+    modules = [f".{name}." for name in getattr(adapter, "modules_to_save", None) or ()]
+    rows = [
+        len(tensor)
+        for name, tensor in stored.items()
+        if tensor.ndim == 2 and any(module in name for module in modules)
+    ]
+    return min(rows, default=None)
+
+
+def _adapted(model: Any, source: Path, stored: Mapping[str, Any]) -> Any:
+    """Return the model with the adapter. Raises Lost if they do not fit each other."""
+    try:
+        adapted = peft.PeftModel.from_pretrained(model, str(source), local_files_only=True)
+    except (RuntimeError, ValueError) as e:
+        raise Lost(f"does not fit the base: {str(e).strip().splitlines()[-1].strip()}") from e
+    strangers = stored.keys() ^ peft.get_peft_model_state_dict(adapted).keys()
+    if strangers:
+        raise Lost(
+            f"does not fit a {type(model).__name__}: {len(strangers)} tensors have no place or are"
+            f" missing, as {min(strangers)}"
+        )
+    return adapted
+
+
+def _outputs(model: Any, base: Any) -> torch.Tensor:
+    """Return the first output for one row of tokens. Zero: the base does not read tokens."""
+    if base.main_input_name != "input_ids":
+        return torch.zeros(1)
+    first: torch.Tensor = model(**{name: rows[:1] for name, rows in base.dummy_inputs.items()})[0]
+    return first
+
+
+def _merge_layers(adapted: Any, dtype: torch.dtype) -> _Change:
+    """Merge each layer. Return what has changed. Raises Lost if a layer cannot be merged."""
+    change = _Change()
+    for name, layer in adapted.named_modules():
+        if not isinstance(layer, BaseTunerLayer):
+            continue
+        base = layer.get_base_layer()
+        old = {key: value.detach().clone() for key, value in base.named_parameters(recurse=False)}
+        try:
+            layer.merge(safe_merge=True)
+        except NotImplementedError as e:
+            raise Lost(f"cannot be merged: {e}") from e
+        for key, value in base.named_parameters(recurse=False):
+            learnt = value - old[key]
+            if learnt.any():
+                change.names.add(f"{name.removeprefix(_PREFIX)}.{key}")
+                change.before += old[key].square().sum().item()
+                change.learnt += learnt.square().sum().item()
+                change.rounded += (value.to(dtype) - value).square().sum().item()
+    return change
+
+
+def _digest(merged: Any, change: _Change, stored: Mapping[str, Any], dtype: torch.dtype) -> str:
+    """Return a sentence with the changed tensors, by how much, and their SHA-256."""
+    values = merged.state_dict()
+    whole = {name.replace(".base_layer.", ".").removeprefix(_PREFIX) for name in stored}
+    replaced = sorted(whole & values.keys() - change.names)
+    names = sorted(change.names) + replaced
+    digest = hashlib.sha256()
+    for name in names:
+        digest.update(name.encode())
+        digest.update(values[name].contiguous().view(torch.uint8).numpy())
+    layers = Counter(name.split(".")[-2] for name in sorted(change.names))
+    parts = [f"{count} {layer}" for layer, count in layers.items()] + replaced
+    text = f"the adapter changed {len(names)} of {len(values)} tensors ({', '.join(parts)})"
+    if change.learnt:
+        text += f", the merged ones by {math.sqrt(change.learnt / change.before):.2%} of their norm"
+    if change.rounded:
+        lost = math.sqrt(change.rounded / change.learnt)
+        text += f"; their rounding to {str(dtype).removeprefix('torch.')} loses {lost:.2%} of that"
+    return f"{text}; SHA-256 {digest.hexdigest()[:16]}"

@@ -1,0 +1,148 @@
+"""The rotary positions of a GGUF file, as `rope_parameters` of Transformers' configuration.
+
+The keys, and the meaning of those that are absent, are llama.cpp's (src/llama-model.cpp and
+src/llama-context.cpp).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from transformers import LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+_ALWAYS = "rope_freqs.weight"
+_LONG, _SHORT = "rope_factors_long.weight", "rope_factors_short.weight"
+TENSORS = (_ALWAYS, _LONG, _SHORT)
+"""Tensors by which the frequencies are divided: those of all texts, of long and of short ones."""
+_TYPE = "rope.scaling.type"
+_FACTOR = "rope.scaling.factor"
+_ATTENTION = "rope.scaling.attn_factor"
+_ORIGINAL = "rope.scaling.original_context_length"
+_YARN = {"rope.scaling.yarn_beta_fast": "beta_fast", "rope.scaling.yarn_beta_slow": "beta_slow"}
+_KEPT = ("partial_rotary_factor", "truncate", "mrope_section", "mrope_interleaved")
+"""Parameters that are no scaling."""
+_SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
+    _TYPE: ("none", "linear", "longrope"),
+    _FACTOR: (0, 1),
+    _ATTENTION: (1,),
+    "rope.scaling.yarn_ext_factor": (-1, 1),
+    "rope.scaling.yarn_attn_factor": (1,),
+    "rope.scaling.yarn_log_multiplier": (0,),
+    "rope.scaling.finetuned": (False, True),
+}
+"""Keys → values with which positions are not scaled by them."""
+_LENGTHS = [2**power for power in range(5, 21)]
+
+
+def head_size(config: Any) -> int:
+    """Return the size of a head of attention."""
+    stated = getattr(config, "head_dim", None)
+    return int(stated or config.hidden_size // config.num_attention_heads)
+
+
+def complete(
+    config: Any, stated: Mapping[str, Any], factors: Mapping[str, list[float]]
+) -> list[str]:
+    """Write the positions of a file into the configuration. Return the keys and tensors that have
+    no place in it.
+
+    Args:
+        config: Transformers' configuration, which is changed.
+        stated: the keys of the file, without the name of the architecture.
+        factors: the values of those tensors of the file that are in TENSORS.
+    """
+    keys = {key: value for key, value in stated.items() if key.startswith("rope.")}
+    whole = getattr(config, "rope_parameters", None)
+    if whole is None:
+        return [*keys, *factors]
+    layers = whole if "full_attention" in whole else {"full_attention": whole}
+    # Of layers of two kinds, only those without a window are scaled.
+    old = layers["full_attention"]
+    rope = {name: old[name] for name in _KEPT if name in old}
+    rope["rope_theta"] = keys.pop("rope.freq_base", old["rope_theta"])
+    size, longest = head_size(config), config.max_position_embeddings
+    rotated = keys.get("rope.dimension_count")
+    if rotated and "partial_rotary_factor" in rope:
+        rope["partial_rotary_factor"] = rotated / size
+    if rotated == rope.get("partial_rotary_factor", 1) * size:
+        del keys["rope.dimension_count"]
+    scaling, used = _scaling(config, rope["rope_theta"], keys, factors)
+    rope |= scaling
+    if "original_max_position_embeddings" in config.to_dict():
+        # Phi 3's own attribute, which Transformers writes over that of its positions.
+        config.original_max_position_embeddings = keys.get(_ORIGINAL, longest)
+    if layers is whole:
+        window = whole["sliding_attention"]
+        window["rope_theta"] = keys.pop("rope.freq_base_swa", window["rope_theta"])
+        rope = {**whole, "full_attention": rope}
+    config.rope_parameters = rope
+    unused = (keys.keys() | factors.keys()) - used
+    return sorted(key for key in unused if keys.get(key) not in _SAYS_NOTHING.get(key, ()))
+
+
+def _scaling(
+    config: Any, theta: float, keys: Mapping[str, Any], factors: Mapping[str, list[float]]
+) -> tuple[dict[str, Any], set[str]]:
+    """Return the parameters of scaled positions, and the keys and tensors from which they are."""
+    kind = keys.get(_TYPE, "linear")
+    factor = keys.get(_FACTOR) or 1.0
+    original = keys.get(_ORIGINAL, config.max_position_embeddings)
+    if _LONG in factors and _SHORT in factors:
+        longrope = _longrope(factors[_LONG], factors[_SHORT], original, keys.get(_ATTENTION, 1.0))
+        return longrope, {_LONG, _SHORT, _ATTENTION, _ORIGINAL}
+    if _ALWAYS in factors:
+        return _divided(config, theta, factors[_ALWAYS]), {_ALWAYS, _ORIGINAL}
+    if kind == "none":
+        return {"rope_type": "default"}, {_FACTOR, _ORIGINAL}
+    if kind == "linear" and factor != 1:
+        return {"rope_type": "linear", "factor": factor}, {_FACTOR, _ORIGINAL}
+    if kind == "yarn":
+        yarn = {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": original}
+        yarn |= {name: keys[key] for key, name in _YARN.items() if key in keys}
+        # Without an own factor, Transformers and llama.cpp compute the same one.
+        if keys.get(_ATTENTION, 1) != 1:
+            yarn["attention_factor"] = keys[_ATTENTION] * (0.1 * math.log(factor) + 1)
+        return yarn, {_TYPE, _FACTOR, _ATTENTION, _ORIGINAL, *_YARN}
+    return {"rope_type": "default"}, {_ORIGINAL}
+
+
+def _divided(config: Any, theta: float, factors: list[float]) -> dict[str, Any]:
+    """Return parameters with which Transformers divides the frequencies by these factors: those of
+    Llama 3.1 if they give them, because most frameworks know only these.
+    """
+    size = 2 * len(factors)
+    plain = theta ** -(torch.arange(0, size, 2) / size)
+    longest = config.max_position_embeddings
+    for original in (length for length in _LENGTHS if length < longest):
+        llama3 = {
+            "rope_type": "llama3",
+            "factor": round(max(factors), 3),
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": original,
+        }
+        asked = LlamaConfig(
+            head_dim=size,
+            max_position_embeddings=longest,
+            rope_parameters={**llama3, "rope_theta": theta},
+        )
+        scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](asked, "cpu")
+        if torch.allclose(plain / scaled, torch.tensor(factors), rtol=1e-4):
+            return llama3
+    return _longrope(factors, factors, longest, 1.0)
+
+
+def _longrope(
+    long: list[float], short: list[float], original: int, attention: float
+) -> dict[str, Any]:
+    return {
+        "rope_type": "longrope",
+        "long_factor": long,
+        "short_factor": short,
+        "original_max_position_embeddings": original,
+        "attention_factor": attention,
+    }
