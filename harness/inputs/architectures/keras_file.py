@@ -8,6 +8,7 @@ which a layer looks them up.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import zipfile
 from collections.abc import Mapping
@@ -485,7 +486,8 @@ def loss_limits(
             " --dataset"
         )
     limits = dict(_LOSS_TOLERANCE[precision])
-    ratio = depth_limits.largest(losses)
+    deviation = float(losses.std())
+    ratio = float(np.abs(losses).max()) / deviation if deviation else math.inf
     if (
         depth_limits.ROUNDINGS[precision] * depth_limits.ROUNDOFF[precision] * ratio
         > limits["first_loss_error"]

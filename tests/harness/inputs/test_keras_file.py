@@ -557,7 +557,10 @@ def test_limits_follow_from_precision_depth_and_the_spread_of_the_answers(precis
 def test_answers_that_hardly_differ_or_are_not_finite_judge_nothing():
     size = arrays_of(("x", (2,), "float32", None))
     same = 1 + 1e-6 * np.random.default_rng(0).standard_normal((8, 5))
-    cases = (same, "hardly differ"), (np.ones((8, 5)), "hardly differ"), (same * np.nan, "finite")
+    ignoring = np.broadcast_to(np.arange(5.0), (8, 5))
+    alike = np.ones((8, 5)), ignoring, np.arange(5.0)[None]
+    cases = [(answers, "hardly differ") for answers in (same, *alike)]
+    cases.append((same * np.nan, "finite"))
     for answers, sentence in cases:
         found, reason = architecture.limits(size, "float32", {"output_y": answers})
         assert not found and sentence in reason and "--dataset" in reason
