@@ -108,8 +108,8 @@ def units(
 
 
 def largest_magnitudes(expected: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
-    """The largest magnitude over the samples at each place, float64 [...]. A place that counts in no
-    sample has 0.
+    """The largest magnitude over the samples at each place, float64 [...]. It is 0 at a place that
+    counts in no sample.
     """
     return np.ma.filled(np.abs(_counted(expected, counts)).max(0), 0.0).astype(np.float64)
 

@@ -2,7 +2,7 @@
 names of their input layers.
 
 Random inputs are float32 from 0 to 1, pixels from 0 to 255, and ids below the size of the table in
-which a layer looks them up.
+which a layer looks them up. If a layer makes a mask of them, they end in padding of seeded lengths.
 """
 
 from __future__ import annotations
@@ -169,6 +169,12 @@ def _notes(path: Path, description: keras_file.Description) -> list[str]:
             f"the layers saved in {' and '.join(others)} run in the precision of the cell, as"
             " all others do"
         )
+    if description.frozen:
+        notes.append(
+            f"the file keeps {' and '.join(description.frozen)}, so Keras does not compile it after"
+            " load_model, unless model.compile(jit_compile='auto') is called; here each SUT"
+            " compiles as its name says"
+        )
     if description.compiled:
         notes.append("trained by its own losses and optimizer, without its metrics")
         if description.compiled.drops_out:
@@ -235,15 +241,33 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
     for each in _specified(size):
         rng = np.random.default_rng([stream, *each.name.encode()])
         sides = [int(side) for side in each.shape if side is not None]
-        arrays[each.name] = _drawn(rng, each, (samples, *sides))
+        arrays[each.name] = _padded(_drawn(rng, each, (samples, *sides)), each, stream)
     return arrays
+
+
+def _padded(array: np.ndarray, given: Input, stream: int) -> np.ndarray:
+    """The rows with padding at their ends. All inputs of a sample end at the same share of their
+    length. The first sample is whole, and every sample has one place that is no padding.
+    """
+    axis = given.features + 1
+    if given.padding is None or array.ndim <= axis:
+        return array
+    shares = np.random.default_rng([stream, len(array)]).random(len(array))
+    shares[:1] = 1.0
+    length = array.shape[-axis]
+    lengths = np.maximum(1, np.ceil(length * shares))
+    ends = np.arange(length) >= lengths.reshape(-1, *(1,) * (array.ndim - axis))
+    places = ends[..., None] if given.features else ends
+    return np.where(places, given.padding, array).astype(array.dtype)
 
 
 def _drawn(rng: np.random.Generator, given: Input, shape: tuple[int, ...]) -> np.ndarray:
     dtype = np.dtype(given.dtype)
     if given.ids is not None:
-        least = 1 if given.masked and given.ids > 1 else 0
-        return rng.integers(least, given.ids, size=shape).astype(dtype)
+        ids = np.arange(given.ids)
+        if given.padding is not None and len(ids) > 1:
+            ids = ids[ids != given.padding]
+        return rng.choice(ids, size=shape).astype(dtype)
     if dtype.kind == "b":
         return rng.integers(2, size=shape).astype(bool)
     if dtype.kind in "iu":
@@ -254,17 +278,19 @@ def _drawn(rng: np.random.Generator, given: Input, shape: tuple[int, ...]) -> np
 
 
 def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
-    """Rows with the zeros of other rows, and with other values of the same array in all other
-    places. So padding stays padding, and ids stay in their table.
+    """Rows with the padding of other rows, and with other values of the same array in all other
+    places. So padding stays padding, and ids stay in their table. Without a layer that makes a mask
+    the number 0 is padding.
     """
+    padding = {each.name: each.padding or 0 for each in _specified(size)}
     count = len(next(iter(arrays.values())))
     rng = np.random.default_rng([stream, count])
     rows = rng.integers(count, size=count + 1)
     drawn = {}
     for name, array in arrays.items():
         values = array[rows]
-        places = values != 0
-        others = array[array != 0]
+        places = values != padding[name]
+        others = array[array != padding[name]]
         if len(others):
             values[places] = others[rng.integers(len(others), size=int(places.sum()))]
         drawn[name] = values

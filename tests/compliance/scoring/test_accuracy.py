@@ -67,8 +67,8 @@ def test_logits_that_ignore_the_inputs_fail_even_if_the_classes_differ_much():
     logits = np.float32([1e3, -1e3]) + CLASSES["logits"]
     answers = predicted(np.broadcast_to(logits.mean(0), logits.shape))
     reference = {"logits": logits}
-    for given, passes in ((predicted(logits), True), (answers, False)):
-        found = accuracy.score("logits", given, reference, TOLERANCE, ("logits",), None)
+    for rows, passes in ((predicted(logits), True), (answers, False)):
+        found = accuracy.score("logits", rows, reference, TOLERANCE, ("logits",), None)
         assert found.passed is passes
 
 
