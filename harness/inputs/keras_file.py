@@ -41,7 +41,7 @@ _IDS = {
     "CategoryEncoding": "num_tokens",
 }
 """Layer that reads whole numbers → the key of its config with the number of different ones."""
-_COMPARISONS = ("NotEqual", "Equal")
+_COMPARISONS = ("NotEqual", "Equal", "Greater")
 """Layers that make a mask of an input by comparing it with a number."""
 _TAKEN = ("file", "allow_pickle")  # arguments of numpy.savez, which takes arrays by name
 _LARGEST_SCALE = 0.01
@@ -60,6 +60,7 @@ class Input:
             None: no such layer reads it.
         padding: the value that means padding, as a layer says that makes a mask of it; None: none.
         features: whether a place is padding only if all values of its last axis are.
+        bins: the boundaries between the bins into which a layer sorts its values; empty: none.
         pixels: whether it holds the pixels of a picture, from 0 to 255.
     """
 
@@ -69,6 +70,7 @@ class Input:
     ids: int | None = None
     padding: float | None = None
     features: bool = False
+    bins: tuple[float, ...] = ()
     pixels: bool = False
 
 
@@ -435,6 +437,7 @@ def _inputs(path: Path, model: Mapping[str, Any]) -> Iterator[Input]:
             ids=ids,
             padding=_padding_of(readers, ids),
             features=masking or (ids is None and len(config["batch_shape"]) > 2),
+            bins=tuple(_bins(readers)),
             pixels=len(config["batch_shape"]) == 4 and scales,
         )
 
@@ -510,6 +513,13 @@ def _padding_of(readers: Iterable[Mapping[str, Any]], ids: int | None) -> float 
     return None
 
 
+def _bins(readers: Iterable[Mapping[str, Any]]) -> Iterator[float]:
+    """The boundaries of each Discretization among the readers."""
+    for each in readers:
+        if each["class_name"] == "Discretization":
+            yield from each["config"].get("bin_boundaries") or ()
+
+
 def _padding(layer: Mapping[str, Any]) -> Any:
     """The value that a layer takes for padding; None: there is none."""
     if layer["class_name"] in _COMPARISONS:
@@ -517,7 +527,8 @@ def _padding(layer: Mapping[str, Any]) -> Any:
         return next(filter(_is_number, compared), None)
     if layer["class_name"] == "Masking":
         return layer["config"].get("mask_value", 0.0)
-    return 0 if layer["config"].get("mask_zero") else None
+    to_bool = layer["class_name"] == "Cast" and layer["config"].get("dtype") == "bool"
+    return 0 if to_bool or layer["config"].get("mask_zero") else None
 
 
 def _read_tensors(layer: Mapping[str, Any]) -> list[str]:

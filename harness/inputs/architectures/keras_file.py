@@ -3,6 +3,7 @@ names of their input layers.
 
 Random inputs are float32 from 0 to 1, pixels from 0 to 255, and ids below the size of the table in
 which a layer looks them up. If a layer makes a mask of them, they end in padding of seeded lengths.
+If a layer sorts them into bins, they are of all bins.
 """
 
 from __future__ import annotations
@@ -272,6 +273,10 @@ def _drawn(rng: np.random.Generator, given: Input, shape: tuple[int, ...]) -> np
         return rng.integers(2, size=shape).astype(bool)
     if dtype.kind in "iu":
         return rng.integers(256, size=shape, dtype=dtype)
+    if given.bins:
+        low, high = min(given.bins), max(given.bins)
+        margin = (high - low) / len(given.bins) or 1.0
+        return rng.uniform(low - margin, high + margin, shape).astype(dtype)
     if given.pixels:
         return rng.integers(256, size=shape).astype(dtype)
     return rng.random(shape, np.float32).astype(dtype)

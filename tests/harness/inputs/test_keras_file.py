@@ -87,6 +87,7 @@ def compared(value):
         ([layer("Embedding", "t", ["x"], input_dim=7, mask_zero=True)], given("x", [6]), 0),
         ([layer("Embedding", "t", ["x"], input_dim=7), compared(1)], given("x", [6]), 1),
         ([layer("Embedding", "t", ["x"], input_dim=7), compared(-1)], given("x", [6]), None),
+        ([compared(0.0), layer("Dense", "d", ["x"])], given("x", [6, 3]), 0),
         ([layer("Masking", "m", ["x"], mask_value=-2.0)], given("x", [6, 3]), -2),
         ([layer("Dense", "d", ["x"])], given("x", [6, 3]), None),
     ],
@@ -301,6 +302,14 @@ def test_losses_are_judged_by_how_far_rounding_moves_them():
     random = replace(size, inputs={**size.inputs, "random": True})
     reason = architecture.loss_limits(random, "float32", {"loss": losses})[1]
     assert "draw random numbers" in reason
+
+
+def test_values_that_a_layer_sorts_into_bins_are_of_all_bins(tmp_path):
+    bins = layer("Discretization", "bins", bin_boundaries=[18.0, 35.0, 60.0])
+    (found,) = read(tmp_path, sequential(given("age", [1]), bins)).inputs
+    size = replace(arrays_of(), inputs={"arrays": (found,)})
+    drawn = architecture.ARCHITECTURE.synthetic(size, 64, 0)["age"]
+    assert set(np.searchsorted(found.bins, drawn).flat) == {0, 1, 2, 3}
 
 
 def test_pictures_that_a_rescaling_reads_have_the_values_of_pixels(tmp_path):
