@@ -177,8 +177,9 @@ def _converted(path: str, stem: str) -> str:
 
 def _from_keras_2(path: Path) -> str:
     """How a file or folder that Keras 2 loads is converted."""
-    first = _CONVERT_TO_H5.format(path=path, stem=path.stem)
-    return f"convert it with {first} and then {_converted(f'{path.stem}.h5', path.stem)}"
+    stem = f"{path.stem}_3"  # so that a file is not overwritten
+    first = _CONVERT_TO_H5.format(path=path, stem=stem)
+    return f"convert it with {first} and then {_converted(f'{stem}.h5', stem)}"
 
 
 def _wrapped(config: Mapping[str, Any]) -> str:
