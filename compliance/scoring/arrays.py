@@ -4,9 +4,10 @@ Metrics, and their limits in the tolerance, have the names `<name>_<metric>`:
 
 - boolean: `mean_iou` and `smallest_iou` over the samples, the intersection over union. At least the
   limit passes. Two empty masks agree.
-- floating-point: `error`, the largest difference in standard deviations of the reference's array.
-  At most the limit passes. If the reference is constant, the unit is the constant's magnitude, or 1
-  if the constant is 0.
+- floating-point: `error`, the largest difference in the unit of its place (`value.units`): the
+  standard deviation of the reference's array, or less at places that differ less between the
+  samples. At most the limit passes. If the reference is constant, the unit is the constant's
+  magnitude, or 1 if the constant is 0.
 - unsigned 8-bit integers, a picture: `smallest_psnr` over the samples, the peak signal-to-noise
   ratio in decibels. Equal pictures have 100. At least the limit passes.
 - other integers: `equal_fraction`, the share of equal values. At least the limit passes.
@@ -23,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from compliance.scoring.payload import split
-from compliance.scoring.value import Accuracy, AnswerBytes, Arrays, spread
+from compliance.scoring.value import Accuracy, AnswerBytes, Arrays, units
 
 IS_TOKEN = "is_token"
 _PEAK, _EQUAL_DB = 255.0, 100.0
@@ -47,12 +48,18 @@ def score(
             " compute it again"
         )
     is_token = _is_token(reference, expected)
+    unit = {
+        key: units(array, tolerance.get(f"{key}_error", 0.0), key, is_token)
+        for key, array in expected.items()
+        if array.dtype.kind == "f"
+    }
     agreement: dict[str, list[float]] = {key: [] for key in keys}
     for i in range(count):  # sample by sample: all images at once would take gigabytes
         rows = {key: array[i] for key, array in expected.items()}
         places = ... if is_token is None else is_token[i]
         for key, array in split(answers, i, rows).items():
-            agreement[key].append(_agreement(array[places], rows[key][places]))
+            of_places = unit[key][places] if key in unit else None
+            agreement[key].append(_agreement(array[places], rows[key][places], of_places))
     if is_token is not None:
         expected = {key: array[is_token] for key, array in expected.items()}
     metrics = [
@@ -93,15 +100,15 @@ def _share(distance: float, allowed: float) -> float:
     return distance / allowed
 
 
-def _agreement(answer: np.ndarray, expected: np.ndarray) -> float:
+def _agreement(answer: np.ndarray, expected: np.ndarray, unit: np.ndarray | None) -> float:
     """The measure of one sample: the intersection over union of masks, the largest difference of
-    floats, the PSNR of pictures, or the number of equal integers.
+    floats in `unit`, the PSNR of pictures, or the number of equal integers.
     """
     if expected.dtype == bool:
         union = int((answer | expected).sum())
         return int((answer & expected).sum()) / union if union else 1.0
-    if expected.dtype.kind == "f":
-        return float(np.abs(answer.astype(np.float64) - expected.astype(np.float64)).max())
+    if unit is not None:
+        return float((np.abs(answer.astype(np.float64) - expected.astype(np.float64)) / unit).max())
     if expected.dtype == np.uint8:
         return psnr(answer, expected)
     return float((answer == expected).sum())
@@ -125,15 +132,8 @@ def _metrics(
         yield f"{key}_mean_iou", float(agreement.mean()), 1
         yield f"{key}_smallest_iou", float(agreement.min()), 1
     elif expected.dtype.kind == "f":
-        yield f"{key}_error", float(agreement.max() / _unit(key, expected)), 0
+        yield f"{key}_error", float(agreement.max()), 0
     elif expected.dtype == np.uint8:
         yield f"{key}_smallest_psnr", float(agreement.min()), _EQUAL_DB
     else:
         yield f"{key}_equal_fraction", float(agreement.sum() / expected.size), 1
-
-
-def _unit(key: str, expected: np.ndarray) -> float:
-    """The unit for the differences of an array of floats."""
-    if np.isfinite(expected).all() and expected.min() == expected.max():
-        return abs(float(expected.flat[0])) or 1.0
-    return spread(expected, key)

@@ -8,7 +8,7 @@ import numpy as np
 
 from compliance.scoring import root_mean_square
 from compliance.scoring.payload import values
-from compliance.scoring.value import Accuracy, AnswerBytes, Arrays, spread
+from compliance.scoring.value import Accuracy, AnswerBytes, Arrays, spread, units
 
 
 def score(
@@ -18,8 +18,9 @@ def score(
     keys: Sequence[str],
     logits: np.ndarray | None,
 ) -> Accuracy:
-    """Compute the score, whose value is `logit_error`: the largest difference, in standard
-    deviations of the reference's logits.
+    """Compute the score, whose value is `logit_error`: the largest difference, in the unit of its
+    place (`value.units`): the standard deviation of the reference's logits, or less at places that
+    differ less between the samples.
 
     A tolerance with `logit_rms` also limits the root mean square of the differences.
     """
@@ -31,8 +32,10 @@ def score(
     # content.
     for i in range(len(found)):
         found[i] = values(answers, i, np.float32, expected.shape[1])
-    errors = np.abs(found - expected) / spread(expected, "logits")
-    error, limit = float(errors.max()), tolerance["logit_error"]
+    limit = tolerance["logit_error"]
+    spread(expected, "logits")  # logits that are all equal judge nothing
+    errors = np.abs(found - expected) / units(expected, limit, "logits")
+    error = float(errors.max())
     rms, rms_passes = root_mean_square.judge(errors, tolerance)
     same_class = float(np.mean(found.argmax(1) == expected.argmax(1)))
     detail = {"samples": len(expected), "same_class_fraction": same_class, **rms}

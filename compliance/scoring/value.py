@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +62,76 @@ class Scored:
     def line(self) -> str:
         """Return the line of accuracy.txt."""
         return self.printed
+
+
+_OF_SPREAD, _SAMPLES = 10.0, 4
+"""The unit of a place over its own spread, at most, and the samples from which a spread is known.
+Places of sam's answers differ up to five times less than the whole array, and in four samples up to
+ten times less. So the measured disagreements of honest SUTs are the same in both units.
+"""
+_OF_VALUE, _OF_LIMIT = 0.1, 4.0
+_ROUNDINGS = 2.0**-20  # a place that differs by 16 roundings of float32 or less is constant
+
+
+def units(
+    expected: np.ndarray, limit: float, what: str, counts: np.ndarray | None = None
+) -> np.ndarray:
+    """The unit of the differences at each place of an answer, float64 [...].
+
+    It is the standard deviation of the whole array, or ten times the standard deviation over the
+    samples at this place or at the median place if that is less. So an answer that ignores its
+    inputs fails even if the places of an answer differ much, as in a saturated softmax. A place
+    that hardly differs is judged by a tenth of its largest value, or by more if the limit is loose.
+    Then a difference is a few roundings of this value.
+
+    If there are fewer than four samples, or if no place differs, it is the standard deviation of
+    the whole array. Of a constant array it is the magnitude, or 1 if that is 0.
+
+    Args:
+        expected: the reference's values, [samples, ...].
+        limit: the limit of the differences in this unit.
+        what: the name of the values in an error.
+        counts: bool, as the first axes of `expected`: which values count. None: all.
+
+    Raises ValueError if a value is not finite.
+    """
+    whole = _whole(expected if counts is None else expected[counts], what)
+    spreads = np.ma.filled(_counted(expected, counts).std(0, dtype=np.float64), 0.0)
+    largest = largest_magnitudes(expected, counts)
+    differing = spreads[spreads > _ROUNDINGS * largest]
+    if len(expected) < _SAMPLES or not differing.size:
+        return np.full(spreads.shape, whole)
+    usual = np.quantile(differing, 0.5, method="lower")
+    by_spread = _OF_SPREAD * np.maximum(spreads, usual)
+    by_value = max(_OF_VALUE, _OF_LIMIT * limit) * largest
+    return np.minimum(whole, np.maximum(by_spread, by_value))
+
+
+def largest_magnitudes(expected: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
+    """The largest magnitude over the samples at each place, float64 [...]. It is 0 at a place that
+    counts in no sample.
+    """
+    return np.ma.filled(np.abs(_counted(expected, counts)).max(0), 0.0).astype(np.float64)
+
+
+def largest_deviations(expected: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
+    """The largest distance from the mean over the samples at each place, float64 [...]."""
+    rows = _counted(expected, counts)
+    return np.ma.filled(np.abs(rows - rows.mean(0, dtype=np.float64)).max(0), 0.0)
+
+
+def _counted(expected: np.ndarray, counts: np.ndarray | None) -> Any:
+    if counts is None:
+        return expected
+    left_out = ~counts.reshape(counts.shape + (1,) * (expected.ndim - counts.ndim))
+    return np.ma.array(expected, mask=np.broadcast_to(left_out, expected.shape))
+
+
+def _whole(expected: np.ndarray, what: str) -> float:
+    """The standard deviation of the whole array; of a constant one, its magnitude, or 1."""
+    if np.isfinite(expected).all() and expected.min() == expected.max():
+        return abs(float(expected.flat[0])) or 1.0
+    return spread(expected, what)
 
 
 def spread(expected: np.ndarray, what: str) -> float:

@@ -1,9 +1,9 @@
 """The limits of answers of a model for which no disagreement was measured.
 
 A chain of L layers, each of which rounds its values by u, has errors of about u · √L · the largest
-value. Honest SUTs with BERT show 1 to 3 times as much. An error counts in standard deviations of
-the reference's answers. If these hardly differ, rounding by itself exceeds the limit, and nothing
-is judged.
+value. Honest SUTs with BERT show 1 to 3 times as much. An error counts in the unit of its place
+(`compliance.scoring.value.units`). Nothing is judged if rounding by itself exceeds the limit, or if
+an answer that ignores its inputs would pass.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from compliance import rules
+from compliance.scoring import value
 from compliance.scoring.arrays import IS_TOKEN
 from harness.inputs.models import Size
 
@@ -48,16 +49,17 @@ def limits(
     depth = math.sqrt(layers)
     roundings = ROUNDINGS.get(precision, _ROUNDINGS_OF_LAYERS * depth)
     made: dict[str, float] = {}
+    is_token = reference.get(IS_TOKEN)
+    judges = False
     for key in keys:
         answers = reference[key]
-        if IS_TOKEN in reference:
-            answers = answers[reference[IS_TOKEN]]
-        if answers.dtype.kind == "f" and not np.isfinite(answers).all():
+        counted = answers if is_token is None else answers[is_token]
+        if answers.dtype.kind == "f" and not np.isfinite(counted).all():
             return {}, (
                 f"the answers {key} of the reference are not all finite: give real inputs with"
                 " --dataset"
             )
-        ratio = largest(answers)
+        ratio = _largest_in_units(answers, is_token)
         if roundings * ROUNDOFF[precision] * ratio > most:
             return {}, (
                 f"the answers {key} to these inputs hardly differ (the largest is {ratio:.2g}"
@@ -65,9 +67,16 @@ def limits(
                 " inputs with --dataset, or --precision float32"
             )
         error = _FACTOR[precision] * ROUNDOFF[precision] * depth * ratio
-        made[f"{key}_error"] = min(most, float(f"{error:.3g}"))
+        limit = min(most, float(f"{error:.3g}"))
+        made[f"{key}_error"] = limit
         for pattern, least in allowed.at_least.items():
             made[f"{key}{pattern[1:]}"] = least
+        judges = judges or _differs(answers, limit, is_token)
+    if not judges:
+        return {}, (
+            "the answers of the reference to different inputs hardly differ, so an answer that"
+            " ignores its input would pass: give real inputs with --dataset, two at least"
+        )
     return made, ""
 
 
@@ -82,12 +91,18 @@ def of_weights(
     return limits(keys, layers, precision, reference)
 
 
-def largest(answers: np.ndarray) -> float:
-    """The largest value over the standard deviation; infinite if all are equal, 1 for whole
-    numbers.
-    """
+def _largest_in_units(answers: np.ndarray, is_token: np.ndarray | None) -> float:
+    """The largest value over the unit of its place; 1 for whole numbers."""
     if answers.dtype.kind != "f":
         return 1.0
-    if answers.min() == answers.max():
-        return math.inf
-    return float(np.abs(answers).max()) / float(answers.std(dtype=np.float64))
+    unit = value.units(answers, 0.0, "answers", is_token)
+    largest = value.largest_magnitudes(answers, is_token)
+    return float((largest / unit).max())
+
+
+def _differs(answers: np.ndarray, limit: float, is_token: np.ndarray | None) -> bool:
+    """Whether the mean over the samples, which ignores the inputs, would not pass as an answer."""
+    if answers.dtype.kind != "f":
+        return bool((answers != answers[0]).any())
+    allowed = limit * value.units(answers, limit, "answers", is_token)
+    return bool((value.largest_deviations(answers, is_token) > allowed).any())

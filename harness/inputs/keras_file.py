@@ -10,7 +10,7 @@ import json
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ _CONVERT = (
     'python -c \'import keras; keras.saving.load_model("{path}", compile=False)'
     '.save("{stem}.keras")\''
 )
-_CONVERT_SAVED_MODEL = (
+_CONVERT_TO_H5 = (
     "TF_USE_LEGACY_KERAS=1 python -c 'import tf_keras;"
     ' tf_keras.models.load_model("{path}", compile=False).save("{stem}.h5")\''
 )
@@ -41,6 +41,8 @@ _IDS = {
     "CategoryEncoding": "num_tokens",
 }
 """Layer that reads whole numbers → the key of its config with the number of different ones."""
+_COMPARISONS = ("NotEqual", "Equal", "Greater")
+"""Layers that make a mask of an input by comparing it with a number."""
 _TAKEN = ("file", "allow_pickle")  # arguments of numpy.savez, which takes arrays by name
 _LARGEST_SCALE = 0.01
 _NOT_RUN = ("InputLayer", "Dropout")
@@ -56,7 +58,9 @@ class Input:
         dtype: as numpy names it.
         ids: it holds whole numbers from 0 to `ids` - 1, because a layer looks them up in a table;
             None: no such layer reads it.
-        masked: whether the number 0 is padding.
+        padding: the value that means padding, as a layer says that makes a mask of it; None: none.
+        features: whether a place is padding only if all values of its last axis are.
+        bins: the boundaries between the bins into which a layer sorts its values; empty: none.
         pixels: whether it holds the pixels of a picture, from 0 to 255.
     """
 
@@ -64,7 +68,9 @@ class Input:
     shape: tuple[int | None, ...]
     dtype: str
     ids: int | None = None
-    masked: bool = False
+    padding: float | None = None
+    features: bool = False
+    bins: tuple[float, ...] = ()
     pixels: bool = False
 
 
@@ -78,6 +84,7 @@ class Description:
         depth: the number of its layers.
         policies: the precisions of its layers, such as `float32` or `mixed_bfloat16`.
         version: the version of Keras that saved it.
+        frozen: the settings of `compile` that the file keeps and that make Keras slower.
         weight_bytes: the bytes of model.weights.h5, which include an optimizer's variables.
         compiled: how it is trained; None: the file does not say, or nobody asked.
     """
@@ -87,6 +94,7 @@ class Description:
     depth: int
     policies: tuple[str, ...]
     version: str
+    frozen: tuple[str, ...]
     weight_bytes: int
     compiled: Compiled | None = None
 
@@ -122,6 +130,12 @@ def read(path: Path, custom: bool, trains: bool = False) -> Description:
     """
     _check_kind(path)
     config, metadata, weight_bytes = _documents(path)
+    version = str(metadata.get("keras_version", ""))
+    if re.match(r"[012]\.", version):
+        raise UsageError(
+            f"--model {path}: is a file of Keras {version}, which Keras 3 does not load and no SUT"
+            f" here runs: {_from_keras_2(path)}"
+        )
     own = config.get("config")
     if not isinstance(own, dict) or "layers" not in own:
         raise UsageError(
@@ -145,7 +159,8 @@ def read(path: Path, custom: bool, trains: bool = False) -> Description:
         outputs=outputs,
         depth=max(1, depth),
         policies=tuple(sorted(policies)),
-        version=str(metadata.get("keras_version", "")),
+        version=version,
+        frozen=_frozen(config),
         weight_bytes=weight_bytes,
         compiled=_compiled(path, config, outputs) if trains else None,
     )
@@ -158,6 +173,13 @@ def _converted(path: str, stem: str) -> str:
         " that command fails, build the model with Keras 3, call"
         f' model.load_weights("{path}"), and save it as {stem}.keras'
     )
+
+
+def _from_keras_2(path: Path) -> str:
+    """How a file or folder that Keras 2 loads is converted."""
+    stem = f"{path.stem}_3"  # so that a file is not overwritten
+    first = _CONVERT_TO_H5.format(path=path, stem=stem)
+    return f"convert it with {first} and then {_converted(f'{stem}.h5', stem)}"
 
 
 def _wrapped(config: Mapping[str, Any]) -> str:
@@ -180,10 +202,8 @@ def _of_keras(described: Mapping[str, Any]) -> bool:
 def _check_kind(path: Path) -> None:
     stem = path.stem
     if path.is_dir() and (path / _SAVED_MODEL).is_file():
-        first = _CONVERT_SAVED_MODEL.format(path=path, stem=stem)
         raise UsageError(
-            f"--model {path}: is a SavedModel, which Keras 3 does not load: convert it with {first}"
-            f" and then {_converted(f'{stem}.h5', stem)}"
+            f"--model {path}: is a SavedModel, which Keras 3 does not load: {_from_keras_2(path)}"
         )
     if path.is_dir():
         raise UsageError(f"--model {path}: is a folder; give a {SUFFIX} file")
@@ -302,6 +322,13 @@ def _compiled(path: Path, config: Mapping[str, Any], outputs: tuple[str, ...]) -
     )
 
 
+def _frozen(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The settings with which Keras does not compile the model after it has loaded the file."""
+    compiled = config.get("compile_config") or {}
+    slow = {"jit_compile": False, "run_eagerly": True}
+    return tuple(f"{key}={value}" for key, value in slow.items() if compiled.get(key) is value)
+
+
 def _losses(given: Any, outputs: tuple[str, ...]) -> tuple[str | None, ...] | None:
     """The name of each output's loss. None: they do not fit the outputs."""
     if isinstance(given, dict) and given.get("class_name") == "__tuple__":
@@ -400,14 +427,18 @@ def _inputs(path: Path, model: Mapping[str, Any]) -> Iterator[Input]:
                 f"--model {path}: its input {name} is text, which runs only on TensorFlow: save the"
                 " model without its layers for text"
             )
-        table = _table(model, name)
+        readers = list(_readers(model, name))
+        table = next((each for each in readers if each["class_name"] in _IDS), None)
         ids = int(table["config"][_IDS[table["class_name"]]]) if table else None
+        masking = any(each["class_name"] == "Masking" for each in readers)
         yield Input(
             name=name,
             shape=tuple(config["batch_shape"][1:]),
             dtype="float32" if dtype in ("float16", "bfloat16") else dtype,
             ids=ids,
-            masked=bool(table and table["config"].get("mask_zero")),
+            padding=_padding_of(readers, ids),
+            features=masking or (ids is None and len(config["batch_shape"]) > 2),
+            bins=tuple(_bins(readers)),
             pixels=len(config["batch_shape"]) == 4 and scales,
         )
 
@@ -457,9 +488,9 @@ def _tensors(value: Any, key: str = "") -> dict[str, tuple[str, int, int]]:
     return found
 
 
-def _table(model: Mapping[str, Any], name: str) -> dict[str, Any] | None:
-    """The layer that looks up the values of an input, such as an Embedding. It may be in a model
-    within the model.
+def _readers(model: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    """The layers that read an input, such as an Embedding. They may be in a model within the
+    model.
     """
     for number, layer in enumerate(model["layers"]):
         if "input_layers" in model:
@@ -468,14 +499,37 @@ def _table(model: Mapping[str, Any], name: str) -> dict[str, Any] | None:
             places = [model["layers"][number - 1]["config"]["name"]] if number else []
         if name not in places:
             continue
-        if layer["class_name"] in _IDS:
-            return dict(layer)
         if "layers" in layer["config"]:
             inner = _input_names(layer["config"])
-            found = _table(layer["config"], inner[places.index(name)])
-            if found:
-                return found
+            yield from _readers(layer["config"], inner[places.index(name)])
+        else:
+            yield dict(layer)
+
+
+def _padding_of(readers: Iterable[Mapping[str, Any]], ids: int | None) -> float | None:
+    """The value that means padding in an input with these readers; None: there is none."""
+    for value in map(_padding, readers):
+        if _is_number(value) and (ids is None or 0 <= value < ids):
+            return float(value)
     return None
+
+
+def _bins(readers: Iterable[Mapping[str, Any]]) -> Iterator[float]:
+    """The boundaries of each Discretization among the readers."""
+    for each in readers:
+        if each["class_name"] == "Discretization":
+            yield from each["config"].get("bin_boundaries") or ()
+
+
+def _padding(layer: Mapping[str, Any]) -> Any:
+    """The value that a layer takes for padding; None: there is none."""
+    if layer["class_name"] in _COMPARISONS:
+        compared = [each for node in layer["inbound_nodes"] for each in node["args"]]
+        return next(filter(_is_number, compared), None)
+    if layer["class_name"] == "Masking":
+        return layer["config"].get("mask_value", 0.0)
+    to_bool = layer["class_name"] == "Cast" and layer["config"].get("dtype") == "bool"
+    return 0 if to_bool or layer["config"].get("mask_zero") else None
 
 
 def _read_tensors(layer: Mapping[str, Any]) -> list[str]:

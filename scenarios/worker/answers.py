@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sut.contract import Batch
+from sut.contract import Batch, Unsupported
 
 Payload = tuple[np.ndarray, Sequence[int] | None]
 """(rows, lengths). The bytes of a row along axis 0 are a sample's answer, in any dtype. Only the
@@ -31,6 +31,18 @@ def pack(answers: Batch, keys: Sequence[str]) -> Payload:
     if rows.dtype.kind == "b":
         rows = _bytes(rows)
     return rows, (answers["n_tokens"] * rows.itemsize).tolist() if "n_tokens" in answers else None
+
+
+def check_rows(answers: Batch, keys: Sequence[str], samples: int) -> None:
+    """Raises Unsupported if an array does not have a row for each sample of the batch."""
+    for key in keys:
+        shape = list(np.shape(answers[key]))
+        if shape[:1] != [samples]:
+            raise Unsupported(
+                f"the output {key.removeprefix('output_')} has the shape {shape} for a batch of"
+                f" {samples} samples: its first axis has to be the batch, so that each sample has"
+                " its own answer"
+            )
 
 
 def describe(answers: Batch, keys: Sequence[str]) -> dict[str, Any]:

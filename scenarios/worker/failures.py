@@ -11,6 +11,7 @@ from formats.writing import write_json
 from scenarios.worker import preflight
 from sut.contract import Unsupported
 from sut.devices import DEVICES, HOST
+from sut.evidence import causes
 from sut.evidence.out_of_memory import asked_bytes
 from sut.registry import REFERENCES, SUTS
 
@@ -42,6 +43,15 @@ def reported(job: Job, callback: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
+def _unsupported(error: Unsupported, sut: str, device: str) -> WorkerOutcome:
+    """The outcome of a library that refuses a model, unless it ran out of memory."""
+    if isinstance(error.__cause__, Exception):
+        outcome = outcome_of(error.__cause__, sut, device)
+        if outcome.status == "oom":
+            return outcome
+    return WorkerOutcome("unsupported", str(error))
+
+
 def outcome_of(error: Exception, sut: str, device: str = HOST) -> WorkerOutcome:
     """The outcome of a worker in which an error was raised: out of memory, in the words of Python
     or the framework, or another error.
@@ -53,18 +63,13 @@ def outcome_of(error: Exception, sut: str, device: str = HOST) -> WorkerOutcome:
     if isinstance(error, Reported):
         return error.outcome
     if isinstance(error, Unsupported):
-        return WorkerOutcome("unsupported", str(error))
+        return _unsupported(error, sut, device)
     if isinstance(error, preflight.Refused):
         return WorkerOutcome("skipped", str(error), refused=error.numbers)
     known, kind = SUTS | REFERENCES, type(error).__name__
     words = (*_OUT_OF_MEMORY, *(known[sut].out_of_memory if sut in known else ()))
-    first, *others = f"{kind}: {error}".strip().split("\n")
-    # For a traced function, TensorFlow lists each line of source, and the innermost error last.
-    if first.endswith("in user code:"):
-        first = next(
-            (line.strip() for line in reversed(others) if line.strip().startswith(f"{kind}: ")),
-            first,
-        )
+    first = f"{kind}: {causes.line(error)}".removesuffix(": ")
+    others = str(error).strip().split("\n")[1:]
     if not any(word in f"{kind} {error}" for word in words):
         return WorkerOutcome("error", first[:500])
     lines = [first, *(f"{kind}: {line.strip()}" for line in others)]

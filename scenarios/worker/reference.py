@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from scenarios.worker.answers import check_rows
 from scenarios.worker.teacher_forcing import forced_logits
 from sut.contract import Batch, Inference
 
@@ -82,6 +83,7 @@ def _part(
     began = time.monotonic()
     count = len(next(iter(rows.values())))
     outputs = sut.to_host(sut.predict(batch))
+    check_rows(outputs, list(outputs), batch_size)
     answers = {name: np.array(values)[:count] for name, values in outputs.items()}
     answered = time.monotonic()
     if "tokens" in answers:

@@ -8,7 +8,7 @@ from typing import Any
 
 from formats.job import LOADGEN, Job
 from scenarios.worker import length_buckets
-from scenarios.worker.answers import describe
+from scenarios.worker.answers import check_rows, describe
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Inference
@@ -43,6 +43,7 @@ def warm_up(
             batch = length_buckets.cut(batch, width, widths)
         shape: dict[str, Any] = {"row": row, "size": size}
         shape["first_ns"], answers = _timed(sut, batch, beat)
+        check_rows(answers, job.answer, size)
         if not once:
             shape["second_ns"], answers = _timed(sut, batch, beat)
         elif job.known:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
+import keras
 import numpy as np
 
 from sut import keras_archive
 from sut.contract import Batch, OnStep, Unsupported, Workload
+from sut.evidence import causes
 from sut.keras.predictor import KerasPredictor
 from sut.keras.training import KerasTraining, Pair
 from sut.keras3 import runtime, training
@@ -30,6 +34,33 @@ def _plain(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array, np.int32 if kind in "iu" else np.float32)
 
 
+@contextmanager
+def _in_words_of_the_library() -> Iterator[None]:
+    """Raises Unsupported with the cause if the library refuses an operation of the model."""
+    try:
+        yield
+    except Exception as e:
+        if not causes.is_refusal(e):
+            raise
+        library = f"Keras {keras.__version__} on {keras.backend.backend()}"
+        raise Unsupported(f"{library} does not run the file: {causes.line(e)}") from e
+
+
+class FilePredictor(KerasPredictor):
+    """The file's model. Its first answer shows whether the library runs it."""
+
+    answered = False
+
+    def predict(self, batch: Batch) -> Any:
+        """Return the model's outputs. Raises Unsupported if the library refuses the model."""
+        if self.answered:
+            return super().predict(batch)
+        with _in_words_of_the_library():
+            outputs = super().predict(batch)
+        self.answered = True
+        return outputs
+
+
 def load(workload: Workload) -> KerasPredictor:
     """Return the file's model, in float32."""
     runtime.configure(workload)
@@ -37,7 +68,7 @@ def load(workload: Workload) -> KerasPredictor:
     if not model.weights:
         raise Unsupported("the model has no weights, so there is nothing whose precision is proven")
     runtime.backend.product("float32")  # compiled here, so that evidence compiles nothing
-    return KerasPredictor(model, workload, runtime, prepare=prepare, to_host=to_host)
+    return FilePredictor(model, workload, runtime, prepare=prepare, to_host=to_host)
 
 
 class FileTraining(KerasTraining):
@@ -50,7 +81,8 @@ class FileTraining(KerasTraining):
     def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Run one epoch of `fit`; if the model is frozen, one for each batch."""
         if self.kept is None:
-            super().fit(batches, steps, on_step)
+            with _in_words_of_the_library():
+                super().fit(batches, steps, on_step)
             return
         for batch in batches:
             super().fit(iter([batch]), 1, on_step)

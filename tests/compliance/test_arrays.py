@@ -202,3 +202,40 @@ def test_padding_is_not_compared_and_no_unit():
 def test_a_mask_that_does_not_fit_the_answers_is_refused(is_token):
     with pytest.raises(ValueError, match="is_token does not fit its answers"):
         of_tokens(LOGITS, is_token)
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    return (powers / powers.sum(-1, keepdims=True)).astype(np.float32)
+
+
+SATURATED = np.array([30.0, 0, 0, 0]) + RNG.standard_normal((16, 4))
+RECTIFIED = np.maximum(RNG.standard_normal((8, 40, 40)) - 1.5, 0)
+PLACES = {
+    "saturated": (softmax(SATURATED), softmax(SATURATED + 1e-6 * RNG.standard_normal((16, 4)))),
+    "rectified": (RECTIFIED, np.maximum(RECTIFIED + 1e-7 * RNG.standard_normal((8, 40, 40)), 0)),
+    "a large class": (SATURATED * [1e3, 1, 1, 1], SATURATED * [1e3 + 1e-3, 1, 1, 1 + 1e-6]),
+}
+
+
+@pytest.mark.parametrize("case", PLACES)
+def test_an_answer_that_ignores_its_input_fails_and_one_of_other_roundings_passes(case):
+    expected, rounded = (array.astype(np.float32) for array in PLACES[case])
+    ignoring = np.broadcast_to(expected.mean(0), expected.shape).astype(np.float32)
+    assert score({"x": rounded}, {"x": expected}, x_error=1e-4).passed
+    assert score({"x": ignoring}, {"x": expected}, x_error=1e-4).value > 100
+
+
+def test_a_place_that_hardly_differs_is_judged_by_its_value():
+    expected = softmax(SATURATED)
+    for change, passes in ((1e-6, True), (1e-3, False)):
+        wrong = expected.copy()
+        wrong[3, 0] -= change
+        assert score({"x": wrong}, {"x": expected}, x_error=1e-4).passed is passes
+
+
+def test_the_spread_of_two_samples_at_a_place_judges_nothing():
+    expected = np.array([[1.0, 0.0], [1.0001, 1.0]], np.float32)
+    wrong = expected + np.float32(1e-5)
+    found = score({"x": wrong}, {"x": expected}, x_error=1e-4)
+    assert found.detail["x_error"] == pytest.approx(1e-5 / expected.std(), rel=0.1)

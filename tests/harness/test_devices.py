@@ -17,6 +17,7 @@ from harness.request import plan
 from harness.submission import inference
 from scenarios.worker import failures, preflight
 from sut import registry, variables
+from sut.contract import Unsupported
 from sut.devices import DEVICES, HOST, Device, accelerators
 from sut.evidence import device_memory
 from sut.registry import REFERENCE, SUTS
@@ -275,6 +276,43 @@ def test_the_error_of_a_traced_function_is_told_by_its_innermost_line():
         failures.outcome_of(TypeError("in user code:\n"), "hf-tensorflow").reason
         == "TypeError: in user code:"
     )
+
+
+def test_the_error_of_a_keras_layer_is_told_by_the_cause_and_not_by_the_layer():
+    error = RuntimeError(
+        "Exception encountered when calling Dot.call().\n\n\x1b[1mThe size of tensor a (4) must"
+        " match\x1b[0m\n\nArguments received by Dot.call():\n  • x1=1"
+    )
+    error._keras_call_info_injected = True
+    told = failures.outcome_of(error, "keras3-torch")
+    assert (told.status, told.reason) == (
+        "error",
+        "RuntimeError: The size of tensor a (4) must match",
+    )
+
+
+def test_the_error_of_a_graphs_node_is_told_by_the_line_before_its_name():
+    error = ValueError(
+        "Graph execution error:\n\nDetected at node a defined at:\n  File 1\n\nIt is not supported."
+        "\n\t [[{{node a}}]] [Op:b]"
+    )
+    assert (
+        failures.outcome_of(error, "keras3-tensorflow").reason == "ValueError: It is not supported."
+    )
+
+
+@pytest.mark.parametrize(
+    ("cause", "status"),
+    [
+        (ValueError("strides"), "unsupported"),
+        (MemoryError("no bytes"), "oom"),
+        (None, "unsupported"),
+    ],
+)
+def test_a_library_that_refuses_a_model_for_lack_of_memory_is_out_of_memory(cause, status):
+    error = Unsupported("Keras does not run the file")
+    error.__cause__ = cause
+    assert failures.outcome_of(error, "keras3-jax").status == status
 
 
 @pytest.mark.parametrize("model", models.names())

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 
 from scenarios.worker import evidence
@@ -34,7 +35,22 @@ def zeroed(spec: dict[str, Any], workload: Workload, batch: Batch) -> Batch:
     return sut.to_host(sut.predict(batch))
 
 
-BROKEN = {"permuted": permuted, "zeroed": zeroed}
+def unmasked(spec: dict[str, Any], workload: Workload, batch: Batch) -> Batch:
+    """The answers of an LSTM that forgets its mask."""
+    own = keras.layers.LSTM.call
+
+    def call(self: Any, sequences: Any, initial_state: Any = None, mask: Any = None, **more: Any):
+        return own(self, sequences, initial_state=initial_state, mask=None, **more)
+
+    keras.layers.LSTM.call = call
+    try:
+        sut = load_module(spec["sut"], "keras_file").load(workload)
+        return sut.to_host(sut.predict(batch))
+    finally:
+        keras.layers.LSTM.call = own
+
+
+BROKEN = {"permuted": permuted, "zeroed": zeroed, "unmasked": unmasked}
 
 
 def main(specification: Path) -> None:

@@ -2,12 +2,14 @@
 names of their input layers.
 
 Random inputs are float32 from 0 to 1, pixels from 0 to 255, and ids below the size of the table in
-which a layer looks them up.
+which a layer looks them up. If a layer makes a mask of them, they end in padding of seeded lengths.
+If a layer sorts them into bins, they are of all bins.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import zipfile
 from collections.abc import Mapping
@@ -168,6 +170,12 @@ def _notes(path: Path, description: keras_file.Description) -> list[str]:
             f"the layers saved in {' and '.join(others)} run in the precision of the cell, as"
             " all others do"
         )
+    if description.frozen:
+        notes.append(
+            f"the file keeps {' and '.join(description.frozen)}, so Keras does not compile it after"
+            " load_model, unless model.compile(jit_compile='auto') is called; here each SUT"
+            " compiles as its name says"
+        )
     if description.compiled:
         notes.append("trained by its own losses and optimizer, without its metrics")
         if description.compiled.drops_out:
@@ -234,36 +242,60 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
     for each in _specified(size):
         rng = np.random.default_rng([stream, *each.name.encode()])
         sides = [int(side) for side in each.shape if side is not None]
-        arrays[each.name] = _drawn(rng, each, (samples, *sides))
+        arrays[each.name] = _padded(_drawn(rng, each, (samples, *sides)), each, stream)
     return arrays
+
+
+def _padded(array: np.ndarray, given: Input, stream: int) -> np.ndarray:
+    """The rows with padding at their ends. All inputs of a sample end at the same share of their
+    length. The first sample is whole, and every sample has one place that is no padding.
+    """
+    axis = given.features + 1
+    if given.padding is None or array.ndim <= axis:
+        return array
+    shares = np.random.default_rng([stream, len(array)]).random(len(array))
+    shares[:1] = 1.0
+    length = array.shape[-axis]
+    lengths = np.maximum(1, np.ceil(length * shares))
+    ends = np.arange(length) >= lengths.reshape(-1, *(1,) * (array.ndim - axis))
+    places = ends[..., None] if given.features else ends
+    return np.where(places, given.padding, array).astype(array.dtype)
 
 
 def _drawn(rng: np.random.Generator, given: Input, shape: tuple[int, ...]) -> np.ndarray:
     dtype = np.dtype(given.dtype)
     if given.ids is not None:
-        least = 1 if given.masked and given.ids > 1 else 0
-        return rng.integers(least, given.ids, size=shape).astype(dtype)
+        ids = np.arange(given.ids)
+        if given.padding is not None and len(ids) > 1:
+            ids = ids[ids != given.padding]
+        return rng.choice(ids, size=shape).astype(dtype)
     if dtype.kind == "b":
         return rng.integers(2, size=shape).astype(bool)
     if dtype.kind in "iu":
         return rng.integers(256, size=shape, dtype=dtype)
+    if given.bins:
+        low, high = min(given.bins), max(given.bins)
+        margin = (high - low) / len(given.bins) or 1.0
+        return rng.uniform(low - margin, high + margin, shape).astype(dtype)
     if given.pixels:
         return rng.integers(256, size=shape).astype(dtype)
     return rng.random(shape, np.float32).astype(dtype)
 
 
 def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
-    """Rows with the zeros of other rows, and with other values of the same array in all other
-    places. So padding stays padding, and ids stay in their table.
+    """Rows with the padding of other rows, and with other values of the same array in all other
+    places. So padding stays padding, and ids stay in their table. Without a layer that makes a mask
+    the number 0 is padding.
     """
+    padding = {each.name: each.padding or 0 for each in _specified(size)}
     count = len(next(iter(arrays.values())))
     rng = np.random.default_rng([stream, count])
     rows = rng.integers(count, size=count + 1)
     drawn = {}
     for name, array in arrays.items():
         values = array[rows]
-        places = values != 0
-        others = array[array != 0]
+        places = values != padding[name]
+        others = array[array != padding[name]]
         if len(others):
             values[places] = others[rng.integers(len(others), size=int(places.sum()))]
         drawn[name] = values
@@ -485,7 +517,8 @@ def loss_limits(
             " --dataset"
         )
     limits = dict(_LOSS_TOLERANCE[precision])
-    ratio = depth_limits.largest(losses)
+    deviation = float(losses.std())
+    ratio = float(np.abs(losses).max()) / deviation if deviation else math.inf
     if (
         depth_limits.ROUNDINGS[precision] * depth_limits.ROUNDOFF[precision] * ratio
         > limits["first_loss_error"]

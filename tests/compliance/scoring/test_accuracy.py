@@ -63,6 +63,15 @@ def test_the_error_is_the_largest_difference_in_standard_deviations(shift, row, 
     assert found.passed == (found.value <= 1e-3)
 
 
+def test_logits_that_ignore_the_inputs_fail_even_if_the_classes_differ_much():
+    logits = np.float32([1e3, -1e3]) + CLASSES["logits"]
+    answers = predicted(np.broadcast_to(logits.mean(0), logits.shape))
+    reference = {"logits": logits}
+    for rows, passes in ((predicted(logits), True), (answers, False)):
+        found = accuracy.score("logits", rows, reference, TOLERANCE, ("logits",), None)
+        assert found.passed is passes
+
+
 def test_a_limit_on_the_root_mean_square_fails_what_the_largest_error_passes():
     shifted = CLASSES["logits"] + np.float32(5e-4 * CLASSES["logits"].std())
     loose, tight = (

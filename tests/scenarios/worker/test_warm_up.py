@@ -8,6 +8,7 @@ from formats.job import START, Known, Place, Serving
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.warm_up import warm_up
 from sut import mock
+from sut.contract import Unsupported
 from tests.support import mock_job
 
 KNOWN = Known(calibration={}, second_ns=(5, 6), matrix_flops=None)
@@ -48,6 +49,21 @@ def test_each_of_two_shapes_runs_twice_or_once(tmp_path, task, changes, batches)
         assert seconds == [5, 6]
     else:
         assert all(seconds) == (batches == 4)
+
+
+class OfNoBatch(mock.Mock):
+    """Answers with one row for the whole batch."""
+
+    def to_host(self, outputs):
+        return {name: array[:1] for name, array in super().to_host(outputs).items()}
+
+
+def test_answers_without_a_row_for_each_sample_are_refused_by_name_and_shape(tmp_path):
+    job = mock_job.make(tmp_path)
+    assert job.workload.batch_size > 1
+    rows = rf"the output {job.answer[0]} has the shape \[1, .*for a batch of \d+ samples: its first"
+    with pytest.raises(Unsupported, match=rows):
+        warm_up(job, OfNoBatch(job.workload), Heartbeat(tmp_path / "heartbeat"))
 
 
 def test_a_gpu_runs_each_shape_twice_because_it_records_graphs(tmp_path):

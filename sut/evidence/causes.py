@@ -1,0 +1,40 @@
+"""The line of an exception that holds its cause. Frameworks wrap it in lines of their own."""
+
+from __future__ import annotations
+
+import re
+
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
+_TRACED = "in user code:"
+_REFUSALS = (3, 12)
+"""TensorFlow's codes INVALID_ARGUMENT and UNIMPLEMENTED (tensorflow/core/protobuf/error_codes)."""
+
+
+def line(error: BaseException) -> str:
+    """Return the line of the error's text that holds its cause.
+
+    - Keras names the layer that it called first, and the cause in the third line.
+    - For a traced function, TensorFlow lists each line of source, and the innermost error last.
+    - For a node of a graph, TensorFlow lists where it was defined. The cause is the line before
+      the name of the node, which is indented.
+    """
+    lines = [each.strip() for each in _STYLE.sub("", str(error)).strip().split("\n")]
+    if _of_a_layer(error) and len(lines) > 2:
+        return lines[2]
+    kind = f"{type(error).__name__}: "
+    if lines[0] == _TRACED:
+        inner = [each for each in lines[1:] if each.startswith(kind)]
+        return inner[-1].removeprefix(kind) if inner else lines[0]
+    nodes = [number for number, each in enumerate(lines) if each.startswith("[[{{node")]
+    return lines[nodes[0] - 1] if nodes else lines[0]
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Return whether Keras or TensorFlow refused an operation: a layer of Keras raised the error
+    when it was called, or TensorFlow's code of the error says so.
+    """
+    return _of_a_layer(error) or getattr(error, "error_code", None) in _REFUSALS
+
+
+def _of_a_layer(error: BaseException) -> bool:
+    return getattr(error, "_keras_call_info_injected", False)
