@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections import Counter
+import threading
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch._C._profiler import _ExperimentalConfig
 
 from sut.contract import Call
 from sut.evidence import matrix_rate, precision
@@ -168,8 +170,8 @@ def observe(
 
 
 class _Passes:
-    """Marks each forward pass as a range of the profile. It computes a product in the context of
-    the first two passes and of every 16th.
+    """Marks each forward pass as a range of the profile, in any thread. It computes a product in
+    the context of the first two passes and of every 16th.
 
     The profiler's record is counted and dropped every few passes: it takes 5 kB of memory for each
     operator, which is more than many models take.
@@ -179,7 +181,8 @@ class _Passes:
         self.device = device
         self.dtype = dtype
         self.number = itertools.count()
-        self.ranges: list[Any] = []
+        self.lock = threading.Lock()
+        self.ranges: defaultdict[int, list[Any]] = defaultdict(list)  # thread → its open passes
         self.errors: list[float] = []
         self.outside = matmul_setting()
         self.settings: set[str] = set()
@@ -201,21 +204,25 @@ class _Passes:
 
     def before(self, *_: Any) -> None:
         """Begin a forward pass."""
-        number = next(self.number)
-        if number and number % _PASSES_A_RECORD == 0 and not self.ranges:
-            self._end_record()
-            self._begin_record()
+        ranges = self.ranges[threading.get_ident()]
+        with self.lock:
+            number = next(self.number)
+            if number and number % _PASSES_A_RECORD == 0 and not any(self.ranges.values()):
+                self._end_record()
+                self._begin_record()
+            ranges.append(torch.profiler.record_function(_PASS))
         self.settings.add(matmul_setting())
         if number < 2 or number % 16 == 0:
             with torch.profiler.record_function(_PROBE):
                 self.errors.append(precision.error(probe(self.device, self.dtype)))
-        self.ranges.append(torch.profiler.record_function(_PASS))
-        self.ranges[-1].__enter__()
+        ranges[-1].__enter__()
 
     def after(self, *_: Any) -> None:
         """End a forward pass."""
         self.settings.add(matmul_setting())
-        self.ranges.pop().__exit__(None, None, None)
+        ranges = self.ranges[threading.get_ident()]
+        ranges[-1].__exit__(None, None, None)
+        ranges.pop()
 
     def observed(self) -> Observed:
         """Return the counts of the records."""
@@ -231,8 +238,13 @@ class _Passes:
         )
 
     def _begin_record(self) -> None:
+        """Begin a record of all threads. Without this setting, the profiler records the thread that
+        begins it, and those of a backward pass.
+        """
         self.profile = torch.profiler.profile(
-            activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True
+            activities=[torch.profiler.ProfilerActivity.CPU],
+            record_shapes=True,
+            experimental_config=_ExperimentalConfig(profile_all_threads=True),
         )
         self.profile.start()
 

@@ -31,6 +31,11 @@ def honest(w: Workload) -> Any:
     return load(w)
 
 
+def honest_streamed_from_a_thread(w: Workload) -> Any:
+    """A thread generates the tokens that are handed over."""
+    return running.stream_from_a_thread(load(w))
+
+
 def honest_in_two_shapes(w: Workload) -> Any:
     """Batches of two shapes in one watched call."""
     return load(w)
@@ -219,7 +224,7 @@ CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
             memo, jitted_anew, cast_product, layer_left_out, weights_through_bfloat16,
             weights_through_int8, default_in_predict, embedding_left_out, int8_layers,
         ),
-        "mistral": (honest, memo, each_token_jitted, bfloat16_in_predict),
+        "mistral": (honest, honest_streamed_from_a_thread, memo, each_token_jitted, bfloat16_in_predict),
     }
 }  # fmt: skip
 

@@ -68,6 +68,11 @@ def honest_two_in_flight(w: Workload) -> Any:
     return load(replace(w, options={"in_flight": "2"}))
 
 
+def honest_streamed_from_a_thread(w: Workload) -> Any:
+    """A thread generates the tokens that are handed over."""
+    return running.stream_from_a_thread(load(w))
+
+
 def joined(w: Workload) -> Any:
     """Four batches are computed as one."""
     return running.join_batches(load(w))
@@ -390,6 +395,14 @@ def cast_product(w: Workload) -> Any:
     return sut
 
 
+def cast_product_in_a_thread(w: Workload) -> Any:
+    """The same in another thread than the rest of the model."""
+    sut = cast_product(w)
+    dense = sut.model.bert.pooler.dense
+    dense.forward = running.in_a_thread(torch.no_grad()(dense.forward))
+    return sut
+
+
 def weights_through_bfloat16(w: Workload) -> Any:
     """The weights were saved as bfloat16."""
     return replace_weights(load(w), running.to_bfloat16)
@@ -426,9 +439,10 @@ CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
             layer_left_out, compiled_anew, traced, scripted_layer,
             scripted_function, backend_eager,
             mkldnn_bf16_in_predict, autocast_in_a_layer, layer_in_bfloat16, layer_in_float16, cast_product,
+            cast_product_in_a_thread,
             weights_through_bfloat16, weights_through_int8, int8_layers,
         ),
-        "mistral": (*EAGER, honest_without_a_cache, int8_layers),
+        "mistral": (*EAGER, honest_without_a_cache, honest_streamed_from_a_thread, int8_layers),
     },
     "native-torch-compile": {
         "bert": (

@@ -59,6 +59,10 @@ HONEST = [
     *((sut, model, "honest_in_two_shapes") for sut, model in ANY_BERT),
     *((sut, "bert", "honest_padding") for sut in (JAX, TENSORFLOW, KERAS_TORCH)),
     (EAGER, "mistral", "honest_without_a_cache"),
+    *(
+        (sut, "mistral", "honest_streamed_from_a_thread")
+        for sut in (EAGER, JAX, TENSORFLOW, GRAPH, KERAS_TORCH, NATIVE_JAX)
+    ),
     (JAX, "bert", "honest_program"),
     (JAX, "bert", "honest_lambda"),
     *((sut, model, "honest_function") for sut, model in XLA_AND_GRAPH),
@@ -172,6 +176,7 @@ PRECISION: list[tuple[str, tuple[tuple[str, str], ...]]] = [
     ("layer_in_bfloat16", ((EAGER, "bert"),)),
     ("layer_in_float16", ((EAGER, "bert"),)),
     ("cast_product", (*ANY_BERT, (COMPILE, "bert"), (HF, "bert"))),
+    ("cast_product_in_a_thread", ((EAGER, "bert"),)),
     ("mixed_policy", (*KERAS_BERT, *KERAS2_BERT)),
     ("float16_policy", ((KERAS_TORCH, "bert"),)),
     ("bfloat16_in_predict", ((JAX, "bert"), (JAX, "mistral"), (NATIVE_JAX, "mistral"))),
