@@ -54,6 +54,9 @@ _CAUSES = {
     "clock": ("clock",),
 }
 
+_UNEVEN = 2.0
+"""A replica may work so many times as long on a sample as another one before that is reported."""
+
 
 def derive(
     directory: Path, score: inference.Score | None = None, audit: Audit | None = None
@@ -118,6 +121,22 @@ def _threads_unknown(record: Record, evidence: Mapping[str, Any]) -> Iterator[st
         )
 
 
+def _uneven(replicas: Mapping[str, Any]) -> Iterator[str]:
+    """Warn if one replica worked far longer on a sample than another, or had none."""
+    each = replicas.get("each", ())
+    if idle := [number for number, one in enumerate(each) if not one["samples"]]:
+        yield f"replica {idle[0]} answered no sample of the performance test"
+        return
+    work = [one["busy"] / one["samples"] for one in each]
+    longest, shortest = max(work, default=0.0), min(work, default=0.0)
+    if longest > _UNEVEN * shortest:
+        slow, fast = work.index(longest), work.index(shortest)
+        yield (
+            f"replica {slow} worked {longest / shortest:.1f} times as long on a sample as replica"
+            f" {fast}; the figure is that of unequal replicas"
+        )
+
+
 def _not_judged(replicas: Mapping[str, Any]) -> Iterator[str]:
     """Warn if the accuracy test did not reach every replica."""
     samples = replicas.get("accuracy_samples", ())
@@ -178,7 +197,8 @@ def _judged(
     """
     noise = disturbance.of_others(values["disturbance"], record.cell, record.execution)
     if record.cell.replica_count > 1:
-        warnings = [*warnings, *_not_judged(values["replicas"])]
+        uneven = _uneven(values["replicas"])
+        warnings = [*warnings, *uneven, *_not_judged(values["replicas"])]
     if record.execution == ENGINE:
         warnings = [*warnings, *engine_notes.warnings(values["evidence"])]
         if isinstance(score, accuracy.Accuracy) and not score.passed:

@@ -12,9 +12,10 @@ from typing import Any
 from formats.job import Job
 from scenarios.worker import host_memory
 from scenarios.worker.qsl import Qsl
+from scenarios.worker.replicas import cores
 from scenarios.worker.streaming import Streamed
 from sut.contract import Batch, Evidence, Inference, Training
-from sut.evidence import compilations, matrix_library
+from sut.evidence import compilations
 
 
 def batches(job: Job, sut: Inference) -> list[Batch]:
@@ -119,7 +120,7 @@ def of_call(sut: Inference | Training, work: Callable[[], None], batches: int) -
             f"the SUT's evidence made the call that it was given {calls} times; it makes it once,"
             " under the framework's profiler"
         )
-    return _with(evidence, batches=batches, processors=matrix_library.processors())
+    return _with(evidence, batches=batches, processors=len(cores.of_process()) or None)
 
 
 def answer(sut: Inference, batches: Iterable[Batch]) -> None:
