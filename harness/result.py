@@ -57,6 +57,9 @@ _CAUSES = {
 _UNEVEN = 2.0
 """A replica may work so many times as long on a sample as another one before that is reported."""
 
+_COPIES = 20.0
+"""A SUT may prepare a sample so many times as long as a copy takes before that is reported."""
+
 
 def derive(
     directory: Path, score: inference.Score | None = None, audit: Audit | None = None
@@ -95,7 +98,22 @@ def derive(
     performance = outcomes[PERFORMANCE]
     if performance and performance.in_one_part > figures.MOST_IN_ONE_PART:
         warnings.append(figures.NOT_SEEN.format(share=performance.in_one_part))
+    if performance:
+        warnings += _prepared(performance.fresh, record.cell.batch_size)
     return _judged(directory, values, record, score, audit, warnings)
+
+
+def _prepared(fresh: Mapping[str, Any], batch_size: int) -> Iterator[str]:
+    """Warn if the SUT prepared a sample for longer than it answers one, and far longer than a copy
+    takes.
+    """
+    prepare_ns, copy_ns = fresh.get("prepare_ns", 0.0), fresh.get("copy_ns", 0.0)
+    if prepare_ns > max(_COPIES * copy_ns, fresh.get("fresh_ns", 0.0) / batch_size):
+        yield (
+            f"the SUT prepares a sample for {prepare_ns / 1e6:.3g} ms before the clock starts,"
+            f" {prepare_ns / max(1, copy_ns):.0f} times as long as it is copied and longer than it"
+            " is answered: prepare may only rename, transpose, cast and pad"
+        )
 
 
 def _replicas(outcomes: Mapping[str, WorkerOutcome | None]) -> dict[str, Any]:

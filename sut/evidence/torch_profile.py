@@ -41,6 +41,7 @@ _PRODUCTS = (
 )
 _OPERATOR = ("aten::", "mkldnn::", "mkl::", "quantized::")
 _QUANTIZED = "quantized::"
+_LOOKUP = "aten::embedding"
 # Operands of 8 bits, which Keras casts to int32 for a CPU.
 _INTEGERS = ("signed char", "int")
 _SCRIPT = 2  # RecordScope::TORCHSCRIPT_FUNCTION, for any name of the function or method
@@ -78,10 +79,12 @@ class Observed:
             products, they count as that many bits.
         product_operators: operator of matrix products → number of its products.
         integer_products: matrix products of integers, which quantised weights have.
+        table_lookups: look-ups in a table, as an embedding does.
     """
 
     operators: int = 0
     integer_products: int = 0
+    table_lookups: int = 0
     operators_called: int = 0
     operators_outside: int = 0
     operators_left: int = 0
@@ -295,6 +298,7 @@ def _count(
             counts["operators_outside"] += around != _INDUCTOR
             counts["operators_left"] += around != _INDUCTOR and within > 0
             counts["operators_left_of_script"] += around != _SCRIPTED and within > 0
+            counts["table_lookups"] += name == _LOOKUP
             if name.startswith(_PRODUCTS):
                 operators[name] += 1
                 known = [dtype for dtype in event.dtypes() if dtype in _BITS]

@@ -50,6 +50,9 @@ def run_test(case: Case, workload: Workload, *rows: int) -> dict[str, Any]:
     with the answers of the test.
     """
     sut = case(workload)
+    if case.__name__ in ("honest", "in_prepare"):
+        unmet = make_inputs(workload.task, rows[0], 3)
+        evidence.watch_prepare(sut, lambda: sut.prepare(unmet))
     synthetic, inputs = (
         [sut.prepare(make_inputs(workload.task, n, seed)) for n in rows] for seed in (1, 2)
     )

@@ -191,6 +191,10 @@ ACCURACY: list[tuple[str, tuple[tuple[str, str], ...]]] = [
 ]
 UNACCOUNTED = [("int8_layers", sut, model) for sut, model in (*EAGER_BOTH, (NATIVE_JAX, "bert"))]
 """In bfloat16: weights that are not among the parameters."""
+IN_PREPARE = [
+    ("in_prepare", EAGER, "look-ups in a table"),
+    ("in_prepare", NATIVE_JAX, "1 entries into compiled code"),
+]
 ERRORS = [("another_call_watched", "was given 0 times"), ("watched_twice", "was given 2 times")]
 UNSEEN = [("embedding_left_out", sut, model) for sut, model in XLA_AND_GRAPH]
 """What no check sees: one look-up in a table is as many operators as an honest SUT runs beside its
@@ -343,6 +347,13 @@ def test_evidence_that_does_not_make_the_call_once_ends_the_worker(results, sut,
     assert words in results(sut, "bert", case)["error"]
 
 
+@pytest.mark.parametrize(("case", "sut", "words"), IN_PREPARE)
+def test_work_in_prepare_ends_the_worker(results, case, sut, words):
+    error = results(sut, "bert", case)["error"]
+    assert "prepare ran" in error
+    assert words in error
+
+
 @pytest.mark.parametrize(("case", "sut", "model"), one_for_each_sut(UNSEEN))
 def test_what_no_check_sees_is_listed(results, case, sut, model):
     assert complaints(sut, results(sut, model, case)) == []
@@ -362,6 +373,7 @@ def test_every_case_of_the_zoo_is_judged(ran, tested):
     judged |= {
         *HONEST,
         *((sut, "bert", case) for case, _ in ERRORS for sut in (EAGER, KERAS_TORCH)),
+        *((sut, "bert", case) for case, sut, _ in IN_PREPARE),
     }
     cases = json.loads((ran(tested) / "all.json").read_text())
     found = {(tested, model, case) for model, names in cases.items() for case in names}
