@@ -14,6 +14,7 @@ from scenarios.worker import host_memory, prepared_inputs
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.replicas import cores
 from scenarios.worker.streaming import Streamed
+from sut import tuning
 from sut.contract import Batch, Evidence, Inference, Training
 from sut.evidence import compilations
 
@@ -84,7 +85,7 @@ def _compiled() -> int:
     return compilations.count() or 0
 
 
-def _with(evidence: Evidence, **detail: int | None) -> Evidence:
+def _with(evidence: Evidence, **detail: Any) -> Evidence:
     return replace(evidence, detail={**evidence.detail, **detail})
 
 
@@ -120,7 +121,9 @@ def of_call(sut: Inference | Training, work: Callable[[], object], batches: int)
             f"the SUT's evidence made the call that it was given {calls} times; it makes it once,"
             " under the framework's profiler"
         )
-    return _with(evidence, batches=batches, processors=len(cores.of_process()) or None)
+    processors = len(cores.of_process()) or None
+    variables = tuning.found_variables()
+    return _with(evidence, batches=batches, processors=processors, variables=variables)
 
 
 _WORK = {

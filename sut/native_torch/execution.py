@@ -208,7 +208,7 @@ def evidence(
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
-        "settings": dict(workload.settings),
+        "settings": tuning.settings(model, workload),
         **versions,
     }
     if is_compiled:

@@ -73,6 +73,25 @@ def honest_streamed_from_a_thread(w: Workload) -> Any:
     return running.stream_from_a_thread(load(w))
 
 
+def honest_switches(w: Workload) -> Any:
+    """Switches of `--tuned` that this model can have."""
+    return load(replace(w, settings={"cudnn-benchmark": "on"}))
+
+
+def switches_forgotten(w: Workload) -> Any:
+    """The SUT's file does not read the settings of its switches."""
+    sut = load(w)
+    sut.workload = replace(w, settings={"to-mkldnn": "on", "memory-format": "channels-last"})
+    return sut
+
+
+def dynamic_forgotten(w: Workload) -> Any:
+    """The same, compiled by Inductor."""
+    sut = load(w)
+    sut.workload = replace(w, settings={"dynamic": "on", "compile-mode": compiled.MODE})
+    return sut
+
+
 def joined(w: Workload) -> Any:
     """Four batches are computed as one."""
     return running.join_batches(load(w))
@@ -453,6 +472,7 @@ CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
     "native-torch-eager": {
         "bert": (
             *EAGER, another_call_watched, watched_twice, in_prepare, honest_in_two_shapes, honest_two_in_flight, joined,
+            honest_switches, switches_forgotten,
             layer_left_out, compiled_anew, traced, scripted_layer,
             scripted_function, backend_eager,
             mkldnn_bf16_in_predict, autocast_in_a_layer, layer_in_bfloat16, layer_in_float16, cast_product,
@@ -466,6 +486,7 @@ CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
             constants, memo, eager_forward, beyond_the_limit_in_two_shapes, compiled_beside, compiled_anew, linear_layers_compiled,
             each_layer_compiled, encoder_compiled, head_left_out, traced, backend_eager, backend_aot_eager, print_in_a_layer,
             item_in_a_layer, dynamo_disabled, stance_eager, medium_in_predict, autocast_around, cast_product,
+            dynamic_forgotten,
         ),
         "mistral": (wrapper_generates, compiled_beside, each_layer_compiled),
     },

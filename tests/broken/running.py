@@ -65,6 +65,7 @@ def run_test(case: Case, workload: Workload, *rows: int) -> dict[str, Any]:
     return {
         "before": asdict(before),
         "after": asdict(after),
+        "settings": dict(getattr(sut, "workload", workload).settings),
         "answers": {k: np.asarray(v).tolist() for k, v in answers.items()},
     }
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from compliance import rules
-from compliance.checks.run.evidence import findings
+from compliance.checks.run.evidence import findings, switch_faults
 from compliance.checks.run.precision import weights_faults
 from compliance.scoring import accuracy
 from harness.inputs import models
@@ -72,6 +72,7 @@ HONEST = [
         for case in ("honest_ahead_of_time", "honest_sorted", "honest_two_in_flight")
     ),
     (EAGER, "bert", "honest_two_in_flight"),
+    (EAGER, "bert", "honest_switches"),
 ]
 
 EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
@@ -163,6 +164,8 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
         ((GRAPH, "bert"), (GRAPH, "mistral"), (KERAS2_GRAPH, "bert"), (KERAS2_GRAPH, "mistral")),
         "XLA compiled a part of the model",
     ),
+    ("switches_forgotten", ((EAGER, "bert"),), "the setting to-mkldnn is not set in the worker"),
+    ("dynamic_forgotten", ((COMPILE, "bert"),), "the setting dynamic is off in the worker"),
     ("auto_clustering", ((GRAPH, "bert"),), "parts compiled by TensorFlow's auto-clustering"),
 ]
 PRECISION: list[tuple[str, tuple[tuple[str, str], ...]]] = [
@@ -265,6 +268,8 @@ def complaints(sut: str, result: dict[str, Any]) -> list[str]:
     found = findings(
         round.evidence[execution], result["before"], result["after"], execution, framework, counters
     )
+    for when in ("before", "after"):
+        found += [str(fault) for fault in switch_faults(result[when], result["settings"], {})]
     return [*found, *(f"precision is {each}" for each in precisions if each != "float32")]
 
 
