@@ -49,6 +49,8 @@ _SCRIPTED = "within TorchScript"
 _SETTINGS = {"tf32": 19, "bf16": 16}  # the bits that torch may leave of a float32 product
 _BITS = {"float": 32, "c10::BFloat16": 16, "c10::Half": 16, "double": 64}
 _PASSES_A_RECORD = 4
+ALL_THREADS = _ExperimentalConfig(profile_all_threads=True)
+"""Without it, torch's profiler records the thread that begins it, and those of a backward pass."""
 
 
 @dataclass(frozen=True)
@@ -241,13 +243,10 @@ class _Passes:
         )
 
     def _begin_record(self) -> None:
-        """Begin a record of all threads. Without this setting, the profiler records the thread that
-        begins it, and those of a backward pass.
-        """
         self.profile = torch.profiler.profile(
             activities=[torch.profiler.ProfilerActivity.CPU],
             record_shapes=True,
-            experimental_config=_ExperimentalConfig(profile_all_threads=True),
+            experimental_config=ALL_THREADS,
         )
         self.profile.start()
 
