@@ -42,7 +42,7 @@ def usable() -> list[tuple[int, ...]]:
     return _cores(available())
 
 
-def of_process(process: int = os.getpid()) -> set[int]:
+def of_process(process: str = "self") -> set[int]:
     """The logical processors on which any thread of this process, or of a process that it started,
     may run. Empty: this system does not say.
     """
@@ -51,7 +51,7 @@ def of_process(process: int = os.getpid()) -> set[int]:
         with suppress(OSError):  # it has ended meanwhile
             found |= os.sched_getaffinity(int(thread.name))
             for child in (thread / "children").read_text(encoding="ascii").split():
-                found |= of_process(int(child))
+                found |= of_process(child)
     return found
 
 
