@@ -54,6 +54,12 @@ _CAUSES = {
     "clock": ("clock",),
 }
 
+_UNEVEN = 2.0
+"""A replica may work so many times as long on a sample as another one before that is reported."""
+
+_COPIES = 20.0
+"""A SUT may prepare a sample so many times as long as a copy takes before that is reported."""
+
 
 def derive(
     directory: Path, score: inference.Score | None = None, audit: Audit | None = None
@@ -92,7 +98,22 @@ def derive(
     performance = outcomes[PERFORMANCE]
     if performance and performance.in_one_part > figures.MOST_IN_ONE_PART:
         warnings.append(figures.NOT_SEEN.format(share=performance.in_one_part))
+    if performance:
+        warnings += _prepared(performance.fresh, record.cell.batch_size)
     return _judged(directory, values, record, score, audit, warnings)
+
+
+def _prepared(fresh: Mapping[str, Any], batch_size: int) -> Iterator[str]:
+    """Warn if the SUT prepared a sample for longer than it answers one, and far longer than a copy
+    takes.
+    """
+    prepare_ns, copy_ns = fresh.get("prepare_ns", 0.0), fresh.get("copy_ns", 0.0)
+    if prepare_ns > max(_COPIES * copy_ns, fresh.get("fresh_ns", 0.0) / batch_size):
+        yield (
+            f"the SUT prepares a sample for {prepare_ns / 1e6:.3g} ms before the clock starts,"
+            f" {prepare_ns / max(1, copy_ns):.0f} times as long as it is copied and longer than it"
+            " is answered: prepare may only rename, transpose, cast and pad"
+        )
 
 
 def _replicas(outcomes: Mapping[str, WorkerOutcome | None]) -> dict[str, Any]:
@@ -115,6 +136,22 @@ def _threads_unknown(record: Record, evidence: Mapping[str, Any]) -> Iterator[st
         yield (
             f"{record.cell.sut} does not report the threads of its matrix products; it was"
             f" pinned to {counted}"
+        )
+
+
+def _uneven(replicas: Mapping[str, Any]) -> Iterator[str]:
+    """Warn if one replica worked far longer on a sample than another, or had none."""
+    each = replicas.get("each", ())
+    if idle := [number for number, one in enumerate(each) if not one["samples"]]:
+        yield f"replica {idle[0]} answered no sample of the performance test"
+        return
+    work = [one["busy"] / one["samples"] for one in each]
+    longest, shortest = max(work, default=0.0), min(work, default=0.0)
+    if longest > _UNEVEN * shortest:
+        slow, fast = work.index(longest), work.index(shortest)
+        yield (
+            f"replica {slow} worked {longest / shortest:.1f} times as long on a sample as replica"
+            f" {fast}; the figure is that of unequal replicas"
         )
 
 
@@ -178,7 +215,8 @@ def _judged(
     """
     noise = disturbance.of_others(values["disturbance"], record.cell, record.execution)
     if record.cell.replica_count > 1:
-        warnings = [*warnings, *_not_judged(values["replicas"])]
+        uneven = _uneven(values["replicas"])
+        warnings = [*warnings, *uneven, *_not_judged(values["replicas"])]
     if record.execution == ENGINE:
         warnings = [*warnings, *engine_notes.warnings(values["evidence"])]
         if isinstance(score, accuracy.Accuracy) and not score.passed:

@@ -4,6 +4,7 @@ defaults. Standard library only.
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -99,6 +100,12 @@ def variables(chosen: Iterable[Switch]) -> dict[str, str]:
 def settings(chosen: Iterable[Switch]) -> dict[str, str]:
     """Return the settings of these switches. Raises ValueError as `variables` does."""
     return _merged([each.settings for each in chosen])
+
+
+def found_variables() -> dict[str, str]:
+    """Return the variables that any switch sets, as this process has them now."""
+    names = {name for each in switches().values() for name in each.variables}
+    return {name: os.environ[name] for name in sorted(names) if name in os.environ}
 
 
 def _merged(tables: Iterable[Mapping[str, str]]) -> dict[str, str]:

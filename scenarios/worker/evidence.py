@@ -10,11 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 from formats.job import Job
-from scenarios.worker import host_memory
+from scenarios.worker import host_memory, prepared_inputs
 from scenarios.worker.qsl import Qsl
+from scenarios.worker.replicas import cores
 from scenarios.worker.streaming import Streamed
+from sut import tuning
 from sut.contract import Batch, Evidence, Inference, Training
-from sut.evidence import compilations, matrix_library
+from sut.evidence import compilations
 
 
 def batches(job: Job, sut: Inference) -> list[Batch]:
@@ -83,7 +85,7 @@ def _compiled() -> int:
     return compilations.count() or 0
 
 
-def _with(evidence: Evidence, **detail: int | None) -> Evidence:
+def _with(evidence: Evidence, **detail: Any) -> Evidence:
     return replace(evidence, detail={**evidence.detail, **detail})
 
 
@@ -101,7 +103,7 @@ def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
     return _with(evidence, steps=sut.steps - earlier) if isinstance(sut, Streamed) else evidence
 
 
-def of_call(sut: Inference | Training, work: Callable[[], None], batches: int) -> Evidence:
+def of_call(sut: Inference | Training, work: Callable[[], object], batches: int) -> Evidence:
     """Return the framework's evidence of one call of `work`, which handles so many batches. Raises
     ValueError unless the SUT made the call exactly once.
     """
@@ -119,7 +121,33 @@ def of_call(sut: Inference | Training, work: Callable[[], None], batches: int) -
             f"the SUT's evidence made the call that it was given {calls} times; it makes it once,"
             " under the framework's profiler"
         )
-    return _with(evidence, batches=batches, processors=matrix_library.processors())
+    processors = len(cores.of_process()) or None
+    variables = tuning.found_variables()
+    return _with(evidence, batches=batches, processors=processors, variables=variables)
+
+
+_WORK = {
+    "forward_passes": "forward passes of the model",
+    "regions": "entries into compiled code",
+    "script_calls": "entries into TorchScript",
+    "products": "matrix products",
+    "products_left": "matrix products",
+    "table_lookups": "look-ups in a table",
+    "operators_that_compute": "operators that compute",
+}
+"""A count in an evidence's detail → its words. `prepare` has none of these."""
+
+
+def watch_prepare(sut: Inference, prepare: Callable[[], object]) -> None:
+    """Call `prepare`, which lets the SUT prepare inputs that it has never met. Raises ValueError if
+    the framework does more in it than to copy.
+    """
+    detail = of_call(sut, prepare, 1).detail
+    operators = detail.get("matrix_products", {}).get("operators", {})
+    counts = {**detail, "products": sum(operators.values())}
+    found = [f"{counts[name]} {words}" for name, words in _WORK.items() if counts.get(name)]
+    if found:
+        raise ValueError(f"prepare ran {', '.join(found)}; {prepared_inputs.RULE}")
 
 
 def answer(sut: Inference, batches: Iterable[Batch]) -> None:

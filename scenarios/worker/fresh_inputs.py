@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from formats.job import Job
-from scenarios.worker import disturbance
+from scenarios.worker import disturbance, evidence
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Inference
@@ -51,7 +51,10 @@ def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat) -> dict[str, 
     because buffers are allocated in it. If fresh answers have more tokens, the time of met inputs
     is scaled up in proportion. `thirds`: the same ratio in each third of the rounds, if there are
     enough rounds. `other_processors`: processors that other programs and the hypervisor took
-    meanwhile; None: the system does not report it.
+    meanwhile; None: the system does not report it. `prepare_ns`, `copy_ns`: nanoseconds of a fresh
+    sample in `prepare`, and in which it was copied.
+
+    Raises ValueError if the framework computes while the SUT prepares fresh inputs.
 
     Args:
         known: the data set, whose samples the performance test has requested.
@@ -60,8 +63,9 @@ def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat) -> dict[str, 
     fresh, size = Qsl(job.fresh, sut.prepare), job.workload.batch_size
     rounds = max(1, min(_MOST, fresh.count // size))
     beat.enter("fresh inputs", LOAD_LIMIT_S, rounds)
-    for each in (fresh, known):
-        each.load(range(min(each.count, rounds * size)))
+    rows_of = {each: range(min(each.count, rounds * size)) for each in (fresh, known)}
+    evidence.watch_prepare(sut, lambda: fresh.load(rows_of[fresh]))
+    known.load(rows_of[known])
     times: Times = []
     began, load_before = _clock(), disturbance.read()
     while len(times) < rounds and not _enough(times, _clock() - began):
@@ -80,6 +84,8 @@ def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat) -> dict[str, 
         "slower": slower(times),
         "thirds": thirds(times),
         "other_processors": disturbance.taken(load_before, disturbance.read()),
+        "prepare_ns": fresh.prepare_ns / len(rows_of[fresh]),
+        "copy_ns": fresh.copy_ns / len(rows_of[fresh]),
     }
 
 

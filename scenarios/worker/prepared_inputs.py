@@ -11,10 +11,11 @@ import numpy as np
 from sut.contract import Batch
 
 _ROWS = 8
-_RULE = (
+RULE = (
     "prepare may rename, transpose, cast and pad arrays; move other work into predict, where it is"
     " timed"
 )
+"""What `prepare` may do, in words."""
 
 
 def check(inputs: Batch, prepared: Batch) -> None:
@@ -31,7 +32,7 @@ def check(inputs: Batch, prepared: Batch) -> None:
     """
     count = len(next(iter(inputs.values())))
     if not prepared:
-        raise ValueError(f"prepare returned no array; {_RULE}")
+        raise ValueError(f"prepare returned no array; {RULE}")
     rows = np.unique(np.linspace(0, count - 1, _ROWS).astype(int))
     for name, array in prepared.items():
         if array.ndim == 0 or len(array) != count:
@@ -46,9 +47,7 @@ def check(inputs: Batch, prepared: Batch) -> None:
             all(_comes_of(row, x[at]) for row, at in zip(picked, rows, strict=True))
             for x in inputs.values()
         ):
-            raise ValueError(
-                f"prepare computed `{name}`: its values are those of no input; {_RULE}"
-            )
+            raise ValueError(f"prepare computed `{name}`: its values are those of no input; {RULE}")
 
 
 def _comes_of(row: np.ndarray, source: np.ndarray) -> bool:

@@ -5,6 +5,7 @@ number of loaded rows, padded with the last one.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -13,9 +14,16 @@ import numpy as np
 from scenarios.worker import prepared_inputs
 from sut.contract import Batch
 
+_clock = time.perf_counter_ns
+
 
 class Qsl:
-    """The rows of one .npz, and the loaded ones among them, prepared for the SUT."""
+    """The rows of one .npz, and the loaded ones among them, prepared for the SUT.
+
+    Attributes:
+        copy_ns, prepare_ns: nanoseconds in which the last `load` copied its rows, and in which
+            `prepare` worked on the copies.
+    """
 
     def __init__(self, path: Path, prepare: Callable[[Batch], Batch], start: int = 0):
         """`start` is the first row to use (a synthetic file begins with its warm-up rows)."""
@@ -28,6 +36,7 @@ class Qsl:
         self.singles: dict[int, Batch] = {}
         self.changed: list[str] = []
         self._digests: dict[str, str] = {}
+        self.copy_ns = self.prepare_ns = 0
 
     def load(self, indices: Sequence[int]) -> None:
         """LoadGen's callback: prepare these rows. Not timed.
@@ -37,10 +46,12 @@ class Qsl:
         """
         rows = np.asarray(indices)
         given = {k: v[rows] for k, v in self.arrays.items()}
-        prepared = {
-            k: np.ascontiguousarray(v)
-            for k, v in self.prepare({k: v.copy() for k, v in given.items()}).items()
-        }
+        begun_ns = _clock()
+        copies = {k: v.copy() for k, v in given.items()}
+        copied_ns = _clock()
+        prepared = {k: np.ascontiguousarray(v) for k, v in self.prepare(copies).items()}
+        self.copy_ns = copied_ns - begun_ns
+        self.prepare_ns = _clock() - copied_ns
         prepared_inputs.check(given, prepared)
         self.loaded = {k: _read_only(v) for k, v in prepared.items()}
         self._digests = _digests(self.loaded)

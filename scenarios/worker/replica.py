@@ -32,7 +32,7 @@ from scenarios.worker import (
 from scenarios.worker.answers import Payload, pack
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.qsl import Qsl
-from scenarios.worker.replicas import gate, link, nodes
+from scenarios.worker.replicas import cores, gate, link, nodes
 from scenarios.worker.replicas.link import ANSWER, Message
 from scenarios.worker.replicas.placement import INHERITED, folder, node
 from scenarios.worker.streaming import Responder, Streamed, answering
@@ -68,8 +68,8 @@ def serve(connection: Connection, number: int, job: Job) -> None:
 
 def _facts(job: Job) -> Reply:
     """What the LoadGen process must know about a replica of a cluster."""
-    cores = sorted(os.sched_getaffinity(0))
-    return {"node": node(), "cores": cores, "machine": nodes.facts(job)}
+    processors = sorted(os.sched_getaffinity(0))
+    return {"node": node(), "cores": processors, "machine": nodes.facts(job)}
 
 
 class Replica:
@@ -241,6 +241,7 @@ def _end(replica: Replica, message: Message) -> Reply:
     return {
         "busy_ns": busy_ns,
         "evidence": [dataclasses.asdict(each) for each in both],
+        "cores": sorted(cores.of_process()),
         "peak_host_bytes": host_memory.peak_bytes() + worker.bytes_of_others(replica.sut),
     }
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections import Counter
+import threading
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch._C._profiler import _ExperimentalConfig
 
 from sut.contract import Call
 from sut.evidence import matrix_rate, precision
@@ -39,6 +41,7 @@ _PRODUCTS = (
 )
 _OPERATOR = ("aten::", "mkldnn::", "mkl::", "quantized::")
 _QUANTIZED = "quantized::"
+_LOOKUP = "aten::embedding"
 # Operands of 8 bits, which Keras casts to int32 for a CPU.
 _INTEGERS = ("signed char", "int")
 _SCRIPT = 2  # RecordScope::TORCHSCRIPT_FUNCTION, for any name of the function or method
@@ -46,6 +49,8 @@ _SCRIPTED = "within TorchScript"
 _SETTINGS = {"tf32": 19, "bf16": 16}  # the bits that torch may leave of a float32 product
 _BITS = {"float": 32, "c10::BFloat16": 16, "c10::Half": 16, "double": 64}
 _PASSES_A_RECORD = 4
+ALL_THREADS = _ExperimentalConfig(profile_all_threads=True)
+"""Without it, torch's profiler records the thread that begins it, and those of a backward pass."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +81,12 @@ class Observed:
             products, they count as that many bits.
         product_operators: operator of matrix products → number of its products.
         integer_products: matrix products of integers, which quantised weights have.
+        table_lookups: look-ups in a table, as an embedding does.
     """
 
     operators: int = 0
     integer_products: int = 0
+    table_lookups: int = 0
     operators_called: int = 0
     operators_outside: int = 0
     operators_left: int = 0
@@ -168,8 +175,8 @@ def observe(
 
 
 class _Passes:
-    """Marks each forward pass as a range of the profile. It computes a product in the context of
-    the first two passes and of every 16th.
+    """Marks each forward pass as a range of the profile, in any thread. It computes a product in
+    the context of the first two passes and of every 16th.
 
     The profiler's record is counted and dropped every few passes: it takes 5 kB of memory for each
     operator, which is more than many models take.
@@ -179,7 +186,8 @@ class _Passes:
         self.device = device
         self.dtype = dtype
         self.number = itertools.count()
-        self.ranges: list[Any] = []
+        self.lock = threading.Lock()
+        self.ranges: defaultdict[int, list[Any]] = defaultdict(list)  # thread → its open passes
         self.errors: list[float] = []
         self.outside = matmul_setting()
         self.settings: set[str] = set()
@@ -201,21 +209,25 @@ class _Passes:
 
     def before(self, *_: Any) -> None:
         """Begin a forward pass."""
-        number = next(self.number)
-        if number and number % _PASSES_A_RECORD == 0 and not self.ranges:
-            self._end_record()
-            self._begin_record()
+        ranges = self.ranges[threading.get_ident()]
+        with self.lock:
+            number = next(self.number)
+            if number and number % _PASSES_A_RECORD == 0 and not any(self.ranges.values()):
+                self._end_record()
+                self._begin_record()
+            ranges.append(torch.profiler.record_function(_PASS))
         self.settings.add(matmul_setting())
         if number < 2 or number % 16 == 0:
             with torch.profiler.record_function(_PROBE):
                 self.errors.append(precision.error(probe(self.device, self.dtype)))
-        self.ranges.append(torch.profiler.record_function(_PASS))
-        self.ranges[-1].__enter__()
+        ranges[-1].__enter__()
 
     def after(self, *_: Any) -> None:
         """End a forward pass."""
         self.settings.add(matmul_setting())
-        self.ranges.pop().__exit__(None, None, None)
+        ranges = self.ranges[threading.get_ident()]
+        ranges[-1].__exit__(None, None, None)
+        ranges.pop()
 
     def observed(self) -> Observed:
         """Return the counts of the records."""
@@ -232,7 +244,9 @@ class _Passes:
 
     def _begin_record(self) -> None:
         self.profile = torch.profiler.profile(
-            activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True
+            activities=[torch.profiler.ProfilerActivity.CPU],
+            record_shapes=True,
+            experimental_config=ALL_THREADS,
         )
         self.profile.start()
 
@@ -283,6 +297,7 @@ def _count(
             counts["operators_outside"] += around != _INDUCTOR
             counts["operators_left"] += around != _INDUCTOR and within > 0
             counts["operators_left_of_script"] += around != _SCRIPTED and within > 0
+            counts["table_lookups"] += name == _LOOKUP
             if name.startswith(_PRODUCTS):
                 operators[name] += 1
                 known = [dtype for dtype in event.dtypes() if dtype in _BITS]

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from sut.evidence import operation_classes
+from sut.evidence.torch_profile import ALL_THREADS
 from sut.evidence.wall_time import Span, Trace, Window
 
 _WINDOW = "profiled steps"
@@ -30,7 +31,8 @@ def record(call: Callable[[Window], None]) -> Trace:
     activities = [torch.profiler.ProfilerActivity.CPU]
     if torch.cuda.is_available():
         activities.append(torch.profiler.ProfilerActivity.CUDA)
-    with _kernels_named(), torch.profiler.profile(activities=activities) as profile:
+    profiler = torch.profiler.profile(activities=activities, experimental_config=ALL_THREADS)
+    with _kernels_named(), profiler as profile:
         call(lambda: torch.profiler.record_function(_WINDOW))
     assert profile.profiler is not None
     return trace_of(profile.profiler.kineto_results.events())

@@ -86,6 +86,7 @@ def watch(model: Any, call: Call) -> dict[str, Any]:
             str(weight.device), weight.dtype, seen.product_operators
         ),
         "integer_products": seen.integer_products,
+        "table_lookups": seen.table_lookups,
         "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
     }
 

@@ -198,10 +198,29 @@ def _mask(
     return {kind: make(mask_function=function) for kind, function in functions.items()}
 
 
-def _backends(model: torch.nn.Module) -> tuple[set[str], bool]:
-    """Return (names of the backends of the model's graphs, whether all of them are set to create
-    CUDA graphs), from Dynamo's own cache.
+def settings(model: torch.nn.Module) -> dict[str, str]:
+    """Return the mode of the model's graphs, and whether their sizes are unknown, as Dynamo and
+    Inductor have them. Empty if nothing is compiled.
     """
+    found = [each for each in _backends(model) if hasattr(each, "config")]
+    dynamic = {bool(each.dynamic) for each in found}
+    modes = [name for name in _modes() if found and all(_has_mode(each, name) for each in found)]
+    most = max(modes, key=lambda name: len(_modes()[name]), default="")
+    return {"compile-mode": most, "dynamic": "on" if dynamic == {True} else "off"} if found else {}
+
+
+def _modes() -> Mapping[str, Mapping[str, Any]]:
+    """Return name of a mode of torch.compile → the settings of Inductor that it makes."""
+    modes: Mapping[str, Mapping[str, Any]] = torch._inductor.list_mode_options()
+    return modes
+
+
+def _has_mode(backend: Any, mode: str) -> bool:
+    return bool(_modes()[mode].items() <= backend.config.items())
+
+
+def _backends(model: torch.nn.Module) -> list[Any]:
+    """Return the backends of the model's graphs, from Dynamo's own cache."""
     from torch._dynamo import eval_frame
 
     # `torch.compile(model)` is a module around the one that has the graphs.
@@ -211,10 +230,7 @@ def _backends(model: torch.nn.Module) -> tuple[set[str], bool]:
         forward = getattr(part.forward, "_torchdynamo_orig_callable", part.forward)
         for entry in eval_frame._debug_get_cache_entry_list(forward):
             backends.append(_innermost(entry.backend))
-    names = {str(getattr(backend, "compiler_name", backend)) for backend in backends}
-    settings = [getattr(backend, "config", None) or {} for backend in backends]
-    with_cudagraphs = [each.get("triton.cudagraphs", False) for each in settings]
-    return names, bool(backends) and all(with_cudagraphs)
+    return backends
 
 
 def _innermost(backend: Any) -> Any:
@@ -233,10 +249,12 @@ def detail(model: torch.nn.Module, device: str) -> dict[str, Any]:
     inductor = counters["inductor"]
     skips = int(inductor["cudagraph_skips"])
     on_gpu = device == "cuda"
-    backends, with_cudagraphs = _backends(model)
+    backends = _backends(model)
+    configurations = [getattr(backend, "config", None) or {} for backend in backends]
+    with_cudagraphs = [each.get("triton.cudagraphs", False) for each in configurations]
     return {
-        "compile_backends": sorted(backends),
-        "cudagraphs": on_gpu and with_cudagraphs and not skips,
+        "compile_backends": sorted({str(getattr(b, "compiler_name", b)) for b in backends}),
+        "cudagraphs": on_gpu and bool(backends) and all(with_cudagraphs) and not skips,
         "cudagraph_skips": skips,
         "remark": f"CUDA graphs skipped {skips} times" if on_gpu and skips else None,
         "recompile_limit": torch._dynamo.config.recompile_limit,

@@ -208,7 +208,7 @@ def evidence(
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
-        "settings": dict(workload.settings),
+        "settings": tuning.settings(model, workload),
         **versions,
     }
     if is_compiled:
@@ -238,6 +238,7 @@ def _observations(seen: torch_profile.Observed) -> dict[str, Any]:
         "inductor_calls": seen.inductor_calls,
         "forward_passes": seen.passes,
         "integer_products": seen.integer_products,
+        "table_lookups": seen.table_lookups,
         "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
     }
 

@@ -86,9 +86,14 @@ def modules(model: torch.nn.Module) -> int:
     return sum(isinstance(each, torch.jit.ScriptModule) for each in model.modules())
 
 
+def traces(model: torch.nn.Module) -> list[Any]:
+    """Return the traces in the model's forward."""
+    return list(model.forward.by_shape.values()) if isinstance(model.forward, Traces) else []
+
+
 def count(model: torch.nn.Module) -> int:
     """Return the number of traces in the model's forward. 0 if it is not traced."""
-    return len(model.forward.by_shape) if isinstance(model.forward, Traces) else 0
+    return len(traces(model))
 
 
 def _first_line(error: Exception) -> str:

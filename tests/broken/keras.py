@@ -50,6 +50,11 @@ def honest(w: Workload) -> Any:
     return load(w)
 
 
+def honest_streamed_from_a_thread(w: Workload) -> Any:
+    """A thread generates the tokens that are handed over."""
+    return running.stream_from_a_thread(load(w))
+
+
 def honest_in_two_shapes(w: Workload) -> Any:
     """Batches of two shapes in one watched call."""
     return load(w)
@@ -150,4 +155,4 @@ EVERYWHERE = (
     weights_through_bfloat16,
     weights_through_int8,
 )
-GENERATING = (honest, memo)
+GENERATING = (honest, honest_streamed_from_a_thread, memo)

@@ -31,6 +31,11 @@ def honest(w: Workload) -> Any:
     return load(w)
 
 
+def honest_streamed_from_a_thread(w: Workload) -> Any:
+    """A thread generates the tokens that are handed over."""
+    return running.stream_from_a_thread(load(w))
+
+
 def honest_in_two_shapes(w: Workload) -> Any:
     """Batches of two shapes in one watched call."""
     return load(w)
@@ -96,6 +101,21 @@ def embedding_left_out(w: Workload) -> Any:
 def memo(w: Workload) -> Any:
     """The program is entered only for inputs that are new."""
     return running.keep_answers(load(w))
+
+
+def in_prepare(w: Workload) -> Any:
+    """prepare multiplies its inputs' embeddings by the first weights."""
+    sut = load(w)
+    words = sut.weights["bert.embeddings.word_embeddings.weight"]
+    query = sut.weights["bert.encoder.layer.0.attention.self.query.weight"]
+    first = jax.jit(lambda ids: words[ids] @ query)
+
+    def prepare(inputs: Any) -> Any:
+        sut.first = first(inputs["input_ids"])
+        return inputs
+
+    sut.prepare = prepare
+    return sut
 
 
 def not_compiled(w: Workload) -> Any:
@@ -215,11 +235,11 @@ CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
         "bert": (
             # First: that a program of one operator holds products is seen only where it is
             # compiled, and they share a process.
-            not_compiled, honest, honest_in_two_shapes, honest_ahead_of_time, honest_sorted, honest_two_in_flight, joined,
+            not_compiled, honest, honest_in_two_shapes, honest_ahead_of_time, honest_sorted, honest_two_in_flight, joined, in_prepare,
             memo, jitted_anew, cast_product, layer_left_out, weights_through_bfloat16,
             weights_through_int8, default_in_predict, embedding_left_out, int8_layers,
         ),
-        "mistral": (honest, memo, each_token_jitted, bfloat16_in_predict),
+        "mistral": (honest, honest_streamed_from_a_thread, memo, each_token_jitted, bfloat16_in_predict),
     }
 }  # fmt: skip
 

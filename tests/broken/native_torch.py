@@ -68,6 +68,30 @@ def honest_two_in_flight(w: Workload) -> Any:
     return load(replace(w, options={"in_flight": "2"}))
 
 
+def honest_streamed_from_a_thread(w: Workload) -> Any:
+    """A thread generates the tokens that are handed over."""
+    return running.stream_from_a_thread(load(w))
+
+
+def honest_switches(w: Workload) -> Any:
+    """Switches of `--tuned` that this model can have."""
+    return load(replace(w, settings={"cudnn-benchmark": "on"}))
+
+
+def switches_forgotten(w: Workload) -> Any:
+    """The SUT's file does not read the settings of its switches."""
+    sut = load(w)
+    sut.workload = replace(w, settings={"to-mkldnn": "on", "memory-format": "channels-last"})
+    return sut
+
+
+def dynamic_forgotten(w: Workload) -> Any:
+    """The same, compiled by Inductor."""
+    sut = load(w)
+    sut.workload = replace(w, settings={"dynamic": "on", "compile-mode": compiled.MODE})
+    return sut
+
+
 def joined(w: Workload) -> Any:
     """Four batches are computed as one."""
     return running.join_batches(load(w))
@@ -86,6 +110,23 @@ def honest_without_a_cache(w: Workload) -> Any:
 def memo(w: Workload) -> Any:
     """The model is entered only for inputs that are new."""
     return running.keep_answers(cheap(w))
+
+
+def in_prepare(w: Workload) -> Any:
+    """prepare looks up the embeddings of its inputs and keeps them for predict."""
+    sut = load(w)
+    words, kept = sut.model.bert.embeddings.word_embeddings, dict[bytes, Any]()
+    own, look_up = sut.prepare, words.forward
+
+    def prepare(inputs: Any) -> Any:
+        prepared = own(inputs)
+        for row in torch.from_numpy(prepared["input_ids"]):
+            kept[row.numpy().tobytes()] = look_up(row)
+        return prepared
+
+    words.forward = lambda ids: torch.stack([kept[row.numpy().tobytes()] for row in ids])
+    sut.prepare = prepare
+    return sut
 
 
 def layer_left_out(w: Workload) -> Any:
@@ -390,6 +431,14 @@ def cast_product(w: Workload) -> Any:
     return sut
 
 
+def cast_product_in_a_thread(w: Workload) -> Any:
+    """The same in another thread than the rest of the model."""
+    sut = cast_product(w)
+    dense = sut.model.bert.pooler.dense
+    dense.forward = running.in_a_thread(torch.no_grad()(dense.forward))
+    return sut
+
+
 def weights_through_bfloat16(w: Workload) -> Any:
     """The weights were saved as bfloat16."""
     return replace_weights(load(w), running.to_bfloat16)
@@ -422,19 +471,22 @@ EAGER = (honest, memo, constants, one_layer_compiled, autocast_around, medium_in
 CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
     "native-torch-eager": {
         "bert": (
-            *EAGER, another_call_watched, watched_twice, honest_in_two_shapes, honest_two_in_flight, joined,
+            *EAGER, another_call_watched, watched_twice, in_prepare, honest_in_two_shapes, honest_two_in_flight, joined,
+            honest_switches, switches_forgotten,
             layer_left_out, compiled_anew, traced, scripted_layer,
             scripted_function, backend_eager,
             mkldnn_bf16_in_predict, autocast_in_a_layer, layer_in_bfloat16, layer_in_float16, cast_product,
+            cast_product_in_a_thread,
             weights_through_bfloat16, weights_through_int8, int8_layers,
         ),
-        "mistral": (*EAGER, honest_without_a_cache, int8_layers),
+        "mistral": (*EAGER, honest_without_a_cache, honest_streamed_from_a_thread, int8_layers),
     },
     "native-torch-compile": {
         "bert": (
             constants, memo, eager_forward, beyond_the_limit_in_two_shapes, compiled_beside, compiled_anew, linear_layers_compiled,
             each_layer_compiled, encoder_compiled, head_left_out, traced, backend_eager, backend_aot_eager, print_in_a_layer,
             item_in_a_layer, dynamo_disabled, stance_eager, medium_in_predict, autocast_around, cast_product,
+            dynamic_forgotten,
         ),
         "mistral": (wrapper_generates, compiled_beside, each_layer_compiled),
     },

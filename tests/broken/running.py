@@ -13,13 +13,16 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
 from scenarios.worker import evidence
+from scenarios.worker.streaming import Streamed
 from sut.contract import Workload
 from sut.evidence import generated_files
 
@@ -47,6 +50,9 @@ def run_test(case: Case, workload: Workload, *rows: int) -> dict[str, Any]:
     with the answers of the test.
     """
     sut = case(workload)
+    if case.__name__ in ("honest", "in_prepare"):
+        unmet = make_inputs(workload.task, rows[0], 3)
+        evidence.watch_prepare(sut, lambda: sut.prepare(unmet))
     synthetic, inputs = (
         [sut.prepare(make_inputs(workload.task, n, seed)) for n in rows] for seed in (1, 2)
     )
@@ -59,6 +65,7 @@ def run_test(case: Case, workload: Workload, *rows: int) -> dict[str, Any]:
     return {
         "before": asdict(before),
         "after": asdict(after),
+        "settings": dict(getattr(sut, "workload", workload).settings),
         "answers": {k: np.asarray(v).tolist() for k, v in answers.items()},
     }
 
@@ -131,6 +138,41 @@ def around(sut: Any, context: Callable[[], Any]) -> Any:
 
     sut.predict = predict
     return sut
+
+
+def in_a_thread(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which runs in a new thread and is waited for."""
+
+    def run(*given: Any, **named: Any) -> Any:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(function, *given, **named).result()
+
+    return run
+
+
+def stream_from_a_thread(sut: Any) -> Streamed:
+    """A thread generates, and a queue hands over the tokens, as Transformers documents it with
+    TextIteratorStreamer.
+    """
+    own = sut.stream
+
+    def stream(batch: Any, on_step: Callable[[np.ndarray], bool]) -> None:
+        steps = SimpleQueue[Any]()
+        is_open = [True]
+
+        def on_thread(tokens: np.ndarray) -> bool:
+            steps.put(tokens.copy())
+            return is_open[0]
+
+        with ThreadPoolExecutor(1) as pool:
+            generated = pool.submit(own, batch, on_thread)
+            generated.add_done_callback(lambda _: steps.put(None))
+            while (tokens := steps.get()) is not None:
+                is_open[0] = is_open[0] and on_step(tokens)
+            generated.result()
+
+    sut.stream = stream
+    return Streamed(sut, ())
 
 
 def join_batches(sut: Any, count: int = 4) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from compliance import rules
-from compliance.checks.run.evidence import findings
+from compliance.checks.run.evidence import findings, switch_faults
 from compliance.checks.run.precision import weights_faults
 from compliance.scoring import accuracy
 from harness.inputs import models
@@ -59,6 +59,10 @@ HONEST = [
     *((sut, model, "honest_in_two_shapes") for sut, model in ANY_BERT),
     *((sut, "bert", "honest_padding") for sut in (JAX, TENSORFLOW, KERAS_TORCH)),
     (EAGER, "mistral", "honest_without_a_cache"),
+    *(
+        (sut, "mistral", "honest_streamed_from_a_thread")
+        for sut in (EAGER, JAX, TENSORFLOW, GRAPH, KERAS_TORCH, NATIVE_JAX)
+    ),
     (JAX, "bert", "honest_program"),
     (JAX, "bert", "honest_lambda"),
     *((sut, model, "honest_function") for sut, model in XLA_AND_GRAPH),
@@ -68,6 +72,7 @@ HONEST = [
         for case in ("honest_ahead_of_time", "honest_sorted", "honest_two_in_flight")
     ),
     (EAGER, "bert", "honest_two_in_flight"),
+    (EAGER, "bert", "honest_switches"),
 ]
 
 EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
@@ -159,6 +164,8 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
         ((GRAPH, "bert"), (GRAPH, "mistral"), (KERAS2_GRAPH, "bert"), (KERAS2_GRAPH, "mistral")),
         "XLA compiled a part of the model",
     ),
+    ("switches_forgotten", ((EAGER, "bert"),), "the setting to-mkldnn is not set in the worker"),
+    ("dynamic_forgotten", ((COMPILE, "bert"),), "the setting dynamic is off in the worker"),
     ("auto_clustering", ((GRAPH, "bert"),), "parts compiled by TensorFlow's auto-clustering"),
 ]
 PRECISION: list[tuple[str, tuple[tuple[str, str], ...]]] = [
@@ -172,6 +179,7 @@ PRECISION: list[tuple[str, tuple[tuple[str, str], ...]]] = [
     ("layer_in_bfloat16", ((EAGER, "bert"),)),
     ("layer_in_float16", ((EAGER, "bert"),)),
     ("cast_product", (*ANY_BERT, (COMPILE, "bert"), (HF, "bert"))),
+    ("cast_product_in_a_thread", ((EAGER, "bert"),)),
     ("mixed_policy", (*KERAS_BERT, *KERAS2_BERT)),
     ("float16_policy", ((KERAS_TORCH, "bert"),)),
     ("bfloat16_in_predict", ((JAX, "bert"), (JAX, "mistral"), (NATIVE_JAX, "mistral"))),
@@ -186,6 +194,10 @@ ACCURACY: list[tuple[str, tuple[tuple[str, str], ...]]] = [
 ]
 UNACCOUNTED = [("int8_layers", sut, model) for sut, model in (*EAGER_BOTH, (NATIVE_JAX, "bert"))]
 """In bfloat16: weights that are not among the parameters."""
+IN_PREPARE = [
+    ("in_prepare", EAGER, "look-ups in a table"),
+    ("in_prepare", NATIVE_JAX, "1 entries into compiled code"),
+]
 ERRORS = [("another_call_watched", "was given 0 times"), ("watched_twice", "was given 2 times")]
 UNSEEN = [("embedding_left_out", sut, model) for sut, model in XLA_AND_GRAPH]
 """What no check sees: one look-up in a table is as many operators as an honest SUT runs beside its
@@ -256,6 +268,8 @@ def complaints(sut: str, result: dict[str, Any]) -> list[str]:
     found = findings(
         round.evidence[execution], result["before"], result["after"], execution, framework, counters
     )
+    for when in ("before", "after"):
+        found += [str(fault) for fault in switch_faults(result[when], result["settings"], {})]
     return [*found, *(f"precision is {each}" for each in precisions if each != "float32")]
 
 
@@ -338,6 +352,13 @@ def test_evidence_that_does_not_make_the_call_once_ends_the_worker(results, sut,
     assert words in results(sut, "bert", case)["error"]
 
 
+@pytest.mark.parametrize(("case", "sut", "words"), IN_PREPARE)
+def test_work_in_prepare_ends_the_worker(results, case, sut, words):
+    error = results(sut, "bert", case)["error"]
+    assert "prepare ran" in error
+    assert words in error
+
+
 @pytest.mark.parametrize(("case", "sut", "model"), one_for_each_sut(UNSEEN))
 def test_what_no_check_sees_is_listed(results, case, sut, model):
     assert complaints(sut, results(sut, model, case)) == []
@@ -357,6 +378,7 @@ def test_every_case_of_the_zoo_is_judged(ran, tested):
     judged |= {
         *HONEST,
         *((sut, "bert", case) for case, _ in ERRORS for sut in (EAGER, KERAS_TORCH)),
+        *((sut, "bert", case) for case, sut, _ in IN_PREPARE),
     }
     cases = json.loads((ran(tested) / "all.json").read_text())
     found = {(tested, model, case) for model, names in cases.items() for case in names}

@@ -125,6 +125,23 @@ class OtherGraphs(Replica):
         super()._reply(message, reply, arrays)
 
 
+class OutsideOfItsCores(Replica):
+    """A thread of it may run on the processors of others."""
+
+    def _reply(self, message, reply, arrays=None):
+        if "cores" in reply:
+            reply = {**reply, "cores": [*reply["cores"], 4095]}
+        super()._reply(message, reply, arrays)
+
+
+class Slow(Replica):
+    """Takes 0.1 seconds longer for a batch than the others."""
+
+    def _answer(self, message):
+        time.sleep(0.1)
+        super()._answer(message)
+
+
 class Stops(Replica):
     """Sends only the length of its first answer."""
 

@@ -65,7 +65,7 @@ def test_each_norm_is_seen(profiles: Profiles, sut: str):
 
 
 @pytest.mark.parametrize("sut", [TORCH])
-def test_a_copy_in_each_layer_is_data_movement(profiles: Profiles, sut: str):
+def test_a_copy_of_each_layer_in_another_thread_is_data_movement(profiles: Profiles, sut: str):
     honest, slow = profiles(sut)["honest"], profiles(sut)["copies_in_each_layer"]
     assert calls(slow, "aten::copy_") == calls(honest, "aten::copy_") + LAYERS
     assert slow.shares[MOVED] > 0.5 > honest.shares[MOVED]

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from compliance.checks.run.evidence import switch_faults
 from formats.cell import LENGTH_BUCKETS
 from harness.execution.environments import ROOT
 from harness.inputs import models
@@ -66,6 +67,20 @@ def test_flags_of_xla_are_joined_and_other_variables_must_agree():
     assert tuning.variables(flags[:2]) == {"XLA_FLAGS": "--one --two", "X": "1"}
     with pytest.raises(ValueError, match="one of them sets X=1 and another X=2"):
         tuning.variables(flags)
+
+
+@pytest.mark.parametrize("switch", EVERY, ids=lambda switch: switch.name)
+def test_a_variable_of_a_switch_that_the_worker_does_not_have_is_a_fault(switch, monkeypatch):
+    for name, value in switch.variables.items():
+        monkeypatch.setenv(name, f"--other {value}" if name == "XLA_FLAGS" else value)
+    found = {"detail": {"variables": tuning.found_variables()}}
+    assert not list(switch_faults(found, {}, switch.variables))
+    for name in switch.variables:
+        monkeypatch.delenv(name)
+    missing = {"detail": {"variables": tuning.found_variables()}}
+    faults = [str(fault) for fault in switch_faults(missing, {}, switch.variables)]
+    assert len(faults) == len(switch.variables)
+    assert all("is not set in the worker" in fault for fault in faults)
 
 
 def test_a_switch_is_a_candidate_only_of_its_suts_architectures_devices_and_scenarios():

@@ -101,6 +101,8 @@ def _graphs(test: LoadGenRun, record: Record, rules: Rules) -> Faults:
     yield from _of_engine(record)
     for each in evidence:
         yield from thread_faults(each, record.cell)
+        if test.job:
+            yield from switch_faults(each, test.job.workload.settings, test.job.variables)
     counters = rules.evidence_counters.get(record.framework, ())
     yield from _uncounted(rule, *evidence, record.framework, counters)
 
@@ -148,6 +150,33 @@ def thread_faults(evidence: Evidence, cell: Cell) -> Iterator[Fault]:
         if count != cell.threads:
             text = f"{shorten(count)} {name}; the cell says threads {cell.threads}"
             yield Fault(text, str(cell.threads), shorten(count))
+
+
+def switch_faults(
+    evidence: Evidence, settings: Mapping[str, str], variables: Mapping[str, str]
+) -> Iterator[Fault]:
+    """Yield a fault for each setting and environment variable of the cell's switches that the
+    evidence does not show.
+
+    Args:
+        settings, variables: what the switches set. The value of a variable may be a list of flags,
+            to which others were added.
+    """
+    detail = _detail(evidence)
+    found_settings, found_variables = detail.get("settings") or {}, detail.get("variables") or {}
+    for name, value in settings.items():
+        if found_settings.get(name) != value:
+            yield _unset("setting", name, found_settings.get(name), value)
+    for name, value in variables.items():
+        found = found_variables.get(name)
+        if not set(value.split()) <= set(str(found).split()):
+            yield _unset("variable", name, found, value)
+
+
+def _unset(kind: str, name: str, found: object, value: str) -> Fault:
+    shown = "not set" if found is None else shorten(found)
+    text = f"the {kind} {name} is {shown} in the worker; the cell's switches set it to {value}"
+    return Fault(text, value, shown)
 
 
 def findings(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import chain, zip_longest
 from pathlib import Path
 
@@ -39,6 +40,19 @@ def count(processors: Iterable[int]) -> int:
 def usable() -> list[tuple[int, ...]]:
     """The available logical processors of each core."""
     return _cores(available())
+
+
+def of_process(process: str = "self") -> set[int]:
+    """The logical processors on which any thread of this process, or of a process that it started,
+    may run. Empty: this system does not say.
+    """
+    found = set[int]()
+    for thread in Path(f"/proc/{process}/task").glob("*"):
+        with suppress(OSError):  # it has ended meanwhile
+            found |= os.sched_getaffinity(int(thread.name))
+            for child in (thread / "children").read_text(encoding="ascii").split():
+                found |= of_process(child)
+    return found
 
 
 def parts(cores: list[tuple[int, ...]], count: int) -> list[tuple[int, ...]]:

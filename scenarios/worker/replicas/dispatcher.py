@@ -368,8 +368,8 @@ class Replicated:
 
     def end(self) -> tuple[Evidence, Evidence]:
         """Take the evidence after a test. Return that of the first replica, from before and after
-        the test. Raises Reported if the replicas ran in different precisions, or with different
-        numbers of compiled graphs.
+        the test. Raises Reported if a replica may have run on processors of others, or if the
+        replicas ran in different precisions, or with different numbers of compiled graphs.
         """
         self._ended = self.ask("end")
         found = [[Evidence(**each) for each in reply.header["evidence"]] for reply in self._ended]
@@ -377,11 +377,20 @@ class Replicated:
         # In later tests, one replica has also computed logits, which may compile another graph.
         names = ("precision", "graphs") if self._job.test == PERFORMANCE else ("precision",)
         for number, (_, other) in enumerate(found):
+            self._check_cores(number)
             for name in names:
                 self._check_same(number, name, getattr(other, name), getattr(after, name))
             self._check_same(number, "bytes of its shards", _of_shards(other), _of_shards(after))
         self.peak_host_bytes = sum(reply.header["peak_host_bytes"] for reply in self._ended)
         return before, after
+
+    def _check_cores(self, number: int) -> None:
+        """Raises Reported if a thread of a replica may run on processors that are not its own."""
+        own = set(self._replicas[number].cores)
+        others = set(self._ended[number].header["cores"]) - own
+        if own and others:
+            what = f"may run on processors {sorted(others)}, and its own are {sorted(own)}:"
+            raise self._fault(number, f"{what} the SUT changed the affinity of a thread")
 
     def report(self) -> dict[str, Any]:
         """What the replicas did in the test that `end` ended. Its time is that from the first batch

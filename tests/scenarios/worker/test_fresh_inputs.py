@@ -4,8 +4,10 @@ moves.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,9 +15,10 @@ import numpy as np
 import pytest
 
 from compliance import rules
+from harness import result
 from scenarios.worker import fresh_inputs
 from scenarios.worker.qsl import Qsl
-from sut.contract import Batch
+from sut.contract import Batch, Evidence
 from tests.support import mock_job
 
 ROUNDS = 8
@@ -43,6 +46,10 @@ class _Sut:
 
     def to_host(self, batch: Batch) -> Batch:
         return batch
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        call()
+        return Evidence(graphs=0, graph_breaks=None, precision="float32")
 
 
 def _compare(
@@ -159,3 +166,14 @@ def test_the_worker_and_the_rules_mean_the_same_by_a_kept_part():
         "rounds": fresh_inputs.ROUNDS,
         "other_processors": fresh_inputs.OTHERS,
     }
+
+
+@pytest.mark.parametrize("seconds", [0, 0.03])
+def test_work_in_prepare_that_no_framework_sees_is_reported_by_its_time(
+    seconds, tmp_path, monkeypatch
+):
+    sut = _Sut(batch_ns=25_000_000, keeps=False)
+    sut.prepare = lambda batch: sleep(seconds * len(batch["input_ids"])) or batch
+    words = list(result._prepared(_compare(sut, 2, tmp_path, monkeypatch), 1))
+    assert len(words) == (seconds > 0)
+    assert all("longer than it is answered: prepare may only rename" in line for line in words)

@@ -9,6 +9,7 @@ import itertools
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -22,6 +23,7 @@ import pytest
 
 from formats.job import Launch, Place, Serving
 from formats.writing import write_json
+from harness import result
 from harness.execution import process
 from harness.execution.process import Worker
 from scenarios import offline, server
@@ -30,7 +32,7 @@ from scenarios.worker import batching, host_memory, procedures
 from scenarios.worker.failures import Reported
 from scenarios.worker.heartbeat import Heartbeat, read
 from scenarios.worker.replica import Replica
-from scenarios.worker.replicas import dispatcher, gate, link
+from scenarios.worker.replicas import cores, dispatcher, gate, link
 from scenarios.worker.replicas.dispatcher import Replicated
 from scenarios.worker.streaming import Responder
 from scenarios.worker.watch import Watch
@@ -48,7 +50,9 @@ from tests.support.faulty_replicas import (
     OtherSamples,
     OtherVersion,
     OtherWeights,
+    OutsideOfItsCores,
     Raises,
+    Slow,
     Stops,
     Twice,
 )
@@ -482,15 +486,59 @@ def test_a_node_that_does_not_reach_the_interface_says_which_flag_helps(tmp_path
     [
         (OtherPrecision, "replica 1 has precision float16, and replica 0 has float"),
         (OtherGraphs, "replica 1 has graphs 3, and replica 0 has 0"),
+        (OutsideOfItsCores, r"replica 1 may run on processors \[4095\], and its own are"),
     ],
 )
-def test_replicas_with_different_evidence_are_refused(kind, words, tmp_path):
+def test_replicas_with_different_evidence_or_processors_of_others_are_refused(
+    kind, words, tmp_path
+):
     job = job_of(tmp_path)
-    sut = started(job, kind)
+    everywhere = Place(cores=tuple(cores.of_process()))
+    sut = started(replace(job, places=(everywhere,) * 2), kind)
     sut.begin()
     with pytest.raises(Reported, match=words):
         sut.end()
     sut.close()
+
+
+@pytest.mark.parametrize("last", [Replica, Slow])
+def test_a_replica_that_is_far_slower_than_another_is_reported(tmp_path, last):
+    job = job_of(tmp_path, latency_ms=20.0)
+    sut = started(job, last)
+    sut.begin()
+    offline_run(job, sut)
+    sut.end()
+    report = sut.report()
+    sut.close()
+    words = [line.partition(" times")[0].rpartition(" ")[0] for line in result._uneven(report)]
+    assert words == ["replica 1 worked"] * (last is Slow)
+    report["each"][1]["samples"] = 0
+    assert list(result._uneven(report)) == ["replica 1 answered no sample of the performance test"]
+
+
+def test_the_processors_of_a_process_are_those_of_all_its_threads_and_children():
+    program = """
+import os, subprocess, threading
+from scenarios.worker.replicas import cores
+everywhere = os.sched_getaffinity(0)
+os.sched_setaffinity(0, [min(everywhere)])
+assert cores.of_process() == {min(everywhere)}
+child = subprocess.Popen(["sleep", "9"])
+os.sched_setaffinity(child.pid, everywhere)
+assert cores.of_process() == everywhere
+child.kill()
+child.wait()
+assert cores.of_process() == {min(everywhere)}
+def elsewhere():
+    os.sched_setaffinity(0, everywhere)
+    assert cores.of_process() == everywhere
+    done.append(True)
+done = []
+threading.Thread(target=elsewhere).start()
+while not done and threading.active_count() > 1: pass
+assert done
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_a_replica_that_the_kernel_killed_for_want_of_memory_is_oom(tmp_path, monkeypatch):
