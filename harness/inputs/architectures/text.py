@@ -58,6 +58,8 @@ _AFTER_PADDING = (
 """RoBERTa and its kin: the types of Transformers whose first token has the position after the
 padding id (`create_position_ids_from_input_ids`).
 """
+_SOME = re.compile(r"\.experts\.|\.adapter_modules\.|_global\.")
+"""Names of tensors that not every token passes."""
 _LONGEST_TOKEN = 256
 """Characters. Tokens of vocabularies in use have at most half as many."""
 
@@ -197,9 +199,10 @@ def layer_weights(size: Size) -> int:
     """Return the number of weights in the matrices of all layers. XLNet's matrices have three axes:
     in, heads and the width of a head.
 
-    Experts are left out, because a token passes only some of them.
+    Experts, X-MOD's adapters of languages, and Longformer's products of tokens that attend to all
+    are left out, because a token passes only some of them.
     """
-    matrices = [t for t in size.tensors if len(t.shape) in (2, 3) and ".experts." not in t.name]
+    matrices = [t for t in size.tensors if len(t.shape) in (2, 3) and not _SOME.search(t.name)]
     return sum(math.prod(t.shape) for t in matrices if re.search(r"\.\d+\.", t.name))
 
 

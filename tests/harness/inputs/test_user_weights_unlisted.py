@@ -63,12 +63,19 @@ def test_a_folder_of_a_listed_type_is_that_model(made, name, changes, task):
 KIN = ("roberta", "camembert", "data2vec-text", "longformer", "xlm-roberta", "xmod")
 
 
-@pytest.mark.parametrize("head", ["Model", "ForSequenceClassification", "ForQuestionAnswering"])
-@pytest.mark.parametrize(("kind", "tokens"), [*((kind, 64) for kind in KIN), ("electra", 66)])
-def test_positions_of_roberta_and_its_kin_begin_after_the_padding(made, kind, tokens, head):
-    folder = made("roberta" if (kind, head) == ("roberta", "Model") else "bert")
+@pytest.mark.parametrize(
+    ("kind", "head", "tokens"),
+    [
+        *((kind, "Model", 64) for kind in KIN),
+        ("xmod", "ForSequenceClassification", 64),
+        ("xmod", "ForQuestionAnswering", 64),
+        ("electra", "Model", 66),
+    ],
+)
+def test_positions_of_roberta_and_its_kin_begin_after_the_padding(made, kind, head, tokens):
+    folder = made("roberta" if kind == "roberta" else "bert")
     changes = {"max_position_embeddings": 66, "pad_token_id": 1, "architectures": [f"Any{head}"]}
-    if kind == "roberta" and head == "Model":
+    if kind == "roberta":
         name = "roberta.embeddings.position_embeddings.weight"
         tensors(folder, lambda t: t.update({name: t[name][:66]}))
     config(folder, model_type=kind, **changes)
@@ -202,10 +209,13 @@ def test_masks_that_old_releases_saved_are_not_read(olmo2):
     assert mask not in [t.name for t in look(olmo2).size.tensors]
 
 
-def test_experts_are_not_counted_as_operations(olmo2):
-    expert = "model.layers.0.mlp.experts.0.up_proj.weight"
+@pytest.mark.parametrize(
+    "part", ["mlp.experts.0.up_proj", "output.adapter_modules.en_XX.dense1", "self.query_global"]
+)
+def test_weights_that_not_every_token_passes_are_not_counted_as_operations(olmo2, part):
+    name = f"model.layers.0.{part}.weight"
     before = text.layer_weights(look(olmo2).size)
-    tensors(olmo2, lambda t: t.update({expert: np.ones((8, 64), np.float32)}))
+    tensors(olmo2, lambda t: t.update({name: np.ones((8, 64), np.float32)}))
     assert text.layer_weights(look(olmo2).size) == before
 
 
