@@ -68,7 +68,7 @@ def positions(config: Mapping[str, Any]) -> int:
     """The tokens for which a model has positions. There is no limit if they are relative."""
     count = int(config.get("max_position_embeddings", sys.maxsize))
     if config.get("model_type") in _AFTER_PADDING:
-        return count - 1 - int(config.get("pad_token_id", 1))
+        return count - 1 - int(config.get("pad_token_id", 1) or 0)
     return count
 
 
