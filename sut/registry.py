@@ -98,6 +98,7 @@ class SutSpec:
         scripted: whether its times are scripted. It computes next to nothing, so that several
             replicas may share a core.
         sharded: the models whose weights the option `shards` splits.
+        whole_answers: whether it hands over no token before the answer is whole.
         ranks: whether each shard is a process of its own. The processes make the same calls, and
             the SUT has the method `held`.
     """
@@ -130,6 +131,7 @@ class SutSpec:
     remote: bool = False
     scripted: bool = False
     sharded: tuple[str, ...] = ()
+    whole_answers: bool = False
     ranks: bool = False
 
     @property
@@ -478,6 +480,7 @@ SUTS: dict[str, SutSpec] = {
         precisions=("float32",),
         packages=("keras", "keras-hub", "openvino"),
         unsupported=_OPENVINO_LACKS,
+        whole_answers=True,
         no_fit=(
             "Keras trains no model on OpenVINO (NotImplementedError: `fit` is not supported with"
             " openvino backend): take keras3-jax"
@@ -754,7 +757,7 @@ def streams(sut: str, architecture: str) -> bool:
     if SUTS[sut].remote:
         return True
     written = SUTS[sut].architectures
-    if written and architecture not in written:
+    if SUTS[sut].whole_answers or (written and architecture not in written):
         return False
     return _STREAM in (_source(module_of(sut, architecture)) or "")
 
