@@ -203,7 +203,6 @@ class MeasuredSize:
             config={
                 "model": dict(self.size.config),
                 "classes": dict(self.model.classes),
-                "parameters": self.size.parameters,
                 **self.inputs.description.config,
             },
             checkpoint=self.checkpoint.path,

@@ -80,9 +80,10 @@ _OTHER_NAMES = {
     "num_hidden_layers": ("n_layer", "num_layers", "n_layers"),
     "hidden_size": ("n_embd", "d_model", "dim"),
     "max_position_embeddings": ("n_positions", "n_ctx", "max_seq_len", "seq_length"),
+    "num_experts": ("num_local_experts",),
 }
-"""Number that the harness reads → its other names in configurations of Transformers, the first one
-with a value counts.
+"""Number that the harness or KerasHub reads → its other names in configurations of Transformers,
+the first one with a value counts.
 """
 
 

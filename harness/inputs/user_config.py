@@ -99,10 +99,14 @@ def _complete(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, 
 
 
 def _of_unlisted(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration of an unlisted model as it is, with the numbers that the harness reads
-    under its own names. The libraries know the defaults.
+    """The configuration of an unlisted model as it is, with the numbers that the harness and
+    KerasHub read under their names. The libraries know the defaults. Only Transformers knows that
+    of `id2label`, which Transformers 5 does not store for two classes without names.
     """
     complete = {**config, **{name: config[other] for name, other in model.also_called.items()}}
+    if not complete.get("id2label"):
+        classes = range(config.get("num_labels", 2))
+        complete["id2label"] = {str(each): f"LABEL_{each}" for each in classes}
     for name in model.user_weights.numbers:
         if not _whole(complete.get(name)):
             value = json.dumps(complete[name]) if name in complete else "no"

@@ -321,14 +321,11 @@ def workload_config(request: Request, shapes: Mapping[str, object]) -> dict[str,
     """Return the description of the model for a SUT: its configuration, class names, the `shapes`
     of its inputs and the end tokens.
 
-    `parameters` is the number of parameters of the checkpoint, if it is known. For a training the
-    description also contains the optimizer and the LoRA settings.
+    For a training the description also contains the optimizer and the LoRA settings.
     """
     ends = {"end_tokens": list(request.end_tokens)} if request.architecture.generates_tokens else {}
     trains = {"optimizer": request.optimizer} if request.trains else {}
     lora = {"lora": request.lora_config} if request.lora_config else {}
-    parameters = request.size.parameters
-    counted = {"parameters": parameters} if parameters else {}
     return {
         "model": dict(request.size.config),
         "classes": dict(request.model.classes),
@@ -336,7 +333,6 @@ def workload_config(request: Request, shapes: Mapping[str, object]) -> dict[str,
         **ends,
         **trains,
         **lora,
-        **counted,
     }
 
 

@@ -86,7 +86,12 @@ class KerasCausalLM(AsGiven):
     def logits(self, tokens: np.ndarray) -> np.ndarray:
         """Return the logits of the model's own forward pass, `predict_on_batch`."""
         inputs = {"token_ids": tokens, "padding_mask": np.ones(tokens.shape, bool)}
-        return np.asarray(self.model.predict_on_batch(inputs), np.float32)
+        return np.asarray(self.forward_pass.predict_on_batch(inputs), np.float32)
+
+    @property
+    def forward_pass(self) -> Any:
+        """The model that predicts logits."""
+        return self.model
 
     def synchronise(self) -> None:
         """Wait for the device."""

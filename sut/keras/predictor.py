@@ -36,8 +36,7 @@ class KerasPredictor:
             to_host: the model's outputs, already on the host → the answers.
             versions: versions of libraries, by name, for the evidence.
         """
-        runtime.compile_to_predict(model, workload)
-        self.model = model
+        self.model = runtime.compile_to_predict(model, workload)
         self.workload = workload
         self.runtime = runtime
         self.versions = versions

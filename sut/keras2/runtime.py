@@ -30,8 +30,10 @@ def configure(workload: Workload) -> None:
     backend.product(workload.dtype)  # compiled here, so that evidence compiles nothing
 
 
-def compile_to_predict(model: Any, workload: Workload, **arguments: Any) -> None:
-    """Compile the model, with more `arguments` of its `compile`. Keras 2 requires an optimizer."""
+def compile_to_predict(model: Any, workload: Workload, **arguments: Any) -> Any:
+    """Compile the model, with more `arguments` of its `compile`, and return it. Keras 2 requires an
+    optimizer.
+    """
     model.compile(
         optimizer="sgd",
         loss=None,
@@ -40,6 +42,7 @@ def compile_to_predict(model: Any, workload: Workload, **arguments: Any) -> None
         **arguments,
     )
     model.predict_on_batch = partial(_predict_on_batch, model)
+    return model
 
 
 def _predict_on_batch(model: Any, batch: Any) -> Any:

@@ -14,16 +14,13 @@ from sut.keras.predictor import KerasPredictor
 from sut.keras.training import KerasTraining
 from sut.keras3 import converted, exact, runtime, training
 
-_TWO_LABELS = ("0", "1")  # Transformers' default
-
 
 def load(workload: Workload) -> KerasPredictor:
     """The checkpoint's classifier, with its head and the exact activation."""
     kind = runtime.kind_of(workload)
     config = workload.config["model"]
     if kind is keras_hub.models.TextClassifier:
-        labels = config.get("id2label") or _TWO_LABELS
-        model = converted.load_encoder(workload, num_classes=len(labels))
+        model = converted.load_encoder(workload, num_classes=len(config["id2label"]))
     else:
         model = runtime.load_model(workload, num_classes=config["num_labels"])
         complete(model, workload)

@@ -106,7 +106,36 @@ class StreamingCausalLM(KerasCausalLM):
         return streaming.Stepwise(self.model)
 
 
-def load(workload: Workload) -> StreamingCausalLM:
+class WholeCausalLM(KerasCausalLM):
+    """A language model of KerasHub on OpenVINO, with a program for each length of sequences.
+
+    KerasHub itself keeps only the program of the last length, and compiles at each change. Its
+    `generate` also compiles two more programs at each call, which copy the answer to the host. So
+    the function that `generate` calls is called.
+    """
+
+    @cached_property
+    def programs(self) -> dict[int, tuple[Any, Any]]:
+        """Tokens of a sequence → (its compiled program, the structure of its outputs)."""
+        return {}
+
+    def predict(self, batch: Batch) -> tuple[np.ndarray, Batch]:
+        """Return (sequences [batch, prompt + new], the batch)."""
+        length = sum(self._shape(batch))
+        program = self.programs.get(length, (None, None))
+        self.model.ov_compiled_model, self.model.struct_outputs = program
+        generate = self.model.make_generate_function()
+        sequences = generate(self.arranged(batch), **self.arguments)["token_ids"]
+        self.programs[length] = self.model.ov_compiled_model, self.model.struct_outputs
+        return sequences, batch
+
+    @cached_property
+    def forward_pass(self) -> Any:
+        """The layers of `model`, which predict logits."""
+        return runtime.predictor(self.model)
+
+
+def load(workload: Workload) -> KerasCausalLM:
     """The checkpoint's model, compiled for greedy generation."""
     config = workload.config["model"]
     kind = runtime.kind_of(workload)
@@ -133,7 +162,8 @@ def load(workload: Workload) -> StreamingCausalLM:
     if workload.precision == "float16":
         _try(model)
     end_tokens = tuple(workload.config.get("end_tokens", ()))
-    return StreamingCausalLM(model, workload, runtime, {"stop_token_ids": end_tokens or None})
+    kind_of_answer = StreamingCausalLM if hasattr(runtime.backend, "compiled") else WholeCausalLM
+    return kind_of_answer(model, workload, runtime, {"stop_token_ids": end_tokens or None})
 
 
 def _try(model: Any) -> None:

@@ -72,9 +72,10 @@ def gelu(model: Any) -> None:
     """Set the exact GELU, which BERT's configuration calls "gelu". KerasHub builds its BERT only
     with the tanh form, which changes logits by 7e-4.
     """
-    for layer in getattr(model, "backbone", model).transformer_layers:
-        # This function is exact unless `approximate` is passed.
-        layer._feedforward_intermediate_dense.activation = keras.activations.gelu
+    for layer in getattr(model, "backbone", model)._flatten_layers():
+        if hasattr(layer, "_feedforward_intermediate_dense"):
+            # This function is exact unless `approximate` is passed.
+            layer._feedforward_intermediate_dense.activation = keras.activations.gelu
 
 
 def epsilon(model: Any, value: float) -> None:

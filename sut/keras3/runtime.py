@@ -132,10 +132,23 @@ def quantize(model: Any, workload: Workload) -> None:
         ) from None
 
 
-def compile_to_predict(model: Any, workload: Workload) -> None:
-    """Compile the model, without optimizer, loss and metrics."""
+def compile_to_predict(model: Any, workload: Workload) -> Any:
+    """Compile the model, without optimizer, loss and metrics, and return it."""
+    model = predictor(model)
     quantize(model, workload)
     model.compile(optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla")
+    return model
+
+
+def predictor(model: Any) -> Any:
+    """Return the model that `predict_on_batch` of this backend runs. On OpenVINO that of KerasHub's
+    tasks fails (TypeError: openvino.Model gets constants for its parameters), so a Keras model of
+    the same layers takes their place.
+    """
+    is_task = isinstance(model, keras_hub.models.Task)
+    if is_task and keras.backend.backend() == "openvino":
+        return keras.Model(model.input, model.output)
+    return model
 
 
 def synchronise(model: Any) -> None:

@@ -1,8 +1,7 @@
 """Gemma (Gemma Team 2024), Llama (Touvron et al. 2023), Mistral (Jiang et al. 2023) and others
 of Llama's layout in plain JAX, which generate greedily.
 
-A folder has Llama's layout if its tensors have Llama's names. Products may have biases, as in
-Qwen 2, and heads of queries and keys may have norms, as in Qwen 3.
+Products may have biases, as in Qwen 2, and heads of queries and keys may have norms, as in Qwen 3.
 
 The measured call is one compiled program, `generate`, for each shape. It reads the prompt, then
 generates one token at a time in a loop. The cache of keys and values is inside the program, so that
@@ -89,11 +88,15 @@ def frequencies(config: Config) -> np.ndarray:
     return turns.astype(np.float32)
 
 
-def rotate(x: jax.Array, angles: jax.Array) -> jax.Array:
-    """Apply rotary positions. The first half of a head's dimensions is paired with the second. x is
-    [batch, heads, new, size], and angles are half as wide.
+def rotate(config: Config, x: jax.Array, angles: jax.Array) -> jax.Array:
+    """Apply rotary positions. The first half of a head's dimensions is paired with the second, or
+    each even one with the next, which then becomes one of the second half: queries and keys change
+    alike, so that their products stay. x is [batch, heads, new, size], and angles are half as wide.
     """
-    first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
+    wide = x.astype(jnp.float32)
+    first, second = jnp.split(wide, 2, axis=-1)
+    if config["is_interleaved"]:
+        first, second = wide[..., 0::2], wide[..., 1::2]
     cosine = jnp.cos(angles)
     sine = jnp.sin(angles)
     rotated = [first * cosine - second * sine, second * cosine + first * sine]
@@ -110,14 +113,16 @@ def visible(columns: jax.Array, begin: jax.Array, length: int, window: int | Non
     return mask & (each > own - window) if window else mask
 
 
-def attend(query: jax.Array, keys: jax.Array, values: jax.Array, mask: jax.Array) -> jax.Array:
+def attend(
+    query: jax.Array, keys: jax.Array, values: jax.Array, mask: jax.Array, scale: float
+) -> jax.Array:
     """query [batch, heads, new, size] → [batch, new, heads × size]. Neighbouring heads share one
-    head of keys and values.
+    head of keys and values. The scores are multiplied by `scale`.
     """
     batch, heads, new, size = query.shape
     grouped = query.reshape(batch, keys.shape[1], -1, new, size)
     products = jnp.einsum("bkgnd,bktd->bkgnt", grouped, keys).astype(jnp.float32)
-    scores = products / np.sqrt(size)
+    scores = products * scale
     scores = jnp.where(mask[:, None, None], scores, jnp.finfo(jnp.float32).min)
     shares = jax.nn.softmax(scores).astype(query.dtype)
     mixed = jnp.einsum("bkgnt,bktd->bkgnd", shares, values).reshape(batch, heads, new, size)
@@ -147,9 +152,9 @@ def forward(
     angles = (columns - begin[:, None])[:, None, :, None] * frequencies(config)
     mask = visible(columns, begin, cache[0][0].shape[2], config["window"])
     x = weights["model.embed_tokens.weight"][ids]
+    x = x * jnp.asarray(config["embedding_multiplier"], x.dtype)
+    residual = config["residual_multiplier"]
     updated = []
-    if is_gemma(config):
-        x = x * jnp.asarray(np.sqrt(config["hidden_size"]), x.dtype)
     for number, (keys, values) in enumerate(cache):
         layer = f"model.layers.{number}"
         inner = normed(f"{layer}.input_layernorm", x)
@@ -160,25 +165,27 @@ def forward(
             query = normed(f"{layer}.self_attn.q_norm", query)
             key = normed(f"{layer}.self_attn.k_norm", key)
         value = product(f"{layer}.self_attn.v_proj", inner).reshape(by_head).swapaxes(1, 2)
-        keys = lax.dynamic_update_slice_in_dim(keys, rotate(key, angles), at, axis=2)
+        keys = lax.dynamic_update_slice_in_dim(keys, rotate(config, key, angles), at, axis=2)
         values = lax.dynamic_update_slice_in_dim(values, value, at, axis=2)
         updated.append((keys, values))
-        mixed = attend(rotate(query, angles), keys, values, mask)
-        x = x + product(f"{layer}.self_attn.o_proj", mixed)
+        query = rotate(config, query, angles)
+        mixed = attend(query, keys, values, mask, config["attention_multiplier"])
+        x = x + residual * product(f"{layer}.self_attn.o_proj", mixed)
         inner = normed(f"{layer}.post_attention_layernorm", x)
         gate = product(f"{layer}.mlp.gate_proj", inner)
         up = product(f"{layer}.mlp.up_proj", inner)
-        x = x + product(f"{layer}.mlp.down_proj", config["activation"](gate) * up)
+        x = x + residual * product(f"{layer}.mlp.down_proj", config["activation"](gate) * up)
     return normed("model.norm", x), updated
 
 
-def rate(weights: Weights, hidden: jax.Array) -> jax.Array:
+def rate(config: Config, weights: Weights, hidden: jax.Array) -> jax.Array:
     """Hidden states [..., hidden] → logits [..., vocabulary]; a model without its own head uses its
     embedding.
     """
-    if "lm_head.weight" in weights:
-        return hidden @ weights["lm_head.weight"]
-    return hidden @ weights["model.embed_tokens.weight"].T
+    head = weights.get("lm_head.weight")
+    if head is None:
+        head = weights["model.embed_tokens.weight"].T
+    return hidden @ head / config["logits_scaling"]
 
 
 def following(
@@ -188,7 +195,7 @@ def following(
     values). The arguments are those of `forward`.
     """
     hidden, cache = forward(config, weights, ids, cache, at, begin)
-    return rate(weights, hidden[:, -1:]).argmax(-1).astype(jnp.int32), cache
+    return rate(config, weights, hidden[:, -1:]).argmax(-1).astype(jnp.int32), cache
 
 
 def greedy(
@@ -248,7 +255,7 @@ def teacher_forced(config: Config, weights: Weights, ids: jax.Array) -> jax.Arra
     rows, length = ids.shape
     cache = empty_cache(config, rows, length, weights["model.embed_tokens.weight"].dtype)
     hidden, _ = forward(config, weights, ids, cache, 0, jnp.zeros(rows, jnp.int32))
-    return rate(weights, hidden).astype(jnp.float32)
+    return rate(config, weights, hidden).astype(jnp.float32)
 
 
 class JaxCausalLM(AsGiven):

@@ -1,10 +1,9 @@
-"""Reads the configuration of a folder with Llama's layout: decides whether `causal_lm` computes the
-model, from the names of the tensors and from the values of config.json.
+"""Reads the configuration of a folder with Llama's layout: decides from config.json whether
+`causal_lm` computes the model.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,40 +13,34 @@ import jax
 from sut.checkpoint import weights_files
 from sut.contract import Config, Unsupported, Workload
 
-_LAYER = (
-    r"input_layernorm\.weight",
-    r"post_attention_layernorm\.weight",
-    r"self_attn\.[qkvo]_proj\.(weight|bias)",
-    r"self_attn\.[qk]_norm\.weight",
-    r"mlp\.(gate|up|down)_proj\.(weight|bias)",
+_TYPES = (
+    "ernie4_5",
+    "gemma",
+    "granite",
+    "helium",
+    "internlm3",
+    "iquestcoder",
+    "llama",
+    "ministral",
+    "ministral3",
+    "mistral",
+    "qwen2",
+    "qwen3",
+    "seed_oss",
+    "smollm3",
 )
-_READ = re.compile(
-    rf"model\.embed_tokens\.weight|model\.norm\.weight|lm_head\.weight"
-    rf"|model\.layers\.\d+\.({'|'.join(_LAYER)})"
+"""The types of Transformers whose equations `causal_lm` has. Names of tensors do not show them."""
+_INTERLEAVED = ("ernie4_5", "helium")
+"""Types that pair neighbouring dimensions of a head in rotary positions."""
+_FACTORS = (
+    "embedding_multiplier",
+    "attention_multiplier",
+    "residual_multiplier",
+    "logits_scaling",
 )
-"""The names of the tensors that are read."""
-_NEEDED = (
-    "input_layernorm",
-    "post_attention_layernorm",
-    *(f"self_attn.{part}_proj" for part in "qkvo"),
-    *(f"mlp.{part}_proj" for part in ("gate", "up", "down")),
-)
-_IGNORED = (".rotary_emb.inv_freq",)
-_ONLY: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("final_logit_softcapping", "attn_logit_softcapping", "clip_qkv"), (None,)),
-    **dict.fromkeys(
-        (
-            "attention_multiplier",
-            "residual_multiplier",
-            "embedding_multiplier",
-            "logits_scaling",
-            "partial_rotary_factor",
-        ),
-        (None, 1, 1.0),
-    ),
-    "use_bidirectional_attention": (None, False),
-}
-"""Value of config.json that changes what is computed → the values that change nothing."""
+_NEUTRAL = {"partial_rotary_factor": 1, "llama_4_scaling_beta": 0}
+"""Key of rotary positions that is not read → its value that changes nothing."""
+_ROPE = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 _ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "silu": jax.nn.silu,
     "gelu_pytorch_tanh": partial(jax.nn.gelu, approximate=True),
@@ -61,15 +54,16 @@ def read(workload: Workload) -> dict[str, Any]:
     """Return the configuration with every value that `causal_lm` reads.
 
     `window` is that of every layer, or None. `activation` is a function. `rope_theta` and
-    `rope_scaling` are those of the older spelling.
+    `rope_scaling` are those of the older spelling. `is_interleaved`: whether rotary positions pair
+    neighbouring dimensions. The factors of `_FACTORS` are those of every type.
 
     Raises Unsupported with the first thing that `causal_lm` lacks.
     """
     config = dict(workload.config["model"])
-    _check_tensors(workload, config["num_hidden_layers"])
-    for key, values in _ONLY.items():
-        if config.get(key) not in values:
-            raise _lacks(f"{key} {config[key]}")
+    if config["model_type"] not in _TYPES:
+        raise _lacks(f"the type {config['model_type']}")
+    if config.get("use_bidirectional_attention"):
+        raise _lacks("attention to later tokens (use_bidirectional_attention)")
     if not all(config.get("no_rope_layers") or ()):
         raise _lacks("layers without rotary positions")
     for key in ("rms_norm_eps", "num_attention_heads"):
@@ -81,6 +75,8 @@ def read(workload: Workload) -> dict[str, Any]:
     return {
         **config,
         **_rope(config),
+        **_factors(config, size),
+        "is_interleaved": config["model_type"] in _INTERLEAVED,
         "head_dim": size,
         "num_key_value_heads": key_heads,
         "tie_word_embeddings": _is_tied(workload, config),
@@ -89,15 +85,17 @@ def read(workload: Workload) -> dict[str, Any]:
     }
 
 
-def _check_tensors(workload: Workload, layers: int) -> None:
-    names = set(weights_files.names(workload.checkpoint))
-    foreign = sorted(n for n in names if not _READ.fullmatch(n) and not n.endswith(_IGNORED))
-    if foreign:
-        raise _lacks(f"the tensor {foreign[0]}")
-    needed = [f"model.layers.{n}.{part}.weight" for n in range(layers) for part in _NEEDED]
-    missing = [name for name in needed if name not in names]
-    if missing:
-        raise _lacks(f"a model without {missing[0]}")
+def _factors(config: Config, size: int) -> dict[str, float]:
+    """Return the factors of embeddings, scores, residuals and logits. Granite stores its own; 1 is
+    their default in Transformers.
+    """
+    factors = dict.fromkeys(_FACTORS, 1.0)
+    if config["model_type"] == "granite":
+        return factors | {key: config[key] for key in _FACTORS if key in config}
+    factors["attention_multiplier"] = size**-0.5
+    if config["model_type"] == "gemma":
+        factors["embedding_multiplier"] = config["hidden_size"] ** 0.5
+    return factors
 
 
 def _is_tied(workload: Workload, config: Config) -> bool:
@@ -131,13 +129,16 @@ def _rope(config: Config) -> dict[str, Any]:
     """Return `rope_theta` and `rope_scaling`, which is empty if positions are not scaled."""
     rope = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
     theta = rope.pop("rope_theta", config.get("rope_theta"))
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    if rope.get("partial_rotary_factor") not in (None, 1, 1.0):
-        raise _lacks("rotary positions on a part of each head")
+    older_kind = rope.pop("type", "default")
+    kind = rope.pop("rope_type", older_kind)
     if not isinstance(theta, int | float):
         raise _lacks("a model without one rope_theta in config.json")
     if kind not in ("default", "llama3"):
         raise _lacks(f"scaled rotary positions ({kind}; it has llama3)")
+    rope.setdefault("partial_rotary_factor", config.get("partial_rotary_factor"))
+    for key, value in rope.items():
+        if key not in _ROPE and value not in (None, _NEUTRAL.get(key)):
+            raise _lacks(f"{key} {value} of rotary positions")
     return {"rope_theta": theta, "rope_scaling": rope if kind == "llama3" else {}}
 
 

@@ -143,7 +143,7 @@ def each_token_jitted(w: Workload) -> Any:
     @jax.jit
     def extend(weights: Any, ids: Any, cache: Any, at: Any, begin: Any) -> Any:
         hidden, cache = causal_lm.forward(config, weights, ids, cache, at, begin)
-        return causal_lm.rate(weights, hidden[:, -1:]).argmax(-1), cache
+        return causal_lm.rate(config, weights, hidden[:, -1:]).argmax(-1), cache
 
     def program(weights: Any, ids: Any, begin: Any, new: int) -> Any:
         prompt, tokens = ids.shape[1], list[Any]()

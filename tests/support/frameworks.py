@@ -30,7 +30,6 @@ def workload(
     config = {
         "model": dict(size.config),
         "classes": dict(model.classes),
-        "parameters": size.parameters,
         **buckets,
     }
     content = Workload(

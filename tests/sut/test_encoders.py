@@ -20,12 +20,12 @@ from tests.support.long import long_unless
 from tests.sut import encoder_cases
 from tests.sut.test_hidden_states import MeasuredSize
 
-TEXT = ["distilbert-classes", "deberta", "modernbert", "modernbert-tokens", "xlm-roberta"]
+TEXT = ["distilbert-classes", "deberta", "modernbert", "modernbert-tokens", "xlm-roberta", "albert"]
 PICTURES = ["vit", "dinov2", "swin", "resnet"]
 TESTED = {
     "native-torch-eager": [*TEXT, *PICTURES],
     "native-torch-script": ["modernbert-tokens", "resnet"],
-    "keras3-jax": ["xlm-roberta", "vit", "dinov2", "swin"],
+    "keras3-jax": ["xlm-roberta", "albert", "vit", "dinov2", "swin"],
 }
 PAIRS = [(sut, name) for sut, names in TESTED.items() for name in names]
 QUICK = ("native-torch-eager",)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sut.registry import recorded_names
+from sut.registry import recorded_names, streams
 
 
 def test_a_package_is_found_by_each_of_its_names():
@@ -24,3 +24,8 @@ def test_a_package_is_found_by_each_of_its_names():
     assert recorded_names(
         ("tensorflow",), {"tensorflow": "2.21.0", "tensorflow-cpu": "2.20.0"}
     ) == {"tensorflow": "tensorflow"}
+
+
+def test_openvino_hands_over_no_single_token():
+    assert streams("keras3-jax", "causal_lm")
+    assert not streams("keras3-openvino", "causal_lm")

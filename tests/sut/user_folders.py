@@ -67,6 +67,26 @@ def main(directory: Path) -> None:
         )
     )
     qwen2 = t.Qwen2ForCausalLM(t.Qwen2Config(**SIZES, num_key_value_heads=2))  # with biases
+    # All of its layers have rotary positions: native JAX has no others.
+    smollm3 = t.SmolLM3ForCausalLM(
+        t.SmolLM3Config(**SIZES, num_key_value_heads=2, pad_token_id=None)
+    )
+    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+    qwen3_moe = t.Qwen3MoeForCausalLM(
+        t.Qwen3MoeConfig(**SIZES, **experts, num_key_value_heads=2, head_dim=32)
+    )
+    # Its rotary positions pair neighbouring dimensions, which no key of its config.json says.
+    helium = t.HeliumForCausalLM(t.HeliumConfig(**SIZES, num_key_value_heads=2, head_dim=16))
+    multipliers = {
+        "embedding_multiplier": 2.0,
+        "attention_multiplier": 0.1,
+        "residual_multiplier": 0.5,
+        "logits_scaling": 3.0,
+    }
+    granite = t.GraniteForCausalLM(t.GraniteConfig(**SIZES, **multipliers, num_key_value_heads=2))
+    albert = t.AlbertModel(
+        t.AlbertConfig(**SIZES, embedding_size=32, num_hidden_groups=2, hidden_act="gelu")
+    )
     modernbert = t.ModernBertForSequenceClassification(
         t.ModernBertConfig(**SIZES, num_labels=3, pad_token_id=0, cls_token_id=1, sep_token_id=2)
     )
@@ -115,6 +135,11 @@ def main(directory: Path) -> None:
         ("phi3", phi3),
         ("qwen2", qwen2),
         ("gemma3", gemma3),
+        ("smollm3", smollm3),
+        ("qwen3-moe", qwen3_moe),
+        ("helium", helium),
+        ("granite", granite),
+        ("albert", albert),
         ("modernbert", modernbert),
         ("modernbert-tokens", modernbert_tokens),
         ("distilbert-classes", distilbert_classes),
@@ -143,7 +168,7 @@ def pictures(directory: Path) -> dict[str, Any]:
     swin = {"image_size": 32, "patch_size": 4, "embed_dim": 24, "window_size": 4}
     resnet = {"embedding_size": 16, "hidden_sizes": [32, 64], "depths": [1, 2]}
     models = {
-        "vit": (t.ViTForImageClassification(t.ViTConfig(**vit, num_labels=10)), t.ViTImageProcessor(size=square)),
+        "vit": (t.ViTForImageClassification(t.ViTConfig(**vit)), t.ViTImageProcessor(size=square)),
         "dinov2": (t.Dinov2Model(t.Dinov2Config(**VIT, num_hidden_layers=2, num_attention_heads=4)), t.BitImageProcessor(**middle)),
         "swin": (t.SwinForImageClassification(t.SwinConfig(**swin, depths=[2, 2], num_heads=[2, 4], num_labels=10)), t.ViTImageProcessor(size=square, resample=3)),
         "resnet": (t.ResNetModel(t.ResNetConfig(**resnet)), t.ConvNextImageProcessor(size={"shortest_edge": 32}, crop_pct=0.875)),

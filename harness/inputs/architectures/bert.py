@@ -6,10 +6,9 @@ compiled SUTs cannot. Keras' published benchmark pads texts, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -69,14 +68,6 @@ def _read_labelled(
     return {**arrays, "label": labels}, (first, *unused, *others)
 
 
-def _weights_inputs(
-    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
-) -> dict[str, Any]:
-    """The full size's length, limited by the folder's positions."""
-    length = min(model.sizes["full"].inputs["sequence_length"], config["max_position_embeddings"])
-    return {"sequence_length": length, "special_ids": text.special_ids(path, config, own)}
-
-
 def _least_flops(size: Size, arrays: Arrays) -> float:
     """Two operations for each weight of the encoder and each token. Pooler and head see only one
     token and are left out.
@@ -95,7 +86,7 @@ _ANSWERS = Architecture(
     describe=text.describe_padded,
     dataset=Dataset(count=prompt_files.count, read=text.read_padded),
     with_sequence_length=text.with_sequence_length,
-    weights_inputs=_weights_inputs,
+    weights_inputs=text.weights_inputs,
 )
 _TRAINED = replace(
     _ANSWERS,

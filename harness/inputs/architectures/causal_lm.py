@@ -68,7 +68,7 @@ def _read(
         reader = replace(reader, encode=reader.encode_marked)
     prompts, unused = prompt_files.read(path, options)
     rows = text.encode(model, size, prompts, path, reader)
-    most = size.config["max_position_embeddings"]
+    most = text.positions(size.config)
     default = _default_new_tokens(size, most - max(map(len, rows)))
     new = [p.max_new_tokens or default for p in prompts]
     for prompt, row, count in zip(prompts, rows, new, strict=True):
@@ -179,7 +179,7 @@ def _with_tokens(model: Model, size: Size, prompt: int | None, new: int | None) 
         prompt = int(size.inputs["prompt_length"])
     if new is None:
         new = int(size.inputs["new_tokens"])
-    most = size.config["max_position_embeddings"]
+    most = text.positions(size.config)
     if min(prompt, new) < 1:
         raise UsageError(f"{given}: a prompt and an answer have at least 1 token")
     if prompt + new > most:
@@ -196,7 +196,7 @@ def _weights_inputs(
 ) -> dict[str, Any]:
     """The full size's lengths. Raises UsageError if the folder has too few positions for them."""
     full = model.sizes["full"].inputs
-    most = config["max_position_embeddings"]
+    most = text.positions(config)
     if full["prompt_length"] + full["new_tokens"] > most:
         lengths = f"{full['prompt_length']} + {full['new_tokens']}"
         raise UsageError(

@@ -6,11 +6,8 @@ A user's prompts are padded to one length, and an `attention_mask` of the same s
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -64,7 +61,7 @@ def _describe(arrays: Arrays) -> Description:
 
 
 def _with_sequence_length(model: Model, size: Size, length: int) -> Size:
-    longest = size.inputs.get("longest", math.inf)  # no limit if positions are relative
+    longest = text.positions(size.config)
     if length < 1:
         raise UsageError(f"--seq-len {length}: at least 1")
     if length > longest:
@@ -72,34 +69,6 @@ def _with_sequence_length(model: Model, size: Size, length: int) -> Size:
             f"--seq-len {length}: {model.name} has positions for {longest} tokens, and no more"
         )
     return replace(size, inputs={**size.inputs, "sequence_length": length})
-
-
-def _weights_inputs(
-    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
-) -> dict[str, Any]:
-    """The full size's length, limited by the folder's positions. As many positions as in the full
-    size are not for tokens.
-    """
-    full = model.sizes["full"]
-    inputs = {
-        "sequence_length": full.inputs["sequence_length"],
-        "special_ids": text.special_ids(path, config, own),
-    }
-    if "longest" not in full.inputs:
-        return inputs
-    positions = config["max_position_embeddings"]
-    unused = full.config["max_position_embeddings"] - full.inputs["longest"]
-    longest = positions - unused
-    if longest < 1:
-        raise UsageError(
-            f"--weights {path}: max_position_embeddings {positions}: {model.name} has no position"
-            " for a token"
-        )
-    return {
-        **inputs,
-        "longest": longest,
-        "sequence_length": min(longest, inputs["sequence_length"]),
-    }
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
@@ -116,7 +85,7 @@ ARCHITECTURE = Architecture(
     describe=_describe,
     dataset=Dataset(count=prompt_files.count, read=_read),
     with_sequence_length=_with_sequence_length,
-    weights_inputs=_weights_inputs,
+    weights_inputs=text.weights_inputs,
     least_flops=_least_flops,
     counts_most=True,
 )

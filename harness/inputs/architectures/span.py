@@ -68,7 +68,7 @@ def _read(
         raise UsageError("--field: is for a file of prompts: leave it out")
     pieces = tokenizer.word_pieces(own)
     width = seq_len or features.WIDTH
-    positions = size.config["max_position_embeddings"]
+    positions = text.positions(size.config)
     if width > positions:
         raise UsageError(
             f"--dataset {path}: a feature has {width} tokens, and {model.name} has positions for"
@@ -101,7 +101,7 @@ def _weights_inputs(
     if config["model_type"] == listed.config["model_type"]:
         usual = listed.user_weights.defaults["type_vocab_size"]
     return {
-        "sequence_length": min(features.WIDTH, config["max_position_embeddings"]),
+        "sequence_length": min(features.WIDTH, text.positions(config)),
         "special_ids": text.special_ids(path, config, own),
         "has_types": config.get("type_vocab_size", usual) > 1,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,8 +39,55 @@ _SPECIAL_KEYS = (
     "unk_token_id",
 )
 """The keys of config.json whose values are ids, or lists of ids, that mean no text."""
+_AFTER_PADDING = (
+    "camembert",
+    "data2vec-text",
+    "esm",
+    "ibert",
+    "lilt",
+    "longformer",
+    "luke",
+    "markuplm",
+    "mpnet",
+    "roberta",
+    "roberta-prelayernorm",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "xmod",
+)
+"""RoBERTa and its kin: the types of Transformers whose first token has the position after the
+padding id (`create_position_ids_from_input_ids`).
+"""
+_SOME = re.compile(r"\.experts\.|\.adapter_modules\.|_global\.")
+"""Names of tensors that not every token passes."""
 _LONGEST_TOKEN = 256
 """Characters. Tokens of vocabularies in use have at most half as many."""
+
+
+def positions(config: Mapping[str, Any]) -> int:
+    """The tokens for which a model has positions. There is no limit if they are relative."""
+    count = int(config.get("max_position_embeddings", sys.maxsize))
+    if config.get("model_type") in _AFTER_PADDING:
+        return count - 1 - int(config.get("pad_token_id", 1) or 0)
+    return count
+
+
+def weights_inputs(
+    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
+) -> dict[str, Any]:
+    """An `Architecture.weights_inputs`: the full size's length, limited by the folder's positions.
+    Raises UsageError if it has none.
+    """
+    longest = positions(config)
+    if longest < 1:
+        raise UsageError(
+            f"--weights {path}: max_position_embeddings {config['max_position_embeddings']}:"
+            f" {model.name} has no position for a token"
+        )
+    return {
+        "sequence_length": min(longest, model.sizes["full"].inputs["sequence_length"]),
+        "special_ids": special_ids(path, config, own),
+    }
 
 
 def random_ids(size: Size, shape: tuple[int, int], stream: int) -> np.ndarray:
@@ -83,12 +131,12 @@ def encode(
             f" {model.name} {size.name} has {size.config['vocab_size']}: put a tokenizer.json into"
             " the folder of the weights"
         )
-    positions = size.inputs.get("longest", size.config.get("max_position_embeddings", math.inf))
+    most = positions(size.config)
     for prompt in prompts:
-        if len(prompt.text) > positions * _LONGEST_TOKEN:
+        if len(prompt.text) > most * _LONGEST_TOKEN:
             raise UsageError(
                 f"{path}:{prompt.line}: a prompt of {len(prompt.text):,} characters, and"
-                f" {model.name} {size.name} has {positions} positions: shorten or split it"
+                f" {model.name} {size.name} has {most} positions: shorten or split it"
             )
     rows = [reader.encode(prompt.text) for prompt in prompts]
     for prompt, row in zip(prompts, rows, strict=True):
@@ -122,8 +170,7 @@ def of_one_length(
     """
     reader = own or tokenizer.of_bytes(closing=closing)
     rows = encode(model, size, prompts, path, reader)
-    # There is no limit if positions are relative.
-    most = size.inputs.get("longest", size.config.get("max_position_embeddings", math.inf))
+    most = positions(size.config)
     for prompt, row in zip(prompts, rows, strict=True):
         if len(row) > most:
             text = (
@@ -152,9 +199,10 @@ def layer_weights(size: Size) -> int:
     """Return the number of weights in the matrices of all layers. XLNet's matrices have three axes:
     in, heads and the width of a head.
 
-    Experts are left out, because a token passes only some of them.
+    Experts, X-MOD's adapters of languages, and Longformer's products of tokens that attend to all
+    are left out, because a token passes only some of them.
     """
-    matrices = [t for t in size.tensors if len(t.shape) in (2, 3) and ".experts." not in t.name]
+    matrices = [t for t in size.tensors if len(t.shape) in (2, 3) and not _SOME.search(t.name)]
     return sum(math.prod(t.shape) for t in matrices if re.search(r"\.\d+\.", t.name))
 
 
@@ -209,7 +257,7 @@ def describe_tokens(arrays: Arrays) -> Description:
 
 def with_sequence_length(model: Model, size: Size, length: int) -> Size:
     """The size with inputs of this length. Raises UsageError if the model has too few positions."""
-    most = size.config["max_position_embeddings"]
+    most = positions(size.config)
     if not 2 <= length <= most:
         raise UsageError(f"--seq-len {length}: {model.name} {size.name} takes 2 to {most}")
     return replace(size, inputs={**size.inputs, "sequence_length": length})

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from harness.inputs import architectures, models
+from harness.inputs.architectures import text as text_of
 
 EVERY = [(name, size) for name in models.names() for size in models.load(name).sizes]
 
@@ -129,15 +130,12 @@ def test_every_size_is_complete(name, size, task):
         "image": {"prompt_length"},
     }
     of_inputs = of_answers.get(model.answer_keys[0], {"sequence_length"})
-    assert set(found.inputs) - {"quick_samples", "longest"} == of_inputs | (
+    assert set(found.inputs) - {"quick_samples"} == of_inputs | (
         {"trained_tokens"} if model.fit and architecture.generates_tokens else set()
     )
     assert found.config["hidden_size"] % found.config["num_attention_heads"] == 0
-    assert (
-        0
-        < sum(found.inputs[key] for key in of_inputs)
-        <= found.inputs.get("longest", found.config.get("max_position_embeddings", 128))
-    )
+    tokens = sum(found.inputs[key] for key in of_inputs)
+    assert 0 < tokens <= text_of.positions(found.config)
 
 
 @pytest.mark.parametrize(("name", "size"), EVERY)

@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from harness.errors import UsageError
-from harness.inputs import checkpoint, limits, models, unlisted, user_weights
+from harness.inputs import architectures, checkpoint, limits, models, unlisted, user_weights
 from harness.inputs.architectures import text
 from harness.request import plan
 from harness.sweep import cells
@@ -58,6 +58,43 @@ def test_a_folder_of_a_listed_type_is_that_model(made, name, changes, task):
     folder = made(name)
     config(folder, **changes)
     assert unlisted.model_of(folder) == models.load(name, task)
+
+
+KIN = ("roberta", "camembert", "data2vec-text", "longformer", "xlm-roberta", "xmod")
+
+
+@pytest.mark.parametrize(
+    ("kind", "head", "tokens"),
+    [
+        *((kind, "Model", 64) for kind in KIN),
+        ("xmod", "ForSequenceClassification", 64),
+        ("xmod", "ForQuestionAnswering", 64),
+        ("electra", "Model", 66),
+    ],
+)
+def test_positions_of_roberta_and_its_kin_begin_after_the_padding(made, kind, head, tokens):
+    folder = made("roberta" if kind == "roberta" else "bert")
+    changes = {"max_position_embeddings": 66, "pad_token_id": 1, "architectures": [f"Any{head}"]}
+    if kind == "roberta":
+        name = "roberta.embeddings.position_embeddings.weight"
+        tensors(folder, lambda t: t.update({name: t[name][:66]}))
+    config(folder, model_type=kind, **changes)
+    model, size = unlisted.model_of(folder), look(folder).size
+    of_inputs = architectures.of(model)
+    assert size.inputs["sequence_length"] == tokens
+    found = of_inputs.with_sequence_length(model, size, tokens)
+    assert of_inputs.synthetic(found, 1, 0)["input_ids"].shape == (1, tokens)
+    with pytest.raises(UsageError, match=f"--seq-len {tokens + 1}: .* {tokens}"):
+        of_inputs.with_sequence_length(model, size, tokens + 1)
+
+
+def test_a_folder_has_the_values_that_transformers_5_renames_or_leaves_out(olmo2):
+    config(olmo2, num_local_experts=4)
+    found = look(olmo2).size.config
+    assert (found["num_experts"], found["id2label"]) == (4, {"0": "LABEL_0", "1": "LABEL_1"})
+    config(olmo2, id2label={"0": "a"}, num_experts=8)
+    found = look(olmo2).size.config
+    assert (found["num_experts"], found["id2label"]) == (8, {"0": "a"})
 
 
 def test_names_shapes_and_configuration_of_another_type_are_those_of_the_folder(olmo2):
@@ -172,10 +209,13 @@ def test_masks_that_old_releases_saved_are_not_read(olmo2):
     assert mask not in [t.name for t in look(olmo2).size.tensors]
 
 
-def test_experts_are_not_counted_as_operations(olmo2):
-    expert = "model.layers.0.mlp.experts.0.up_proj.weight"
+@pytest.mark.parametrize(
+    "part", ["mlp.experts.0.up_proj", "output.adapter_modules.en_XX.dense1", "self.query_global"]
+)
+def test_weights_that_not_every_token_passes_are_not_counted_as_operations(olmo2, part):
+    name = f"model.layers.0.{part}.weight"
     before = text.layer_weights(look(olmo2).size)
-    tensors(olmo2, lambda t: t.update({expert: np.ones((8, 64), np.float32)}))
+    tensors(olmo2, lambda t: t.update({name: np.ones((8, 64), np.float32)}))
     assert text.layer_weights(look(olmo2).size) == before
 
 
