@@ -188,13 +188,16 @@ def test_an_engine_without_ids_gets_the_text_of_which_it_makes_the_same_ids(
     assert " ais bjt 3" in [each["prompt"] for each in engine.requests]
 
 
-def test_an_engine_with_chat_gets_the_messages_of_the_prompts(tmp_path, model, made_environment):
-    with running(bpe(VOCABULARY)) as engine:
-        found = measured(engine, tmp_path, model, chat="default")
+def test_an_engine_with_chat_gets_the_messages_of_the_prompts_and_its_reasoning_counts(
+    tmp_path, model, made_environment
+):
+    with running(bpe(VOCABULARY), "reasoning") as engine:
+        found = measured(engine, tmp_path, model, chat="default", stream="on", eos="ignore")
     assert (found.status, found.reason) == ("ok", "")
     sent = [each["messages"] for each in engine.requests]
     assert [{"role": "user", "content": "ais bjt 3"}] in sent
     assert any("applies its own chat template" in note for note in found.warnings)
+    assert any(note.startswith("100% of the answers begin with reas") for note in found.warnings)
 
 
 def test_tokens_that_the_engine_counts_otherwise_are_reported_or_end_the_run(
