@@ -46,6 +46,7 @@ class Folder:
         tokenizer: that of the folder; None: it has none.
         end_tokens: ids that end an answer, from the folder's generation_config.json or else its
             config.json.
+        other_end: the tokenizer's `eos_token` and its id in words, if it is not in `end_tokens`.
         notes: notes on the folder for a reader of the result.
     """
 
@@ -57,6 +58,7 @@ class Folder:
     end_tokens: tuple[int, ...]
     notes: tuple[str, ...]
     names: Mapping[str, str] = field(default_factory=dict)
+    other_end: str = ""
 
     @property
     def own_files(self) -> tuple[str, ...]:
@@ -126,6 +128,7 @@ def look(path: Path, model: Model) -> Folder:
         notes.append(f"weights of {path}")
     config["dtype"] = precision
     inputs = make_inputs(path, model, config, user_tokenizer)
+    end_tokens = _end_tokens(path, config)
     return Folder(
         path=path,
         size=_size(model, config, precision, expected, inputs),
@@ -133,7 +136,8 @@ def look(path: Path, model: Model) -> Folder:
         index=headers.files if has_index else {},
         names=copied,
         tokenizer=user_tokenizer,
-        end_tokens=_end_tokens(path, config),
+        end_tokens=end_tokens,
+        other_end=_other_end(user_tokenizer, end_tokens),
         notes=tuple(notes),
     )
 
@@ -197,6 +201,17 @@ def _end_tokens(path: Path, config: Mapping[str, Any]) -> tuple[int, ...]:
     vocabulary = config.get("vocab_size", 0)
     valid = {i for i in each if type(i) is int and 0 <= i < vocabulary}
     return tuple(sorted(valid))
+
+
+def _other_end(found: Tokenizer | None, end_tokens: tuple[int, ...]) -> str:
+    """See `Folder.other_end`. Transformers' `generate` does not read the tokenizer's mark."""
+    if not (found and found.folder and found.encode_marked):
+        return ""
+    token = tokenizer.special_tokens(found.folder).get("eos_token", "")
+    ids = found.encode_marked(token)
+    if len(ids) != 1 or ids[0] in end_tokens:
+        return ""
+    return f"{token} ({ids[0]})"
 
 
 def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:

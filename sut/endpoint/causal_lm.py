@@ -240,8 +240,8 @@ class _Counts:
         why = "it has another tokenizer, or tokens that it does not send"
         if 2 * self.not_utf8 > self.answers:
             why = (
-                f"{self.not_utf8:,} of {self.answers:,} texts have bytes that are no UTF-8 (U+FFFD),"
-                " as those of random weights do, and other tokens are made of them"
+                f"{self.not_utf8:,} of {self.answers:,} texts have bytes that are no UTF-8"
+                " (U+FFFD), as those of random weights do, and other tokens are made of them"
             )
         elif self.reasoning and self.engines < self.ours:
             why = "it does not count its reasoning"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -467,6 +468,28 @@ def test_end_tokens_can_be_ignored_and_that_is_told(prompted, tmp_path, made_env
         w.startswith("--eos ignore: an answer continues after its end token (2 or 3 or")
         for w in found.warnings
     )
+
+
+def test_an_end_token_that_only_the_tokenizer_names_is_reported(prompted, tmp_path):
+    folder = prompted["weights"]
+    settings = {"eos_token": {"content": "<pad>"}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": 2}))
+    asked = request(tmp_path, **prompted)
+    assert asked.end_tokens == (2,)
+    words = "no answer ends at the tokenizer's eos_token <pad> (0), as in Transformers: "
+    assert any(note.startswith(words) for note in asked.reasons)
+    (folder / "generation_config.json").unlink()
+    config(folder, eos_token_id=None)
+    asked = request(tmp_path, **prompted)
+    assert (asked.eos, asked.end_tokens) == ("ignore", ())
+    lacking = (
+        "needs an eos_token_id in config.json or generation_config.json, and there is only the"
+        " tokenizer's eos_token <pad> (0)"
+    )
+    assert f"no answer ends before it has all its tokens: an end {lacking}" in asked.reasons
+    with pytest.raises(UsageError, match=f"no end token is known. It {re.escape(lacking)}"):
+        request(tmp_path, **prompted, eos="stop")
 
 
 def test_synthetic_prompts_keep_their_count(prompted, tmp_path):
