@@ -116,11 +116,7 @@ def look(path: Path, model: Model) -> Folder:
     notes += [*more_notes, *copy_notes]
     user_tokenizer = _tokenizer(path, model, config)
     precision = _precision(config, stored)
-    if "F16" in stored:
-        notes.append(
-            f"stored in float16: {precision} is used unless --precision says otherwise;"
-            " --precision float16 computes in float16"
-        )
+    notes += _dtype_notes(config, stored, precision)
     if "vocab_size" in config:
         name = user_tokenizer.name if user_tokenizer else "none"
         notes.append(f"weights of {path}, tokenizer {name}")
@@ -323,6 +319,22 @@ def _precision(config: Mapping[str, Any], stored: set[str]) -> str:
     if not dtype and len(stored) == 1:
         dtype = user_tensors.DTYPES[next(iter(stored))]
     return "bfloat16" if dtype == "bfloat16" else "float32"
+
+
+def _dtype_notes(config: Mapping[str, Any], stored: set[str], precision: str) -> list[str]:
+    """A note if config.json or a stored parameter has another dtype than `precision`."""
+    named = config.get("dtype")
+    kinds = sorted(user_tensors.DTYPES[kind] for kind in stored)
+    if {named or precision, *kinds} == {precision}:
+        return []
+    says = f"config.json says {named}, and " if named else ""
+    note = (
+        f"{says}the parameters are stored in {' and '.join(kinds)}: {precision} is used unless"
+        " --precision says otherwise"
+    )
+    if "float16" in (named, *kinds):
+        note += "; --precision float16 computes in float16"
+    return [note]
 
 
 def _size(

@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
+import ml_dtypes  # noqa: F401  numpy needs its bfloat16
 import numpy as np
 import pytest
 
@@ -319,16 +320,50 @@ def test_a_tokenizer_that_cannot_be_read_is_refused_only_where_it_is_needed(made
         )
 
 
-def test_float16_is_computed_in_float32_and_said(made):
+_UNLESS = "is used unless --precision says otherwise"
+_HALF = f"float32 {_UNLESS}; --precision float16 computes in float16"
+_BF16 = "the parameters are stored in bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("stored", "named", "notes"),
+    [
+        ("float16", {}, [f"the parameters are stored in float16: {_HALF}"]),
+        (
+            "float32",
+            {"dtype": "float16"},
+            ["config.json says float16, and .* in float32: " + _HALF],
+        ),
+        (
+            "float32",
+            {"dtype": "bfloat16"},
+            [f".* says bfloat16, .* in float32: bfloat16 {_UNLESS}"],
+        ),
+        ("bfloat16", {"dtype": "float32"}, [f".* float32, and {_BF16}: float32 {_UNLESS}"]),
+        (
+            "float32",
+            {"dtype": "float32", "torch_dtype": "bfloat16"},
+            ["config.json says dtype float32 and torch_dtype bfloat16: the first counts"],
+        ),
+        ("both", {}, [f"{_BF16} and float32: float32 {_UNLESS}"]),
+        ("bfloat16", {"torch_dtype": "bfloat16"}, []),
+        ("bfloat16", {}, []),
+    ],
+)
+def test_a_dtype_that_is_not_the_precision_is_reported(made, stored, named, notes):
     folder = made("mistral")
-    tensors(folder, lambda t: t.update({n: v.astype(np.float16) for n, v in t.items()}))
-    config(folder, dtype=DROP)
-    found = user_weights.look(folder, MODELS["mistral"])
-    assert found.size.precision == "float32"
-    assert (
-        "stored in float16: float32 is used unless --precision says otherwise; --precision float16"
-        " computes in float16" in found.notes
-    )
+
+    def change(arrays):
+        names = sorted(arrays)[: 1 if stored == "both" else None]
+        kind = "bfloat16" if stored == "both" else stored
+        arrays.update({name: arrays[name].astype(kind) for name in names})
+
+    tensors(folder, change)
+    config(folder, **{"dtype": DROP, "torch_dtype": DROP, **named})
+    found = [note for note in user_weights.look(folder, MODELS["mistral"]).notes if "float" in note]
+    assert len(found) == len(notes)
+    for note, words in zip(found, notes, strict=True):
+        assert re.match(words, note)
 
 
 def test_synthetic_inputs_hold_none_of_the_folders_special_ids(made, tmp_path):
