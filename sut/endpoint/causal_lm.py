@@ -17,6 +17,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from formats.cell import UNKNOWN
+from formats.outcome import CUT_SHORT
 from sut.contract import AsGiven, Batch, Call, Evidence, Workload
 from sut.endpoint.client import Client
 from sut.endpoint.replies import EndpointError, Reply, shown
@@ -162,7 +163,8 @@ class Endpoint(AsGiven):
                 )
             raise EndpointError(
                 f"an answer ended after {len(tokens)} of {most} tokens, and --eos ignore gives"
-                f" every answer all its tokens: {why}"
+                f" every answer all its tokens: {why}",
+                {CUT_SHORT: len(tokens)},
             )
         if reply.finish == "stop":
             tokens.append(self.ends[0])

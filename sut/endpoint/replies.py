@@ -19,7 +19,14 @@ _NOT_READ = ("tool_calls", "function_call", "audio")
 
 
 class EndpointError(Exception):
-    """The engine did not answer as the protocol says. The message says how."""
+    """The engine did not answer as the protocol says. The message says how.
+
+    `numbers`: see `WorkerOutcome.refused`.
+    """
+
+    def __init__(self, message: str, numbers: Mapping[str, float] | None = None):
+        super().__init__(message)
+        self.numbers = numbers or {}
 
 
 @dataclass
