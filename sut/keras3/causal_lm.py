@@ -110,8 +110,10 @@ def load(workload: Workload) -> StreamingCausalLM:
     """The checkpoint's model, compiled for greedy generation."""
     config = workload.config["model"]
     kind = runtime.kind_of(workload)
+    remark = ""
     if kind is keras_hub.models.CausalLM:
         model = converted.load_model(workload)
+        remark = converted.check_windows(model.backbone, workload)
     else:
         check(kind.backbone_cls, config)
         check_positions(workload)
@@ -133,7 +135,10 @@ def load(workload: Workload) -> StreamingCausalLM:
     if workload.precision == "float16":
         _try(model)
     end_tokens = tuple(workload.config.get("end_tokens", ()))
-    return StreamingCausalLM(model, workload, runtime, {"stop_token_ids": end_tokens or None})
+    facts = {"remark": remark} if remark else {}
+    return StreamingCausalLM(
+        model, workload, runtime, {"stop_token_ids": end_tokens or None}, **facts
+    )
 
 
 def _try(model: Any) -> None:
