@@ -141,9 +141,10 @@ def _texts(choice: Any, chat: bool, streamed: bool) -> tuple[str, str]:
     for name in _NOT_READ:
         if holder.get(name):
             raise EndpointError(f"an answer with `{name}`, which no request asks for")
-    texts = {name: holder.get(name) for name in (*_REASONING, key, "refusal")}
-    texts = {name: text for name, text in texts.items() if text is not None}
-    if not (texts or streamed) or not all(isinstance(text, str) for text in texts.values()):
+    named = {name: holder.get(name) for name in (*_REASONING, key, "refusal")}
+    texts = {name: text for name, text in named.items() if isinstance(text, str)}
+    is_text = all(text is None or name in texts for name, text in named.items())
+    if not is_text or not (texts or streamed):
         raise EndpointError(f"a reply without `{key}`: {shown(choice)}")
     reasoning = texts.get(_REASONING[0]) or texts.get(_REASONING[1], "")
     return reasoning, texts.get(key, "") + texts.get("refusal", "")

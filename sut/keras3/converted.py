@@ -71,14 +71,14 @@ def check_windows(backbone: Any, workload: Workload) -> str:
     own = [_window(block) for block in getattr(backbone, "transformer_layers", ())]
     if not wanted or not own:
         return ""
-    pairs = [set(pair) - {None} for pair in zip(wanted, own, strict=True) if len(set(pair)) > 1]
-    if not pairs:
+    different = [pair for pair in zip(wanted, own, strict=True) if pair[0] != pair[1]]
+    if not different:
         return ""
-    window = min(min(pair) for pair in pairs)
+    window = min(width for pair in different for width in pair if width)
     lengths = [workload.config[name][-1] for name in ("prompt_buckets", "new_token_buckets")]
     words = (
         f"KerasHub's {type(backbone).__name__} has another sliding window than config.json in"
-        f" {len(pairs)} of {len(own)} layers"
+        f" {len(different)} of {len(own)} layers"
     )
     # The last token of an answer is no input.
     if sum(lengths) - 1 > window:
