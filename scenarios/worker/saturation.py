@@ -19,7 +19,7 @@ import numpy as np
 
 from formats.job import Job
 from scenarios.table import SCENARIOS
-from scenarios.worker import engine, preflight
+from scenarios.worker import engine, preflight, rate_search
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.preflight import Refused
 from scenarios.worker.qsl import Qsl, shuffled
@@ -147,6 +147,8 @@ def _level(
     earlier_busy_ns, start_ns = busy_ns(), _clock()
     engine.answer_all(requests, qsl, range(len(rows)), rows)
     share = (busy_ns() - earlier_busy_ns) / (_clock() - start_ns)
+    if in_flight == 1 and job.serving and not job.serving.rate:
+        rate_search.check_seen(job.serving, watch)
     return Level(
         in_flight=in_flight,
         ended_ns=np.asarray(watch.times, np.int64) - start_ns,

@@ -268,6 +268,15 @@ def test_a_time_per_token_that_cannot_be_seen_is_not_shown_and_holds_no_limit(
     assert "later token" not in summary.tokens(found)
 
 
+def test_no_rate_is_searched_for_a_time_per_token_that_cannot_be_seen(
+    tmp_path, model, made_environment
+):
+    with running(bpe(VOCABULARY), "one part") as engine:
+        found = measured(engine, tmp_path, model, scenario="Server", max_tpot_ms=50.0)
+    assert found.status == "skipped"
+    assert "so no rate can be shown to be within --max-tpot-ms 50" in found.reason
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
