@@ -203,7 +203,9 @@ def _other_end(found: Tokenizer | None, end_tokens: tuple[int, ...]) -> str:
     """See `Folder.other_end`. Transformers' `generate` does not read the tokenizer's mark."""
     if not (found and found.folder and found.encode_marked):
         return ""
-    token = tokenizer.special_tokens(found.folder).get("eos_token", "")
+    token = ""
+    with suppress(OSError, ValueError, TypeError):
+        token = tokenizer.special_tokens(found.folder).get("eos_token", "")
     ids = found.encode_marked(token)
     if len(ids) != 1 or ids[0] in end_tokens:
         return ""

@@ -525,6 +525,8 @@ def test_an_end_token_that_only_the_tokenizer_names_is_reported(prompted, tmp_pa
     assert f"no answer ends before it has all its tokens: an end {lacking}" in asked.reasons
     with pytest.raises(UsageError, match=f"no end token is known. It {re.escape(lacking)}"):
         request(tmp_path, **prompted, eos="stop")
+    (folder / "special_tokens_map.json").write_text("{")
+    assert not user_weights.look(folder, MODELS["mistral"]).other_end
 
 
 def test_synthetic_prompts_keep_their_count(prompted, tmp_path):
