@@ -15,6 +15,9 @@ CUT_OFF = "cut off"
 
 NOT_PREPARED = "not prepared"
 """The same before the measurement began."""
+CUT_SHORT = "cut short"
+"""An engine ended an answer that should have had all its tokens. The number is that of its tokens.
+"""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class WorkerOutcome:
     and `kept_up` (`latency_limits.Limited`). `replicas`: of a SUT that ran as several
     replicas, see `scenarios.worker.replicas.dispatcher.Replicated.report`. `seconds`: of a
     reference, step → its seconds (`scenarios.worker.reference`). `refused`: TOO_SHORT or
-    PUT_OFF → its number, if the test was skipped for that.
+    PUT_OFF → its number, if the test was skipped for that; CUT_SHORT → its number after an error.
     """
 
     status: str

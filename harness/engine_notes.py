@@ -48,6 +48,13 @@ def warnings(evidence: Mapping[str, Any]) -> Iterator[str]:
             " they had the requested tokens: prompt and answer are longer than the engine's"
             " window, or it has a limit of its own"
         )
+    reasoning = detail.get("answers_with_reasoning", 0)
+    if reasoning:
+        yield (
+            f"{reasoning / detail['answers']:.0%} of the answers begin with reasoning, which counts"
+            " as their text; the marks around it are not sent, so answers can be judged only if"
+            " the engine runs without a parser of reasoning"
+        )
     if detail.get("answers_without_usage"):
         yield (
             "the engine reports no usage, so the tokens are only those that the tokenizer of"

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from formats.cell import INT8, INT8_WEIGHTS, QUANTIZED, SHARDS, UNKNOWN
+from formats.cell import INT8_WEIGHTS, QUANTIZED, SHARDS, UNKNOWN
 from formats.record import ENGINE
 from sut import option_kinds
 from sut.devices import DEVICES
@@ -164,15 +164,6 @@ _QUANTIZE_OPENVINO = {
         (
             "keras.Model.quantize of only the weights (Int8QuantizationConfig); with int8, OpenVINO"
             " multiplies the rounded activations in float32"
-        ),
-    )
-}
-_QUANTIZE_TORCH = {
-    QUANTIZE: (
-        (INT8,),
-        (
-            "torch.ao.quantization.quantize_dynamic of the linear layers: weights, and the"
-            " activations that they multiply"
         ),
     )
 }
@@ -504,7 +495,7 @@ SUTS: dict[str, SutSpec] = {
         summary=(
             "PyTorch with Transformers, segment-anything or diffusers as they are, nothing compiled"
         ),
-        options={**_IN_FLIGHT, **_QUANTIZE_TORCH, **_SHARDS},
+        options={**_IN_FLIGHT, **_SHARDS},
         sharded=_SHARDED,
         ranks=True,
         packages=("torch", "transformers", "peft", "segment-anything", "diffusers"),

@@ -9,7 +9,8 @@ Metrics, and their limits in the tolerance, have the names `<name>_<metric>`:
   samples. At most the limit passes. If the reference is constant, the unit is the constant's
   magnitude, or 1 if the constant is 0.
 - unsigned 8-bit integers, a picture: `smallest_psnr` over the samples, the peak signal-to-noise
-  ratio in decibels. Equal pictures have 100. At least the limit passes.
+  ratio in decibels. Equal pictures have 100. At least the limit passes. `levels`, the largest
+  difference of a value, is only there if the limit does not pass.
 - other integers: `equal_fraction`, the share of equal values. At least the limit passes.
 
 The reference of padded inputs also has `is_token`, bool [samples, positions]. Then only the answers
@@ -24,7 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from compliance.scoring.payload import split
-from compliance.scoring.value import Accuracy, AnswerBytes, Arrays, units
+from compliance.scoring.value import LEVELS, Accuracy, AnswerBytes, Arrays, units
 
 IS_TOKEN = "is_token"
 _PEAK, _EQUAL_DB = 255.0, 100.0
@@ -54,12 +55,16 @@ def score(
         if array.dtype.kind == "f"
     }
     agreement: dict[str, list[float]] = {key: [] for key in keys}
+    levels: dict[str, float] = {}
     for i in range(count):  # sample by sample: all images at once would take gigabytes
         rows = {key: array[i] for key, array in expected.items()}
         places = ... if is_token is None else is_token[i]
         for key, array in split(answers, i, rows).items():
             of_places = unit[key][places] if key in unit else None
             agreement[key].append(_agreement(array[places], rows[key][places], of_places))
+            if array.dtype == np.uint8:
+                difference = float(np.abs(array.astype(np.int16) - rows[key]).max())
+                levels[key] = max(difference, levels.get(key, 0.0))
     if is_token is not None:
         expected = {key: array[is_token] for key, array in expected.items()}
     metrics = [
@@ -75,6 +80,9 @@ def score(
         passed.append(value <= limit if best == 0 else value >= limit)
         used.append(_share(abs(best - value), abs(best - limit)))
         detail |= {name: value, f"{name}_limit": limit}
+    for key, largest in levels.items():
+        if detail[f"{key}_smallest_psnr"] < tolerance[f"{key}_smallest_psnr"]:
+            detail[f"{key}{LEVELS}"] = largest
     return Accuracy("used_tolerance", float(np.max(used)), 1.0, all(passed), detail)
 
 

@@ -14,6 +14,9 @@ AnswerBytes = Mapping[int, bytes]
 """Index of a sample → its answer, as LoadGen logged it."""
 Arrays = Mapping[str, np.ndarray]
 
+LEVELS = "_levels"
+"""The end of the name of the largest difference of a picture's values, from 0 to 255."""
+
 
 @dataclass(frozen=True)
 class Accuracy:
@@ -38,7 +41,13 @@ class Accuracy:
         """The value, the largest that passes, and the other numbers in parentheses."""
         numbers = [f"{key.replace('_', ' ')} {value:.5g}" for key, value in self.detail.items()]
         limit = f"at most {self.threshold:g} passes"
-        return f"{self.metric} is {self.value:.5g}, {limit} ({', '.join(numbers)})"
+        text = f"{self.metric} is {self.value:.5g}, {limit} ({', '.join(numbers)})"
+        if any(name.endswith(LEVELS) and value == 1 for name, value in self.detail.items()):
+            text += (
+                "; no value of a picture differs by more than 1 of 255, so the pictures are rounded"
+                " otherwise: the reference rounds to the nearest"
+            )
+        return text
 
     def line(self) -> str:
         """Return the line of accuracy.txt: JSON, with floats to five significant digits. A number

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from formats.cell import fields_with
+from formats.outcome import CUT_SHORT
 from harness.commands import COMMANDS
 from harness.execution.environments import is_made
 from harness.request import options
@@ -102,10 +103,13 @@ def _next(result: Any, request: Any) -> str:
     from harness.request.request import LONGEST_TIMES
 
     directory = shlex.quote(terminal.near(result.directory))
-    if result.status == "skipped":
-        return "the same command, changed as the status line says"
     if result.status == "oom":
         return _smaller(result.cell, request)
+    if CUT_SHORT in result.refused and request.options.dataset:
+        command = without(request.options.command, "--eos")
+        return f"{command} --eos stop  (an answer has the tokens that the engine gives)"
+    if result.status == "skipped" or CUT_SHORT in result.refused:
+        return "the same command, changed as the status line says"
     if result.status == "error":
         command = request.options.command
         if not result.directory:

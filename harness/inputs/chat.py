@@ -19,7 +19,7 @@ from jinja2 import nodes
 from jinja2.exceptions import TemplateError
 
 from harness.errors import UsageError
-from harness.inputs import chat_render, user_folder
+from harness.inputs import chat_render, tokenizer, user_folder
 
 _SETTINGS, _FILE, _NAMED_FILES = (
     "tokenizer_config.json",
@@ -28,7 +28,6 @@ _SETTINGS, _FILE, _NAMED_FILES = (
 )
 DEFAULT = "default"
 """The name of the usual template."""
-_TOKENS = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 _GIVEN = ("messages", "tools", "documents", "add_generation_prompt")
 SECONDS = 5
 """The processor's seconds that a template may take for one conversation."""
@@ -105,7 +104,7 @@ def _in_a_process(text: str, job: Mapping[str, Any]) -> dict[str, Any]:
 def has_template(path: Path) -> bool:
     """Whether a folder has a chat template. False for one that cannot be read."""
     try:
-        return bool(_templates(path, _document(path / _SETTINGS)))
+        return bool(_templates(path, tokenizer.settings(path)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
 
@@ -120,9 +119,8 @@ def of_folder(path: Path, name: str, options: Iterable[str]) -> Template:
     Raises UsageError if there is no such template or no such variable.
     """
     try:
-        settings = _document(path / _SETTINGS)
-        templates = _templates(path, settings)
-        tokens = _tokens(path, settings)
+        templates = _templates(path, tokenizer.settings(path))
+        tokens = tokenizer.special_tokens(path)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
         why = f"{type(e).__name__}: {e}".splitlines()[0]
         raise UsageError(
@@ -148,11 +146,6 @@ def of_folder(path: Path, name: str, options: Iterable[str]) -> Template:
     return Template(text, {**tokens, **_variables(text, options)})
 
 
-def _document(file: Path) -> dict[str, Any]:
-    """The JSON object of a file. Empty if there is no file."""
-    return dict(user_folder.read_json(file)) if file.is_file() else {}
-
-
 def _templates(path: Path, settings: Mapping[str, Any]) -> dict[str, str]:
     """Name → template. Files with templates replace those of tokenizer_config.json."""
     files = {file.stem: file for file in path.glob(_NAMED_FILES)}
@@ -166,21 +159,6 @@ def _templates(path: Path, settings: Mapping[str, Any]) -> dict[str, str]:
     if isinstance(stored, list):
         return {str(each["name"]): str(each["template"]) for each in stored}
     return {str(name): str(text) for name, text in stored.items()}
-
-
-def _tokens(path: Path, settings: Mapping[str, Any]) -> dict[str, str]:
-    """The special tokens, such as `bos_token`. Only older folders need special_tokens_map.json."""
-    named = dict(settings)
-    if "added_tokens_decoder" not in settings:
-        named |= _document(path / "special_tokens_map.json")
-    tokens = {}
-    for name in _TOKENS:
-        token = named.get(name)
-        if isinstance(token, dict):
-            token = token.get("content")
-        if isinstance(token, str):
-            tokens[name] = token
-    return tokens
 
 
 def _variables(text: str, options: Iterable[str]) -> dict[str, Any]:

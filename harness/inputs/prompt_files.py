@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats import bounds
 from harness.errors import UsageError
-from harness.inputs import user_folder
+from harness.inputs import messages, user_folder
 
 if TYPE_CHECKING:  # it imports Jinja, which few runs need
     from harness.inputs.chat import Template
@@ -358,23 +358,15 @@ def _messages(where: str, row: Any, field: str) -> list[dict[str, Any]]:
     """The prompt as messages. A text is one message of the user."""
     value = row.get(field) if isinstance(row, dict) else None
     if isinstance(value, list) and value:
-        for message in value:
-            if not _is_message(message):
-                raise UsageError(
-                    f"{where}: each message of `{field}` is an object with the strings `role` and"
-                    f" `content`; found {_shown(message)}"
-                )
-        return value[:-1] if _answer_at_end(value) else value
+        try:
+            conversation = messages.read(value)
+        except ValueError as e:
+            raise UsageError(f"{where}: `{field}`: {e}") from None
+        return conversation[:-1] if _answer_at_end(conversation) else conversation
     if not isinstance(value, str) or not value:
         raise UsageError(f"{where}: each row has a non-empty string `{field}`; found {_shown(row)}")
     more = row.get("input") if field == "instruction" else None
     return _by_user(f"{value}\n\n{more}" if isinstance(more, str) and more else value)
-
-
-def _is_message(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(value.get(key), str) for key in ("role", "content")
-    )
 
 
 def _answer_at_end(value: Any) -> bool:
@@ -389,7 +381,7 @@ def _by_user(text: str) -> list[dict[str, Any]]:
 def _texts(conversations: Mapping[str, list[dict[str, Any]]], options: PromptOptions) -> list[str]:
     """The text of each conversation. Without a chat template it has one message."""
     if options.chat is None:
-        return [str(messages[0]["content"]) for messages in conversations.values()]
+        return [str(conversation[0]["content"]) for conversation in conversations.values()]
     return options.chat.texts(conversations)
 
 

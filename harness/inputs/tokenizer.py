@@ -27,6 +27,7 @@ _OFFSET = 3
 VOCABULARY = 256 + _OFFSET
 _CLIP_BEGIN = "<|startoftext|>"
 _CLIP_END = "<|endoftext|>"
+_SPECIAL = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 _CALLS = ("encode", "decode", "encode_marked", "decode_marked")
 """The fields of a tokenizer that call its library."""
 
@@ -101,7 +102,7 @@ def of_folder(path: Path, adds: Mapping[str, bool]) -> Tokenizer | None:
             continue
         file = path / name
         bounds.check(file, file.stat().st_size, bounds.TOKENIZER)
-        tokenizer = _safe(file, read)(file, _safe(file, _settings)(path), adds)
+        tokenizer = _safe(file, read)(file, _safe(file, settings)(path), adds)
         calls: dict[str, Any] = {
             call: _safe(file, each) for call in _CALLS if (each := getattr(tokenizer, call))
         }
@@ -143,7 +144,7 @@ def word_pieces(own: Tokenizer | None) -> WordPieces:
     if own is None or own.folder is None:
         raise UsageError(f"--weights: questions need {lacking}, and the folder has no tokenizer")
     path = own.folder
-    in_lower_case = _settings(path).get("do_lower_case", True)
+    in_lower_case = settings(path).get("do_lower_case", True)
     try:
         if (path / "vocab.txt").is_file():
             content = bounds.content(path / "vocab.txt", bounds.TOKENIZER)
@@ -159,12 +160,31 @@ def word_pieces(own: Tokenizer | None) -> WordPieces:
     return found
 
 
-def _settings(path: Path) -> dict[str, Any]:
+def settings(path: Path) -> dict[str, Any]:
     """The content of tokenizer_config.json. Empty if there is none."""
-    file = path / "tokenizer_config.json"
-    if not file.is_file():
-        return {}
-    return dict(user_folder.read_json(file))
+    return _document(path / "tokenizer_config.json")
+
+
+def special_tokens(path: Path) -> dict[str, str]:
+    """The special tokens of a folder, such as `bos_token`. Only older folders need
+    special_tokens_map.json.
+    """
+    named = settings(path)
+    if "added_tokens_decoder" not in named:
+        named |= _document(path / "special_tokens_map.json")
+    tokens = {}
+    for name in _SPECIAL:
+        token = named.get(name)
+        if isinstance(token, dict):
+            token = token.get("content")
+        if isinstance(token, str):
+            tokens[name] = token
+    return tokens
+
+
+def _document(file: Path) -> dict[str, Any]:
+    """The JSON object of a file. Empty if there is no file."""
+    return dict(user_folder.read_json(file)) if file.is_file() else {}
 
 
 def _json(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:

@@ -45,13 +45,17 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
             " not supported: give the weights from which they were made"
         )
     config = _of_unlisted(path, model, config) if model.like else _complete(path, model, config)
-    dtype = str(config.get("dtype") or config.get("torch_dtype") or "")
-    config["dtype"] = dtype.removeprefix("torch.") or None
-    notes: list[str] = (
-        ["config.json names code of its own (auto_map), which is not run"]
-        if "auto_map" in config
-        else []
-    )
+    notes = []
+    if "auto_map" in config:
+        notes.append("config.json names code of its own (auto_map), which is not run")
+    dtypes = [config.get(key) for key in ("dtype", "torch_dtype")]
+    named = [str(dtype).removeprefix("torch.") for dtype in dtypes if dtype]
+    config["dtype"] = named[0] if named else None
+    if len(set(named)) > 1:
+        notes.append(
+            f"config.json says dtype {named[0]} and torch_dtype {named[1]}: the first counts, as in"
+            " Transformers"
+        )
     kept = {key: value for key, value in config.items() if key not in _DROPPED}
     if model.like:
         if models.of_type(model.name) != model.like:

@@ -46,6 +46,7 @@ class Folder:
         tokenizer: that of the folder; None: it has none.
         end_tokens: ids that end an answer, from the folder's generation_config.json or else its
             config.json.
+        other_end: the tokenizer's `eos_token` and its id in words, if it is not in `end_tokens`.
         notes: notes on the folder for a reader of the result.
     """
 
@@ -57,6 +58,7 @@ class Folder:
     end_tokens: tuple[int, ...]
     notes: tuple[str, ...]
     names: Mapping[str, str] = field(default_factory=dict)
+    other_end: str = ""
 
     @property
     def own_files(self) -> tuple[str, ...]:
@@ -114,11 +116,7 @@ def look(path: Path, model: Model) -> Folder:
     notes += [*more_notes, *copy_notes]
     user_tokenizer = _tokenizer(path, model, config)
     precision = _precision(config, stored)
-    if "F16" in stored:
-        notes.append(
-            f"stored in float16: {precision} is used unless --precision says otherwise;"
-            " --precision float16 computes in float16"
-        )
+    notes += _dtype_notes(config, stored, precision)
     if "vocab_size" in config:
         name = user_tokenizer.name if user_tokenizer else "none"
         notes.append(f"weights of {path}, tokenizer {name}")
@@ -126,6 +124,7 @@ def look(path: Path, model: Model) -> Folder:
         notes.append(f"weights of {path}")
     config["dtype"] = precision
     inputs = make_inputs(path, model, config, user_tokenizer)
+    end_tokens = _end_tokens(path, config)
     return Folder(
         path=path,
         size=_size(model, config, precision, expected, inputs),
@@ -133,7 +132,8 @@ def look(path: Path, model: Model) -> Folder:
         index=headers.files if has_index else {},
         names=copied,
         tokenizer=user_tokenizer,
-        end_tokens=_end_tokens(path, config),
+        end_tokens=end_tokens,
+        other_end=_other_end(user_tokenizer, end_tokens),
         notes=tuple(notes),
     )
 
@@ -197,6 +197,19 @@ def _end_tokens(path: Path, config: Mapping[str, Any]) -> tuple[int, ...]:
     vocabulary = config.get("vocab_size", 0)
     valid = {i for i in each if type(i) is int and 0 <= i < vocabulary}
     return tuple(sorted(valid))
+
+
+def _other_end(found: Tokenizer | None, end_tokens: tuple[int, ...]) -> str:
+    """See `Folder.other_end`. Transformers' `generate` does not read the tokenizer's mark."""
+    if not (found and found.folder and found.encode_marked):
+        return ""
+    token = ""
+    with suppress(OSError, ValueError, TypeError):
+        token = tokenizer.special_tokens(found.folder).get("eos_token", "")
+    ids = found.encode_marked(token)
+    if len(ids) != 1 or ids[0] in end_tokens:
+        return ""
+    return f"{token} ({ids[0]})"
 
 
 def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
@@ -308,6 +321,22 @@ def _precision(config: Mapping[str, Any], stored: set[str]) -> str:
     if not dtype and len(stored) == 1:
         dtype = user_tensors.DTYPES[next(iter(stored))]
     return "bfloat16" if dtype == "bfloat16" else "float32"
+
+
+def _dtype_notes(config: Mapping[str, Any], stored: set[str], precision: str) -> list[str]:
+    """A note if config.json or a stored parameter has another dtype than `precision`."""
+    named = config.get("dtype")
+    kinds = sorted(user_tensors.DTYPES[kind] for kind in stored)
+    if {named or precision, *kinds} == {precision}:
+        return []
+    says = f"config.json says {named}, and " if named else ""
+    note = (
+        f"{says}the parameters are stored in {' and '.join(kinds)}: {precision} is used unless"
+        " --precision says otherwise"
+    )
+    if "float16" in (named, *kinds):
+        note += "; --precision float16 computes in float16"
+    return [note]
 
 
 def _size(

@@ -508,6 +508,8 @@ def _end_tokens(
     if weights and weights.tokenizer:
         end_tokens = weights.end_tokens
         lacking = "an eos_token_id in config.json or generation_config.json"
+        if weights.other_end:
+            lacking += f", and there is only the tokenizer's eos_token {weights.other_end}"
     if eos == "stop" and not end_tokens:
         raise UsageError(
             f"--eos stop: no end token is known. It needs {lacking}; --eos ignore gives every"
@@ -518,8 +520,13 @@ def _end_tokens(
             "--eos stop: the answers to synthetic prompts have a fixed number of tokens: give your"
             " own prompts (--dataset FILE), or leave --eos out"
         )
-    if not end_tokens or options.dataset is None:
+    if options.dataset is None:
         return (), []
+    if not end_tokens:
+        notes = []
+        if weights and weights.tokenizer:
+            notes.append(f"no answer ends before it has all its tokens: an end needs {lacking}")
+        return (), notes
     named = " or ".join(map(str, end_tokens))
     if eos == "ignore":
         return (), [
@@ -528,19 +535,18 @@ def _end_tokens(
                 " tokens count"
             )
         ]
-    if eos == "stop":
-        return end_tokens, [
-            (
-                f"--eos stop: an answer ends at its end token ({named}), and only the tokens that"
-                " were produced count"
-            )
-        ]
-    return end_tokens, [
-        (
-            f"--eos stop: an answer ends at its end token ({named}), and only the tokens that were"
-            " produced count (--eos ignore gives each answer all its tokens)"
-        )
+    notes = [
+        f"--eos stop: an answer ends at its end token ({named}), and only the tokens that were"
+        " produced count"
     ]
+    if eos is None:
+        notes[0] += " (--eos ignore gives each answer all its tokens)"
+    if weights and weights.other_end:
+        notes.append(
+            f"no answer ends at the tokenizer's eos_token {weights.other_end}, as in Transformers:"
+            " it is no eos_token_id of generation_config.json or config.json"
+        )
+    return end_tokens, notes
 
 
 def _of_first_token(options: Options, model: Model, size: Size) -> list[str]:

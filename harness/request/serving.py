@@ -49,9 +49,10 @@ def of(
             )
         return None
     for name, value in given.items():
-        least = 0 if name == "max_wait_ms" else math.ulp(0.0)
-        if not least <= value < math.inf:
-            raise UsageError(f"{flag(name)} {value:g}: give a finite number above 0")
+        may_be_0 = name == "max_wait_ms"
+        if not 0 <= value < math.inf or (value == 0 and not may_be_0):
+            least = "from 0 on" if may_be_0 else "above 0"
+            raise UsageError(f"{flag(name)} {value:g}: give a finite number {least}")
         if name in LIMITS:
             _check_limit(flag(name), value, options.mode)
     limits = _limits(options, stream, official, rules, reasons)

@@ -183,7 +183,7 @@ class _Handlers:
     def _deadline(self) -> float:
         return asyncio.get_running_loop().time() + self.settings.timeout_s
 
-    async def _rendered(self, messages: list[dict[str, str]]) -> list[int]:
+    async def _rendered(self, messages: list[dict[str, Any]]) -> list[int]:
         """The ids of the messages. Another process renders the template."""
         encode = self.settings.tokenizer.encode_marked
         if self.renderer is None or encode is None:

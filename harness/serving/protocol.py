@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from harness.inputs import messages
+
 _MOST_STOPS = 16
 _MOST_TOP = 20
 _DEFAULT_TOKENS = 16  # OpenAI's default of /v1/completions
@@ -91,16 +93,6 @@ class Completion:
     chat: bool = False
 
 
-class _Part(msgspec.Struct):
-    type: str
-    text: str = ""
-
-
-class _Message(msgspec.Struct):
-    role: str
-    content: str | list[_Part] | None = None
-
-
 class _StreamOptions(msgspec.Struct):
     include_usage: bool | None = None
 
@@ -110,7 +102,7 @@ class Body(msgspec.Struct):
 
     model: str | None = None
     prompt: Any = None
-    messages: list[_Message] | None = None
+    messages: Any = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
     min_tokens: int | None = None
@@ -197,20 +189,12 @@ def _are_ids(prompt: Any) -> bool:
     return all(type(each) is int for each in prompt)
 
 
-def messages_of(body: Body) -> list[dict[str, str]]:
+def messages_of(body: Body) -> list[dict[str, Any]]:
     """The messages of /v1/chat/completions, with texts as their content."""
-    if not body.messages:
-        raise Refusal(400, "messages: at least one message is needed", param="messages")
-    messages = []
-    for message in body.messages:
-        content = message.content or ""
-        if not isinstance(content, str):
-            kinds = {part.type for part in content}
-            if kinds - {"text"}:
-                raise Refusal(400, "messages: only texts are read here", param="messages")
-            content = "".join(part.text for part in content)
-        messages.append({"role": message.role, "content": content})
-    return messages
+    try:
+        return messages.read(body.messages)
+    except ValueError as e:
+        raise Refusal(400, f"messages: {e}", param="messages") from None
 
 
 def completion(

@@ -6,17 +6,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from formats.job import Job
 from scenarios.worker import host_memory, prepared_inputs
+from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.replicas import cores
 from scenarios.worker.streaming import Streamed
 from sut import tuning
 from sut.contract import Batch, Evidence, Inference, Training
 from sut.evidence import compilations
+
+Within = Callable[[], AbstractContextManager[None]]
+"""Returns the context in which the batches of a call are answered."""
 
 
 def batches(job: Job, sut: Inference) -> list[Batch]:
@@ -33,23 +39,27 @@ def batches(job: Job, sut: Inference) -> list[Batch]:
 
 
 class Taker:
-    """Takes a SUT's evidence right before and right after a test."""
+    """Takes a SUT's evidence right before and right after a test.
 
-    def __init__(self, job: Job, sut: Inference):
+    `limit_s`: seconds without a sign of `beat` after which the batches of a call count as hung.
+    """
+
+    def __init__(self, job: Job, sut: Inference, beat: Heartbeat, limit_s: float):
         self._sut = sut
+        self._within = partial(beat.within, limit_s)
         self._batches = batches(job, sut)
         self._begun: Evidence | int = 0
 
     def begin(self) -> None:
         """See the function `begin`."""
-        self._begun = begin(self._sut, self._batches)
+        self._begun = begin(self._sut, self._batches, self._within)
 
     def end(self) -> tuple[Evidence, Evidence]:
         """See the function `end`."""
-        return end(self._sut, self._batches, self._begun)
+        return end(self._sut, self._batches, self._begun, self._within)
 
 
-def begin(sut: Inference, batches: Sequence[Batch]) -> Evidence | int:
+def begin(sut: Inference, batches: Sequence[Batch], within: Within = nullcontext) -> Evidence | int:
     """Return, right before a test, the evidence of these batches or the number of compiled
     programs.
 
@@ -57,11 +67,14 @@ def begin(sut: Inference, batches: Sequence[Batch]) -> Evidence | int:
     reaches the GPU.
     """
     compiled = compilations.count()
-    return watch(sut, batches) if compiled is None else compiled
+    return watch(sut, batches, within) if compiled is None else compiled
 
 
 def end(
-    sut: Inference, batches: Sequence[Batch], begun: Evidence | int
+    sut: Inference,
+    batches: Sequence[Batch],
+    begun: Evidence | int,
+    within: Within = nullcontext,
 ) -> tuple[Evidence, Evidence]:
     """Return, right after a test that began with `begun`, the evidence from before and after it.
 
@@ -71,11 +84,11 @@ def end(
     """
     longer = [batches[0], *batches]
     if isinstance(begun, Evidence):
-        return begun, watch(sut, longer)
+        return begun, watch(sut, longer, within)
     while_measuring = _compiled() - begun
-    before = watch(sut, batches)
+    before = watch(sut, batches, within)
     compiled = _compiled()
-    after = watch(sut, longer)
+    after = watch(sut, longer, within)
     return _with(before, compilations=compiled - while_measuring), _with(
         after, compilations=_compiled()
     )
@@ -89,7 +102,7 @@ def _with(evidence: Evidence, **detail: Any) -> Evidence:
     return replace(evidence, detail={**evidence.detail, **detail})
 
 
-def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
+def watch(sut: Inference, batches: Sequence[Batch], within: Within = nullcontext) -> Evidence:
     """Return the framework's evidence of one call: `predict` and `to_host` of each of these
     prepared batches.
 
@@ -99,7 +112,12 @@ def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
     made the call exactly once.
     """
     earlier = sut.steps if isinstance(sut, Streamed) else 0
-    evidence = of_call(sut, lambda: answer(sut, batches), len(batches))
+
+    def work() -> None:
+        with within():
+            answer(sut, batches)
+
+    evidence = of_call(sut, work, len(batches))
     return _with(evidence, steps=sut.steps - earlier) if isinstance(sut, Streamed) else evidence
 
 

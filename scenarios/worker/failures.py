@@ -71,7 +71,7 @@ def outcome_of(error: Exception, sut: str, device: str = HOST) -> WorkerOutcome:
     first = f"{kind}: {causes.line(error)}".removesuffix(": ")
     others = str(error).strip().split("\n")[1:]
     if not any(word in f"{kind} {error}" for word in words):
-        return WorkerOutcome("error", first[:500])
+        return WorkerOutcome("error", first[:500], refused=getattr(error, "numbers", {}))
     lines = [first, *(f"{kind}: {line.strip()}" for line in others)]
     line, asked = next(
         ((line, asked) for line in lines if (asked := asked_bytes(line))), (first, None)

@@ -41,7 +41,7 @@ than OTHERS processors. The rules of a round contain the same numbers.
 """
 
 
-def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat) -> dict[str, Any]:
+def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat, hang_s: float) -> dict[str, Any]:
     """Measure the least nanoseconds of a batch of fresh inputs, of the same batch again, and of a
     batch of the data set.
 
@@ -58,6 +58,7 @@ def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat) -> dict[str, 
 
     Args:
         known: the data set, whose samples the performance test has requested.
+        hang_s: seconds after which a round counts as hung.
     """
     assert job.fresh is not None
     fresh, size = Qsl(job.fresh, sut.prepare), job.workload.batch_size
@@ -66,6 +67,7 @@ def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat) -> dict[str, 
     rows_of = {each: range(min(each.count, rounds * size)) for each in (fresh, known)}
     evidence.watch_prepare(sut, lambda: fresh.load(rows_of[fresh]))
     known.load(rows_of[known])
+    beat.allow(hang_s)
     times: Times = []
     began, load_before = _clock(), disturbance.read()
     while len(times) < rounds and not _enough(times, _clock() - began):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import mmap
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +19,7 @@ PHASES = (
     "warm-up",
     "calibrate",
     "rate",
+    "evidence",
     "test",
     "teacher-forced logits",
     "fresh inputs",
@@ -66,6 +69,14 @@ class Heartbeat:
     def allow(self, limit_s: float) -> None:
         """Change the seconds without a change after which the current phase counts as hung."""
         self.cells[_LIMIT_S] = int(limit_s)
+
+    @contextmanager
+    def within(self, limit_s: float) -> Iterator[None]:
+        """A context with another limit than the rest of the phase."""
+        earlier_s = self.limit_s
+        self.allow(limit_s)
+        yield
+        self.allow(earlier_s)
 
     @property
     def limit_s(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -45,6 +46,8 @@ class Limited:
     answered: int = 0
     left: int = 0
     _first: dict[int, int] = field(default_factory=dict)
+    _in_order: deque[int] = field(default_factory=deque)
+    _late: list[int] = field(default_factory=list)
     _begun_ns: int = 0
     _issued_ns: int = 0
     _least_ns: float = math.inf
@@ -55,6 +58,9 @@ class Limited:
         self._begun_ns = self._begun_ns or now
         for number in ids:
             self.due.setdefault(number, now)
+            self._in_order.append(number)
+        while self._in_order and self._in_order[0] not in self.due:
+            self._in_order.popleft()
 
     def last_issued(self) -> None:
         """Note that no more requests are issued."""
@@ -96,8 +102,13 @@ class Limited:
         if limit_ms is None:
             return 0
         latest = _clock() - limit_ms * 1e6
-        waiting = self.due.copy()
-        return sum(due < latest and number not in self._first for number, due in waiting.items())
+        # The thread that answers may take a request out at any time.
+        while self._in_order and self.due.get(self._in_order[0], 0) < latest:
+            self._late.append(self._in_order.popleft())
+        self._late = [
+            number for number in self._late if number in self.due and number not in self._first
+        ]
+        return len(self._late)
 
     def most_over(self) -> int:
         """The most requests over one limit, with those that are late already."""

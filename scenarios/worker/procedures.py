@@ -88,7 +88,8 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     qsl = _library(sut, job.inputs)
     calibration, trials = _calibrated(job, sut, scenario, beat, slowest_ns)
     settings = loadgen.settings(job, scenario.user_conf(job, calibration, sut.in_flight))
-    beat.allow(_hang_limit_s(calibration, sut))  # the plan of an accuracy test answers a batch
+    hang_s = _hang_limit_s(calibration, sut)
+    beat.allow(hang_s)  # the plan of an accuracy test answers a batch
     plan = _plan(job, sut, qsl, settings, calibration["median_sample_ns"])
     write_json(job.log_dir / "plan.json", plan)
     if job.test == PERFORMANCE:
@@ -101,10 +102,11 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     issue, flush = scenario.callbacks(sut, qsl, respond, job, watch)
     loadgen.write_user_conf(job, settings)
     loadgen.write_audit_config(job)
-    beat.allow(LOAD_LIMIT_S)  # a profiler of a GPU may take a minute to start and to read
-    taker = sut if isinstance(sut, Replicated) else evidence.Taker(job, sut)
+    # A profiler of a GPU may take a minute to start and to read.
+    beat.enter("evidence", LOAD_LIMIT_S)
+    taker = sut if isinstance(sut, Replicated) else evidence.Taker(job, sut, beat, hang_s)
     taker.begin()
-    beat.enter("test", _hang_limit_s(calibration, sut), plan.samples)
+    beat.enter("test", hang_s, plan.samples)
     energy_before, load_before = counters.read(job.workload.device), disturbance.read()
     ahead_ns = disturbance.calendar_ahead_ns()
     monotonic_ns, start = time.monotonic_ns(), _clock()
@@ -131,11 +133,13 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
             f"the SUT wrote into its inputs while it was measured ({', '.join(qsl.changed)}); let"
             " predict work on copies"
         )
-    beat.allow(LOAD_LIMIT_S)
+    beat.enter("evidence", LOAD_LIMIT_S)
     before, after = taker.end()
     if job.test == ACCURACY and job.logits_rows and job.reference:
         write_logits(job, sut, beat)
-    looked_back = _look_back(job, sut, qsl, watch, beat) if job.test == PERFORMANCE else {}
+    looked_back = {}
+    if job.test == PERFORMANCE:
+        looked_back = _look_back(job, sut, qsl, watch, beat, hang_s)
     fresh = looked_back.get("fresh")
     doubt = {"fresh_slower": fresh["slower"]} if fresh and fresh_inputs.doubtful(fresh) else {}
     return {
@@ -236,7 +240,9 @@ def _silence_s(sut: Inference) -> float:
     return sut.silence_s if isinstance(sut, engine.EngineSut) else 0
 
 
-def _look_back(job: Job, sut: Inference, qsl: Qsl, watch: Watch, beat: Heartbeat) -> Fields:
+def _look_back(
+    job: Job, sut: Inference, qsl: Qsl, watch: Watch, beat: Heartbeat, hang_s: float
+) -> Fields:
     """Write the recorded answers of a performance test. Then time fresh inputs, which shows whether
     the SUT reuses answers.
 
@@ -247,9 +253,9 @@ def _look_back(job: Job, sut: Inference, qsl: Qsl, watch: Watch, beat: Heartbeat
     if job.fresh is None:
         return kept
     if isinstance(sut, Replicated):
-        beat.enter("fresh inputs", LOAD_LIMIT_S)
+        beat.enter("fresh inputs", hang_s)
         return {**kept, "fresh": sut.of_one("fresh")["fresh"]}
-    return {**kept, "fresh": fresh_inputs.compare(job, sut, qsl, beat)}
+    return {**kept, "fresh": fresh_inputs.compare(job, sut, qsl, beat, hang_s)}
 
 
 def calibrate(

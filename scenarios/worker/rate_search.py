@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from formats.figures import NOT_SEEN
 from formats.job import Job, Serving
 from scenarios.worker import batching
 from scenarios.worker.engine import is_engine
@@ -33,6 +34,7 @@ Begin = Callable[[Responder, Watch], Callbacks]
 MOST_TRIALS = 12
 _CLOSE = 1.05
 """The search ends if the least rate that failed is so many times the highest that passed."""
+_FEW_IN_ONE_PART = 0.5
 _ALONE = 3
 """Requests that are answered one by one before the search."""
 _START, _CONFIDENCE, _SEED = 0.6, 0.99, 20261126
@@ -139,7 +141,20 @@ def _alone_s(begin: Begin, job: Job) -> float:
             f"no rate is within the limits ({_in_words(serving_of(job))}): even a request that"
             " arrives alone is over them: give a higher limit"
         )
+    check_seen(serving_of(job), watch)
     return limited.least_ns / 1e9
+
+
+def check_seen(serving: Serving, watch: Watch) -> None:
+    """Raises Refused if a limit is on the time per later token, and it cannot be seen in most of
+    the few answers that arrived one by one.
+    """
+    share = watch.share_in_one_part
+    if serving.max_tpot_ms is not None and share > _FEW_IN_ONE_PART:
+        raise Refused(
+            f"{NOT_SEEN.format(share=share)}, so no rate can be shown to be within --max-tpot-ms"
+            f" {serving.max_tpot_ms:g}: let the SUT hand over each token, or leave that limit out"
+        )
 
 
 def _next(low: float, high: float, is_expected: bool) -> float:

@@ -30,7 +30,7 @@ from scenarios.worker import (
     procedures,
 )
 from scenarios.worker.answers import Payload, pack
-from scenarios.worker.heartbeat import Heartbeat
+from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.replicas import cores, gate, link, nodes
 from scenarios.worker.replicas.link import ANSWER, Message
@@ -227,7 +227,7 @@ def _close(replica: Replica, message: Message) -> Reply:
 
 def _begin(replica: Replica, message: Message) -> Reply:
     """Take the evidence before a test."""
-    replica.evidence = evidence.Taker(replica.job, replica.sut)
+    replica.evidence = evidence.Taker(replica.job, replica.sut, replica.beat, LOAD_LIMIT_S)
     replica.evidence.begin()
     replica.busy_ns = 0
     return {}
@@ -249,7 +249,7 @@ def _end(replica: Replica, message: Message) -> Reply:
 def _fresh(replica: Replica, message: Message) -> Reply:
     """Compare fresh inputs with those of the data set."""
     known = Qsl(replica.job.inputs, replica.sut.prepare)
-    compared = fresh_inputs.compare(replica.job, replica.sut, known, replica.beat)
+    compared = fresh_inputs.compare(replica.job, replica.sut, known, replica.beat, LOAD_LIMIT_S)
     return {"fresh": compared}
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from formats.job import Job
 from scenarios.table import SCENARIOS
-from scenarios.worker import engine, preflight
+from scenarios.worker import engine, preflight, rate_search
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.preflight import Refused
 from scenarios.worker.qsl import Qsl, shuffled
@@ -33,6 +33,8 @@ _RISE = 1.05
 """An engine is saturated if twice the requests in flight give less than so many times the rate."""
 _CLEAR_RISE = 1.2
 """A smaller rise is decided by as many samples of both levels."""
+_LEAST_STEP = 1.25
+"""The last level may be less than twice the one before it, but not less than so many times."""
 _CLIENT_SHARE = 0.85
 """A client that computes, or waits for a processor, for a larger share of the time may be slower
 than the engine. Python runs one thread at a time.
@@ -145,6 +147,8 @@ def _level(
     earlier_busy_ns, start_ns = busy_ns(), _clock()
     engine.answer_all(requests, qsl, range(len(rows)), rows)
     share = (busy_ns() - earlier_busy_ns) / (_clock() - start_ns)
+    if in_flight == 1 and job.serving and not job.serving.rate:
+        rate_search.check_seen(job.serving, watch)
     return Level(
         in_flight=in_flight,
         ended_ns=np.asarray(watch.times, np.int64) - start_ns,
@@ -174,7 +178,8 @@ def find(
     as many, which waited for no other one). Raises Refused if this client can't show such a level.
 
     Args:
-        most: the requests that the client can keep in flight.
+        most: the requests that the client can keep in flight. They are the last level, and take the
+            place of a double that is more.
         least_ns: how long a level is measured at least. A decision takes up to ten times as long.
         check: gets the nanoseconds of the first answer; raises Refused if they are too many.
         enough: a level with this rate, in samples a second, is returned even if it is not
@@ -184,19 +189,26 @@ def find(
     longest_ns = level.longest_ns
     check(longest_ns)
     while level.rate < enough:
-        if 2 * level.in_flight > most:
+        following = min(2 * level.in_flight, most)
+        step = following / level.in_flight
+        if step < _LEAST_STEP:
             raise Refused(_unlimited(level, most))
-        higher = measured(run, 2 * level.in_flight, least_ns)
-        if higher.rate < _CLEAR_RISE * level.rate:
+        higher = measured(run, following, least_ns)
+        if higher.rate < _of_step(_CLEAR_RISE, step) * level.rate:
             if higher.ended_ns[-1] < 10 * least_ns:  # it may be disturbed
                 higher = measured(run, higher.in_flight, 10 * least_ns)
             level = measured(run, level.in_flight, least_ns, samples=len(higher.ended_ns))
-        if higher.rate < _RISE * level.rate:
+        if higher.rate < _of_step(_RISE, step) * level.rate:
             if higher.client_share > _CLIENT_SHARE:
                 raise Refused(_slow_client(higher))
             break
         level, longest_ns = higher, max(longest_ns, level.longest_ns)
     return level, longest_ns
+
+
+def _of_step(rise: float, step: float) -> float:
+    """The rise with `step` times the requests in flight, if `rise` is that with twice as many."""
+    return 1 + (rise - 1) * (step - 1)
 
 
 def measured(run: Run, in_flight: int, least_ns: float, samples: int = 0) -> Level:

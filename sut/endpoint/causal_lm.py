@@ -17,6 +17,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from formats.cell import UNKNOWN
+from formats.outcome import CUT_SHORT
 from sut.contract import AsGiven, Batch, Call, Evidence, Workload
 from sut.endpoint.client import Client
 from sut.endpoint.replies import EndpointError, Reply, shown
@@ -162,7 +163,8 @@ class Endpoint(AsGiven):
                 )
             raise EndpointError(
                 f"an answer ended after {len(tokens)} of {most} tokens, and --eos ignore gives"
-                f" every answer all its tokens: {why}"
+                f" every answer all its tokens: {why}",
+                {CUT_SHORT: len(tokens)},
             )
         if reply.finish == "stop":
             tokens.append(self.ends[0])
@@ -207,6 +209,8 @@ class _Counts:
         self.engines = 0
         self.most = 0
         self.silent = 0
+        self.reasoning = 0
+        self.not_utf8 = 0
         self.prompts = 0
         self.other_prompts = 0
 
@@ -214,6 +218,9 @@ class _Counts:
         """Add an answer of so many tokens to a prompt of so many."""
         self.answers += 1
         self.short += is_short
+        self.reasoning += reply.has_reasoning
+        # A text that was cut off may end with a part of a character.
+        self.not_utf8 += "\ufffd" in reply.text.rstrip("\ufffd")
         if reply.prompt_tokens is not None:
             self.prompts += 1
             self.other_prompts += reply.prompt_tokens != prompt
@@ -230,18 +237,27 @@ class _Counts:
 
     def check(self) -> None:
         """Raises EndpointError if the counts differ too much."""
-        if abs(self.engines - self.ours) > _LARGEST_DIFFERENCE * max(self.ours, _FEW_TOKENS):
-            raise EndpointError(
-                f"the engine counts {self.engines:,} tokens, and its texts have {self.ours:,} by"
-                " the tokenizer of --weights: it has another tokenizer, or tokens that it does not"
-                " send"
+        if abs(self.engines - self.ours) <= _LARGEST_DIFFERENCE * max(self.ours, _FEW_TOKENS):
+            return
+        why = "it has another tokenizer, or tokens that it does not send"
+        if 2 * self.not_utf8 > self.answers:
+            why = (
+                f"{self.not_utf8:,} of {self.answers:,} texts have bytes that are no UTF-8"
+                " (U+FFFD), as those of random weights do, and other tokens are made of them"
             )
+        elif self.reasoning and self.engines < self.ours:
+            why = "it does not count its reasoning"
+        raise EndpointError(
+            f"the engine counts {self.engines:,} tokens, and its texts have {self.ours:,} by the"
+            f" tokenizer of --weights: {why}"
+        )
 
     def facts(self) -> dict[str, int]:
         """The counts, by name."""
         return {
             "answers": self.answers,
             "answers_cut_short": self.short,
+            "answers_with_reasoning": self.reasoning,
             "tokens": self.ours,
             "tokens_by_engine": self.engines,
             "largest_difference_of_tokens": self.most,

@@ -12,10 +12,21 @@ SHOWN = 200
 _FEW_CHARACTERS = 16
 _ENDS = ("stop", "length")
 """The reasons that an answer may end for. Others, such as `content_filter`, are errors."""
+_REASONING = ("reasoning_content", "reasoning")
+"""Engines' names for the text before `content`. Some send one text under both."""
+_NOT_READ = ("tool_calls", "function_call", "audio")
+"""Kinds of answers that no request here asks for."""
 
 
 class EndpointError(Exception):
-    """The engine did not answer as the protocol says. The message says how."""
+    """The engine did not answer as the protocol says. The message says how.
+
+    `numbers`: see `WorkerOutcome.refused`.
+    """
+
+    def __init__(self, message: str, numbers: Mapping[str, float] | None = None):
+        super().__init__(message)
+        self.numbers = numbers or {}
 
 
 @dataclass
@@ -26,6 +37,7 @@ class Reply:
         finish: `stop` or `length`; empty: it has not ended.
         prompt_tokens, completion_tokens: the engine's own counts; None: it reports none.
         largest_part: the most characters of a stream that arrived at one moment.
+        has_reasoning: whether `text` begins with reasoning, which came in a field of its own.
     """
 
     text: str = ""
@@ -33,6 +45,7 @@ class Reply:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     largest_part: int = 0
+    has_reasoning: bool = False
 
     @property
     def in_one_part(self) -> bool:
@@ -43,16 +56,24 @@ class Reply:
         return self.largest_part >= least
 
     def add(self, document: Mapping[str, Any], chat: bool, streamed: bool) -> str:
-        """Add a document of the engine, and return its text. Raises EndpointError."""
-        if "error" in document:
-            raise EndpointError(f"the engine reports an error: {shown(document['error'])}")
-        self._count(document.get("usage"))
+        """Add a document of the engine, and return its text of every kind. A field that is null
+        counts as absent. Raises EndpointError.
+        """
+        error = document.get("error")
+        if error is not None:
+            raise EndpointError(f"the engine reports an error: {shown(error)}")
+        usage = document.get("usage")
+        self._count(usage)
         choices = document.get("choices")
+        if choices is None and usage and streamed:
+            return ""
         if not isinstance(choices, list):
             raise EndpointError(f"a reply without `choices`: {shown(document)}")
         text = ""
         for choice in choices[:1]:  # a stream's last document has the usage and no choice
-            text = _text(choice, chat, streamed)
+            reasoning, content = _texts(choice, chat, streamed)
+            self.has_reasoning |= bool(reasoning)
+            text = reasoning + content
             finish = choice.get("finish_reason")
             if finish and finish not in _ENDS:
                 raise EndpointError(f"an answer ended with finish_reason {shown(finish)}")
@@ -106,18 +127,24 @@ def shown(value: Any) -> str:
     return " ".join(value[:SHOWN].split())
 
 
-def _text(choice: Any, chat: bool, streamed: bool) -> str:
-    """The text of a choice. A part of a stream may have none."""
+def _texts(choice: Any, chat: bool, streamed: bool) -> tuple[str, str]:
+    """Return (reasoning, other text) of a choice. A part of a stream may have neither."""
     if not isinstance(choice, dict):
         raise EndpointError(f"a choice that is no JSON object: {shown(choice)}")
     holder: Any = choice
     key = "text"
     if chat:
-        holder = choice.get("delta" if streamed else "message")
+        holder = choice.get("delta" if streamed else "message") or {}
         key = "content"
-    text = holder.get(key) if isinstance(holder, dict) else None
-    if text is None and streamed:
-        return ""
-    if not isinstance(text, str):
+    if not isinstance(holder, dict):
         raise EndpointError(f"a reply without `{key}`: {shown(choice)}")
-    return text
+    for name in _NOT_READ:
+        if holder.get(name):
+            raise EndpointError(f"an answer with `{name}`, which no request asks for")
+    named = {name: holder.get(name) for name in (*_REASONING, key, "refusal")}
+    texts = {name: text for name, text in named.items() if isinstance(text, str)}
+    is_text = all(text is None or name in texts for name, text in named.items())
+    if not is_text or not (texts or streamed):
+        raise EndpointError(f"a reply without `{key}`: {shown(choice)}")
+    reasoning = texts.get(_REASONING[0]) or texts.get(_REASONING[1], "")
+    return reasoning, texts.get(key, "") + texts.get("refusal", "")

@@ -139,8 +139,10 @@ def load(workload: Workload) -> KerasCausalLM:
     """The checkpoint's model, compiled for greedy generation."""
     config = workload.config["model"]
     kind = runtime.kind_of(workload)
+    remark = ""
     if kind is keras_hub.models.CausalLM:
         model = converted.load_model(workload)
+        remark = converted.check_windows(model.backbone, workload)
     else:
         check(kind.backbone_cls, config)
         check_positions(workload)
@@ -163,7 +165,10 @@ def load(workload: Workload) -> KerasCausalLM:
         _try(model)
     end_tokens = tuple(workload.config.get("end_tokens", ()))
     kind_of_answer = StreamingCausalLM if hasattr(runtime.backend, "compiled") else WholeCausalLM
-    return kind_of_answer(model, workload, runtime, {"stop_token_ids": end_tokens or None})
+    facts = {"remark": remark} if remark else {}
+    return kind_of_answer(
+        model, workload, runtime, {"stop_token_ids": end_tokens or None}, **facts
+    )
 
 
 def _try(model: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from safetensors import SafetensorError
@@ -57,6 +57,60 @@ def _check_scale(name: str, config: Config) -> None:
             f"KerasHub's {name} does not scale queries by query_pre_attn_scalar {scalar}: take"
             " native-torch"
         )
+
+
+def check_windows(backbone: Any, workload: Workload) -> str:
+    """Return a remark if layers of KerasHub have another sliding window than config.json says, and
+    no prompt with its answer is longer than it; else empty. Raises Unsupported if one is longer.
+
+    KerasHub 0.32 reads no window of Qwen 2, and gives one to all layers of Qwen 3.
+    """
+    wanted = _windows(workload.config["model"])
+    own = [_window(block) for block in getattr(backbone, "transformer_layers", ())]
+    if not wanted or not own:
+        return ""
+    different = [pair for pair in zip(wanted, own, strict=True) if pair[0] != pair[1]]
+    if not different:
+        return ""
+    window = min(width for pair in different for width in pair if width)
+    lengths = [workload.config[name][-1] for name in ("prompt_buckets", "new_token_buckets")]
+    words = (
+        f"KerasHub's {type(backbone).__name__} has another sliding window than config.json in"
+        f" {len(different)} of {len(own)} layers"
+    )
+    # The last token of an answer is no input.
+    if sum(lengths) - 1 > window:
+        raise Unsupported(
+            f"{words}, and prompt and answer ({sum(lengths)} tokens) are longer than it ({window}):"
+            " take native-torch, or shorter prompts and answers"
+        )
+    return f"{words}, and no window was reached ({window} tokens)"
+
+
+def _windows(config: Config) -> Sequence[int | None]:
+    """Return the sliding window of each layer; None: it has none. Empty if config.json names
+    neither `layer_types` nor `max_window_layers`, so that only Transformers knows it.
+    """
+    window = config.get("sliding_window")
+    if kinds := config.get("layer_types"):
+        return [window if kind == "sliding_attention" else None for kind in kinds]
+    if "max_window_layers" not in config:
+        return []
+    if not config.get("use_sliding_window"):
+        window = None
+    first = config["max_window_layers"]
+    return [window if n >= first else None for n in range(config["num_hidden_layers"])]
+
+
+def _window(block: Any) -> int | None:
+    """Return the sliding window that a layer of KerasHub uses; None: it uses none."""
+    for layer in block._flatten_layers():
+        if not getattr(layer, "use_sliding_window_attention", True):
+            return None
+        for name in ("sliding_window_size", "sliding_window"):
+            if window := getattr(layer, name, None):
+                return int(window)
+    return None
 
 
 def load_encoder(workload: Workload, **arguments: Any) -> Any:

@@ -16,7 +16,7 @@ from huggingface_hub.errors import StrictDataclassError
 from formats.cell import INT8
 from sut.contract import Batch, Call, Evidence, Unsupported, Workload
 from sut.evidence import device_memory, precision, supported, torch_products, torch_profile
-from sut.native_torch import compiled, quantized, scripted, sharded, tuning
+from sut.native_torch import compiled, scripted, sharded, tuning
 from sut.registry import FIT, QUANTIZE
 
 TOKENS: Batch = {"input_ids": np.full((1, 8), 3, np.int64)}
@@ -70,8 +70,7 @@ def load_model(
             parameter.data = parameter.data.to(dtype)
     if adapt:
         model = adapt(model, workload)
-    model = quantized.adapted(model.to(workload.device).eval(), workload)
-    model = tuning.adapted(model, workload)
+    model = tuning.adapted(model.to(workload.device).eval(), workload)
     if workload.execution == "compile":
         compiled.compile_forward(model, workload.settings)
     elif workload.execution == "script":
@@ -255,7 +254,7 @@ def _dtypes(model: torch.nn.Module, workload: Workload) -> list[str]:
 
 def _weights(model: torch.nn.Module) -> list[torch.Tensor]:
     """Return all weights, with those that are no parameters any more."""
-    return [*model.parameters(), *tuning.packed_weights(model), *quantized.weights(model)]
+    return [*model.parameters(), *tuning.packed_weights(model)]
 
 
 def _elements(model: torch.nn.Module) -> Counter[str]:

@@ -99,6 +99,20 @@ def test_a_pixel_a_float_and_an_integer_are_each_seen():
     assert not score(rows).passed
 
 
+@pytest.mark.parametrize(
+    ("rounded", "wrong_pixels", "levels"), [(np.floor, 0, 1), (np.floor, 1, 9), (np.round, 0, None)]
+)
+def test_pictures_that_are_only_rounded_otherwise_are_called_so(rounded, wrong_pixels, levels):
+    pixels = RNG.uniform(10, 250, (3, 8, 8, 3))
+    pixels.flat[0] = 100
+    reference = {"image": pixels.round().astype(np.uint8)}
+    answers = rounded(pixels).astype(np.uint8)
+    answers.flat[:wrong_pixels] -= 9
+    found = score({"image": answers}, reference, image_smallest_psnr=63.3)
+    assert found.detail.get("image_levels") == levels
+    assert ("the pictures are rounded otherwise" in found.sentence) == (levels == 1)
+
+
 def test_what_is_exactly_at_its_limit_passes_and_beyond_it_does_not():
     reference = {"label": REFERENCE["label"]}
     wrong = {"label": changed("label", (0, 0), 99)["label"]}

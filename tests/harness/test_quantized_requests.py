@@ -10,7 +10,7 @@ from harness.inputs import limits, models
 from harness.sweep import cells
 from tests.support.cells import request
 
-SUT = "native-torch-eager"
+SUT = "keras3-jax"
 
 
 def asked(tmp_path, kind="int8", **changes):
@@ -50,6 +50,7 @@ def test_its_limits_are_the_loosest_of_bfloat16_without_a_root_mean_square():
         ({"model": "ctrl"}, "the limits of bfloat16 judge quantised weights, and ctrl has none"),
         ({"kind": "int4"}, "unknown"),
         ({"sut": "native-jax"}, "has no such option"),
+        ({"sut": "native-torch-eager"}, "has no such option"),
     ],
     ids=str,
 )

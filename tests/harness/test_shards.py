@@ -56,7 +56,10 @@ def shards(count, model="mistral"):
             ),
         ),
         (shards(4, "gemma"), "gemma has 2 heads of keys and values, which 4 devices"),
-        ((*shards(2), "--sut-option", "quantize=int8"), "weights of 8 bits are not split"),
+        (
+            ("--sut", "keras3-jax", *shards(2), "--sut-option", "quantize=int8"),
+            "weights of 8 bits are not split",
+        ),
         ((*shards(2), "--tuned", "on"), "--tuned on are for models that are not split"),
         ((*shards(2), "--replicas", "2"), "shards=2: each shard needs a core of its own, and"),
         (
@@ -67,8 +70,9 @@ def shards(count, model="mistral"):
     ids=str,
 )
 def test_what_cannot_be_split_is_refused_with_its_reason(words, reason, two_cores):
-    given = ["--sut", SUT, "--device", "cpu", "--scenario", "Offline"]
-    given += [] if "--size" in words else ["--size", "tiny"]
+    given = ["--device", "cpu", "--scenario", "Offline"]
+    for flag, value in (("--size", "tiny"), ("--sut", SUT)):
+        given += [] if flag in words else [flag, value]
     with pytest.raises(UsageError, match=reason):
         plan.resolve(options.parse([*given, *words]))
 

@@ -125,9 +125,11 @@ class _Handler(BaseHTTPRequestHandler):
         time.sleep(ANSWER_S)
         words = self.server.answer(prompt, body["max_tokens"])
         text = "".join(words)
-        choice = {"text": text, "message": {"role": "assistant", "content": text}}
+        message = {"role": "assistant", "content": text, "tool_calls": None, "reasoning": None}
+        choice = {"text": text, "message": message}
         choice["finish_reason"] = "length"
-        self._json({"choices": [choice], "usage": self._usage(prompt, len(words))})
+        usage = self._usage(prompt, len(words))
+        self._json({"choices": [choice], "usage": usage, "error": None})
 
     def _usage(self, prompt, count):
         length = len(prompt)
@@ -143,19 +145,23 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         words = self.server.answer(prompt, body["max_tokens"])
         self._event({"choices": [{"delta": {"role": "assistant"}, "text": ""}]})
+        self._event({"choices": [{"delta": None, "text": None, "finish_reason": None}]})
         if fault == "one part":
             time.sleep(ANSWER_S)
             words = ["".join(words)]
         for number, word in enumerate(words):
             time.sleep(ANSWER_S / len(words))
-            self._event({"choices": [{"text": word, "delta": {"content": word}}]})
+            key = "content"
+            if fault == "reasoning" and number < len(words) - 1:
+                key = "reasoning_content"
+            self._event({"choices": [{"text": word, "delta": {key: word}}], "error": None})
             if fault == "early end" and number == 0:
                 return
         while fault == "endless":
             time.sleep(ENDLESS_S)
             self._event({"choices": [{"text": words[0], "delta": {"content": words[0]}}]})
         self._event({"choices": [{"text": "", "delta": {}, "finish_reason": "length"}]})
-        self._event({"choices": [], "usage": self._usage(prompt, body["max_tokens"])})
+        self._event({"choices": None, "usage": self._usage(prompt, body["max_tokens"])})
         self.wfile.write(b"data: [DONE]\n\n")
 
     def _event(self, document):

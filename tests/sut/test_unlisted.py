@@ -19,6 +19,9 @@ pytestmark = LONG
 PROMPTS = ["a", "five words make this one", "no", "a longer prompt, so that rows are padded"]
 
 
+_WINDOW = {"use_sliding_window": True, "sliding_window": 4096, "max_window_layers": 1}
+
+
 def measured(sut: str, folder: Path, out: Path, capsys: Any) -> dict[str, Any]:
     """The cell of uneven prompts in batches of two."""
     prompts = out / "prompts.txt"
@@ -59,6 +62,26 @@ def test_an_unlisted_model_agrees_to_rounding(saved, tmp_path, capsys, sut, name
     assert any(f"was not measured for {model}" in note for note in record["notes"]) != is_measured
 
 
+def changed(original: Path, folder: Path, changes: dict[str, Any]) -> Path:
+    """A folder with the same weights and another config.json. None removes a key."""
+    folder.mkdir()
+    for file in original.glob("model*"):
+        (folder / file.name).symlink_to(file)
+    config = json.loads((original / "config.json").read_text()) | changes
+    kept = {key: value for key, value in config.items() if value is not None}
+    (folder / "config.json").write_text(json.dumps(kept))
+    return folder
+
+
+def test_a_window_that_no_prompt_reaches_is_a_remark(saved, tmp_path, capsys):
+    changes = {**_WINDOW, "layer_types": ["full_attention", "sliding_attention"]}
+    folder = changed(saved / "qwen2", tmp_path / "folder", changes)
+    found = measured("keras3-jax", folder, tmp_path, capsys)
+    assert (found["status"], found["reason"]) == ("ok", "")
+    words = "in 1 of 2 layers, and no window was reached (4096 tokens)"
+    assert words in found["evidence"]["sentence"]
+
+
 @pytest.mark.parametrize(
     ("sut", "name", "changes", "reason"),
     [
@@ -68,6 +91,12 @@ def test_an_unlisted_model_agrees_to_rounding(saved, tmp_path, capsys, sut, name
             "qwen3",
             {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}},
             "KerasHub's converter does not read how rotary positions are scaled (linear)",
+        ),
+        (
+            "keras3-jax",
+            "qwen2",
+            {**_WINDOW, "sliding_window": 16, "layer_types": None},
+            "KerasHub's QwenBackbone has another sliding window than config.json in 1 of 2 layers",
         ),
         (
             "keras3-jax",
@@ -103,11 +132,7 @@ def test_an_unlisted_model_agrees_to_rounding(saved, tmp_path, capsys, sut, name
         (
             "native-jax",
             "qwen2",
-            {
-                "use_sliding_window": True,
-                "sliding_window": 4096,
-                "layer_types": ["full_attention", "sliding_attention"],
-            },
+            {**_WINDOW, "layer_types": ["full_attention", "sliding_attention"]},
             "lacks a sliding window of 4096 in some layers",
         ),
         (
@@ -119,11 +144,5 @@ def test_an_unlisted_model_agrees_to_rounding(saved, tmp_path, capsys, sut, name
     ],
 )
 def test_a_sut_that_lacks_it_says_why(saved, tmp_path, capsys, sut, name, changes, reason):
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    for file in (saved / name).glob("model*"):
-        (folder / file.name).symlink_to(file)
-    config = json.loads((saved / name / "config.json").read_text()) | changes
-    (folder / "config.json").write_text(json.dumps(config))
-    found = measured(sut, folder, tmp_path, capsys)
+    found = measured(sut, changed(saved / name, tmp_path / "folder", changes), tmp_path, capsys)
     assert (found["status"], reason in found["reason"]) == ("unsupported", True), found["reason"]

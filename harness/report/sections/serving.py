@@ -13,7 +13,7 @@ from formats.result import Result
 from harness.comparison import compare, statistics, tables
 from harness.comparison.tables import Group
 from harness.figure import short
-from harness.report.comparison import Comparison
+from harness.report.comparison import Comparison, listed
 from harness.report.content import MOST_SENTENCES, Content
 from harness.report.section import Picture, Pictures, Section, Table, grouped
 from scenarios.table import SCENARIOS
@@ -49,14 +49,28 @@ class Curve:
 def token_latencies(content: Content) -> Section:
     """A table of the times of tokens, for all cells with streamed answers."""
     rows = []
+    unseen: dict[str, None] = {}
     for comparison in content.comparisons:
         for group in comparison.good:
             values = tables.row(group)
-            if values["ttft_p50_ms"]:
-                texts = [short(values[column]) for column in _TOKENS.values()]
-                rows.append((comparison.name, [group.sut, *texts]))
+            if not values["ttft_p50_ms"]:
+                continue
+            texts = [short(values[column]) for column in _TOKENS.values()]
+            rows.append((comparison.name, [group.sut, *texts]))
+            measured = group.last.result.measured
+            if not values["tpot_p50_ms"] and measured["tokens"] > measured["samples"]:
+                unseen[group.sut] = None
+    note = ""
+    if unseen:
+        note = (
+            f"The time of later tokens cannot be seen for {listed(list(unseen))}: too many of the"
+            " answers came in one part."
+        )
     table = Table(
-        columns=("SUT", *_TOKENS), numbers=range(1, len(_TOKENS) + 1), groups=grouped(rows)
+        columns=("SUT", *_TOKENS),
+        numbers=range(1, len(_TOKENS) + 1),
+        groups=grouped(rows),
+        note=note,
     )
     return Section(
         title="Token latencies",

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from formats.outcome import CUT_SHORT
 from formats.result import Status
 from harness.commands import run as command
 from harness.measurement import run
@@ -44,6 +45,17 @@ def proposed(tmp_path, status, *, loadgen="VALID", **asked):
 )
 def test_what_ends_badly_is_followed_by_what_helps(tmp_path, status, words):
     assert proposed(tmp_path, status) == words
+
+
+def test_an_engine_that_cuts_answers_short_is_followed_by_a_command_that_allows_it(tmp_path):
+    (tmp_path / "prompts.txt").write_text("a prompt")
+    flags = {"command": f"{COMMAND} --eos ignore"}
+    wanted = request(tmp_path, **flags)
+    ended = replace(run.not_measured(wanted, Status.ERROR, "why"), refused={CUT_SHORT: 5})
+    assert command._next(ended, wanted) == "the same command, changed as the status line says"
+    options = replace(wanted.options, dataset=tmp_path / "prompts.txt")
+    found = command._next(ended, replace(wanted, options=options))
+    assert found.startswith(f"{COMMAND} --eos stop  (")
 
 
 def test_a_good_first_look_is_followed_by_all_suts_at_a_size_that_counts(tmp_path):

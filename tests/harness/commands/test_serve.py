@@ -219,7 +219,8 @@ def test_other_addresses_are_refused_in_the_same_format(served):
     assert served.get("/v1/completions")[0] == 405
     image = [{"role": "user", "content": [{"type": "image_url"}]}]
     status, found = served.post("/v1/chat/completions", {"messages": image})
-    assert (status, found["error"]["message"]) == (400, "messages: only texts are read here")
+    words = "messages: only text parts are read, and one is of the type 'image_url'"
+    assert (status, found["error"]["message"]) == (400, words)
 
 
 def test_a_client_that_leaves_frees_its_place(short):

@@ -204,7 +204,31 @@ def test_messages_are_rendered_without_the_answer_at_their_end(tmp_path):
     )
 
 
-@pytest.mark.parametrize("message", [3, {"role": "user"}, {"role": "user", "content": ["x"]}])
-def test_a_bad_message_is_named_by_its_line(tmp_path, message):
-    data = json.dumps({"messages": [message]})
-    refused(tmp_path, "a.jsonl", data, ":1: each message of `messages` is an object", CHAT)
+def test_the_text_parts_of_a_message_are_its_text(tmp_path):
+    parts = [{"type": "text", "text": "hi "}, {"type": "text", "text": "you"}]
+    rows = [parts, "hi you"]
+    data = "".join(
+        json.dumps({"messages": [{"role": "user", "content": content}]}) + "\n" for content in rows
+    )
+    found, _ = texts(tmp_path, "a.jsonl", data, CHAT)
+    assert found == ["[user]hi you[assistant]"] * 2
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (3, "each message is an object"),
+        ({"role": "user"}, "each message is an object"),
+        ({"role": "user", "content": None}, "each message is an object"),
+        ({"role": "user", "content": []}, "each message is an object"),
+        (
+            {"role": "user", "content": ["x"]},
+            "only text parts are read, and one is of the type 'x'",
+        ),
+        ({"role": "user", "content": [{"type": "image_url"}]}, "only text parts .*'image_url'"),
+        ({"role": "user", "content": [{"type": "text"}]}, "a text part has a string `text`"),
+    ],
+)
+def test_a_bad_message_is_named_by_its_line(tmp_path, message, words):
+    data = json.dumps({"messages": [{"role": "assistant", "content": None}, message]})
+    refused(tmp_path, "a.jsonl", data, f":1: `messages`: {words}", CHAT)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
+import ml_dtypes  # noqa: F401  numpy needs its bfloat16
 import numpy as np
 import pytest
 
@@ -317,16 +319,50 @@ def test_a_tokenizer_that_cannot_be_read_is_refused_only_where_it_is_needed(made
         )
 
 
-def test_float16_is_computed_in_float32_and_said(made):
+_UNLESS = "is used unless --precision says otherwise"
+_HALF = f"float32 {_UNLESS}; --precision float16 computes in float16"
+_BF16 = "the parameters are stored in bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("stored", "named", "notes"),
+    [
+        ("float16", {}, [f"the parameters are stored in float16: {_HALF}"]),
+        (
+            "float32",
+            {"dtype": "float16"},
+            ["config.json says float16, and .* in float32: " + _HALF],
+        ),
+        (
+            "float32",
+            {"dtype": "bfloat16"},
+            [f".* says bfloat16, .* in float32: bfloat16 {_UNLESS}"],
+        ),
+        ("bfloat16", {"dtype": "float32"}, [f".* float32, and {_BF16}: float32 {_UNLESS}"]),
+        (
+            "float32",
+            {"dtype": "float32", "torch_dtype": "bfloat16"},
+            ["config.json says dtype float32 and torch_dtype bfloat16: the first counts"],
+        ),
+        ("both", {}, [f"{_BF16} and float32: float32 {_UNLESS}"]),
+        ("bfloat16", {"torch_dtype": "bfloat16"}, []),
+        ("bfloat16", {}, []),
+    ],
+)
+def test_a_dtype_that_is_not_the_precision_is_reported(made, stored, named, notes):
     folder = made("mistral")
-    tensors(folder, lambda t: t.update({n: v.astype(np.float16) for n, v in t.items()}))
-    config(folder, dtype=DROP)
-    found = user_weights.look(folder, MODELS["mistral"])
-    assert found.size.precision == "float32"
-    assert (
-        "stored in float16: float32 is used unless --precision says otherwise; --precision float16"
-        " computes in float16" in found.notes
-    )
+
+    def change(arrays):
+        names = sorted(arrays)[: 1 if stored == "both" else None]
+        kind = "bfloat16" if stored == "both" else stored
+        arrays.update({name: arrays[name].astype(kind) for name in names})
+
+    tensors(folder, change)
+    config(folder, **{"dtype": DROP, "torch_dtype": DROP, **named})
+    found = [note for note in user_weights.look(folder, MODELS["mistral"]).notes if "float" in note]
+    assert len(found) == len(notes)
+    for note, words in zip(found, notes, strict=True):
+        assert re.match(words, note)
 
 
 def test_synthetic_inputs_hold_none_of_the_folders_special_ids(made, tmp_path):
@@ -466,6 +502,30 @@ def test_end_tokens_can_be_ignored_and_that_is_told(prompted, tmp_path, made_env
         w.startswith("--eos ignore: an answer continues after its end token (2 or 3 or")
         for w in found.warnings
     )
+
+
+def test_an_end_token_that_only_the_tokenizer_names_is_reported(prompted, tmp_path):
+    folder = prompted["weights"]
+    settings = {"eos_token": {"content": "<pad>"}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": 2}))
+    asked = request(tmp_path, **prompted)
+    assert asked.end_tokens == (2,)
+    words = "no answer ends at the tokenizer's eos_token <pad> (0), as in Transformers: "
+    assert any(note.startswith(words) for note in asked.reasons)
+    (folder / "generation_config.json").unlink()
+    config(folder, eos_token_id=None)
+    asked = request(tmp_path, **prompted)
+    assert (asked.eos, asked.end_tokens) == ("ignore", ())
+    lacking = (
+        "needs an eos_token_id in config.json or generation_config.json, and there is only the"
+        " tokenizer's eos_token <pad> (0)"
+    )
+    assert f"no answer ends before it has all its tokens: an end {lacking}" in asked.reasons
+    with pytest.raises(UsageError, match=f"no end token is known. It {re.escape(lacking)}"):
+        request(tmp_path, **prompted, eos="stop")
+    (folder / "special_tokens_map.json").write_text("{")
+    assert not user_weights.look(folder, MODELS["mistral"]).other_end
 
 
 def test_synthetic_prompts_keep_their_count(prompted, tmp_path):

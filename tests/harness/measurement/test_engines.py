@@ -188,13 +188,16 @@ def test_an_engine_without_ids_gets_the_text_of_which_it_makes_the_same_ids(
     assert " ais bjt 3" in [each["prompt"] for each in engine.requests]
 
 
-def test_an_engine_with_chat_gets_the_messages_of_the_prompts(tmp_path, model, made_environment):
-    with running(bpe(VOCABULARY)) as engine:
-        found = measured(engine, tmp_path, model, chat="default")
+def test_an_engine_with_chat_gets_the_messages_of_the_prompts_and_its_reasoning_counts(
+    tmp_path, model, made_environment
+):
+    with running(bpe(VOCABULARY), "reasoning") as engine:
+        found = measured(engine, tmp_path, model, chat="default", stream="on", eos="ignore")
     assert (found.status, found.reason) == ("ok", "")
     sent = [each["messages"] for each in engine.requests]
     assert [{"role": "user", "content": "ais bjt 3"}] in sent
     assert any("applies its own chat template" in note for note in found.warnings)
+    assert any(note.startswith("100% of the answers begin with reas") for note in found.warnings)
 
 
 def test_tokens_that_the_engine_counts_otherwise_are_reported_or_end_the_run(
@@ -263,6 +266,15 @@ def test_a_time_per_token_that_cannot_be_seen_is_not_shown_and_holds_no_limit(
     assert words in found.reason or status == "ok"
     assert "ttft_p50_ms" in found.metrics and "tpot_p50_ms" not in found.metrics
     assert "later token" not in summary.tokens(found)
+
+
+def test_no_rate_is_searched_for_a_time_per_token_that_cannot_be_seen(
+    tmp_path, model, made_environment
+):
+    with running(bpe(VOCABULARY), "one part") as engine:
+        found = measured(engine, tmp_path, model, scenario="Server", max_tpot_ms=50.0)
+    assert found.status == "skipped"
+    assert "so no rate can be shown to be within --max-tpot-ms 50" in found.reason
 
 
 @pytest.mark.parametrize(

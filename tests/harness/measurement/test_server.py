@@ -80,6 +80,10 @@ def test_token_latencies_are_in_the_result(scenario, tmp_path, capsys):
         ({"scenario": "Offline", "rate": 3.0}, "--rate 3: is for --scenario Server"),
         ({"scenario": "Server", "rate": -1.0}, "--rate -1: give a finite number above 0"),
         ({"scenario": "Server", "rate": float("nan")}, "--rate nan: give a finite number above 0"),
+        (
+            {"scenario": "Server", "max_wait_ms": -1.0},
+            "-wait-ms -1: give a finite number from 0 on",
+        ),
         ({"scenario": "Server", "stream": "off", "max_ttft_ms": 5.0}, "need streamed answers"),
         (
             {"scenario": "Server", "max_latency_ms": 5.0, "max_ttft_ms": 5.0},

@@ -8,6 +8,7 @@ import pytest
 
 from harness.report import content, exports, figures, page, sections
 from harness.report.section import Picture, Pictures, Section, Table
+from harness.report.sections import serving
 from tests.support.synthetic_runs import cell, write
 
 WHEN = datetime(2026, 8, 20, 12, 0, tzinfo=UTC)
@@ -22,6 +23,17 @@ def draw(name):
 def report(tmp_path):
     write(tmp_path, cell(), [100, 101, 99])
     return content.gather(tmp_path, "runs")
+
+
+@pytest.mark.parametrize(("tokens", "is_noted"), [(800, True), (100, False)])
+def test_a_time_of_later_tokens_that_cannot_be_seen_has_its_reason(tmp_path, tokens, is_noted):
+    metrics = {"ms_per_step": 9.0, "ttft_p50_ms": 3.0}
+    measured = {"samples": 100, "tokens": tokens}
+    streamed = cell(scenario="SingleStream", stream=True)
+    write(tmp_path, streamed, [9.0], metrics=metrics, measured=measured)
+    (table,) = serving.token_latencies(content.gather(tmp_path, "runs")).tables
+    words = "The time of later tokens cannot be seen for keras3-jax streamed: "
+    assert table.note.startswith(words) if is_noted else not table.note
 
 
 def ice(**changes):

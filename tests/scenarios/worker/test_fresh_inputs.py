@@ -60,8 +60,8 @@ def _compare(
     fresh = tmp_path / "fresh.npz"
     np.savez(fresh, allow_pickle=False, **mock_job.arrays("predict", rows, seed=2))
     job = replace(mock_job.make(tmp_path, batch=1), fresh=fresh)
-    beat = SimpleNamespace(enter=lambda *_: None, bump=lambda _: None)
-    return fresh_inputs.compare(job, sut, Qsl(job.inputs, sut.prepare), beat)
+    nothing = SimpleNamespace(enter=lambda *_: None, allow=lambda _: None, bump=lambda _: None)
+    return fresh_inputs.compare(job, sut, Qsl(job.inputs, sut.prepare), nothing, hang_s=60)
 
 
 @pytest.mark.parametrize(

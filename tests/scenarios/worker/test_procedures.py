@@ -9,7 +9,7 @@ from formats.job import TESTS
 from harness.execution import process
 from harness.measurement import run
 from scenarios.worker import __main__ as worker
-from scenarios.worker import procedures
+from scenarios.worker import evidence, fresh_inputs, heartbeat, procedures
 from scenarios.worker.heartbeat import Heartbeat
 from tests.support import mock_job
 
@@ -67,3 +67,27 @@ def test_every_procedure_is_found_by_its_name(procedure):
 def test_the_tests_of_a_cell_stand_in_one_place():
     assert TESTS == ("performance", "accuracy")
     assert run.TESTS is TESTS
+
+
+def test_a_sut_may_block_after_the_test_for_ten_batches_and_a_minute(tmp_path, monkeypatch):
+    path = tmp_path / "heartbeat"
+    seen = set()
+
+    def noted(module, name):
+        function = getattr(module, name)
+
+        def call(*arguments):
+            beat = heartbeat.read(path)
+            seen.add((beat.phase, beat.limit_s))
+            return function(*arguments)
+
+        monkeypatch.setattr(module, name, call)
+
+    noted(evidence, "answer")
+    noted(fresh_inputs, "_timed")
+    slow = {"fastest_sample_ns": 1e6, "median_sample_ns": 1e6, "slowest_batch_ns": 30e9}
+    job = mock_job.make(tmp_path, calibration=slow)
+    outcome, _ = worker.measure(replace(job, fresh=job.synthetic), Heartbeat(path))
+    assert outcome.status == "ok"
+    limit_s = 10 * 30 + 60
+    assert seen == {("evidence", limit_s), ("fresh inputs", limit_s)}

@@ -1,6 +1,7 @@
 """The search of the highest rate, against LoadGen's own arithmetic and a scripted queue."""
 
 import dataclasses
+import time
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from compliance.loadgen import early_stopping, schedule
 from formats.job import Limits, Serving
 from formats.record import ENGINE
 from scenarios import server
-from scenarios.worker import batching, rate_search
+from scenarios.worker import batching, rate_search, streaming
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.latency_limits import Limited
 from scenarios.worker.preflight import Refused
@@ -46,7 +47,12 @@ def test_each_limit_is_counted_as_loadgen_counts_it():
         Responder(lambda ids, payload, indices: None, lambda ids, tokens: None),
     )
     limited.due.update({1: clock["due"], 2: clock["due"]})
+    limited.issue([1, 2])
     assert limited.late() == 2
+    limited.due[3] = time.perf_counter_ns() + 10**12
+    limited.issue([3])
+    assert limited.late() == 2
+    del limited.due[3]
     limited.responder.first((1, 2), np.zeros((2, 1), np.int32))
     assert limited.late() == 0
     limited.responder.complete((1, 2), (np.zeros((2, 4), np.int32), [16, 16]), (0, 0))
@@ -54,8 +60,9 @@ def test_each_limit_is_counted_as_loadgen_counts_it():
     assert (limited.bad, limited.answered, limited.due) == (2, 2, {})
 
 
-def found(tmp_path, seconds=0.5, **serving):
-    made = mock_job.make(tmp_path, scenario="Server", batch=1, latency_ms=2.0)
+def found(tmp_path, seconds=0.5, options=None, **serving):
+    options = options or {}
+    made = mock_job.make(tmp_path, scenario="Server", batch=1, latency_ms=2.0, **options)
     job = dataclasses.replace(
         made,
         batch_sizes=(1,),
@@ -68,6 +75,8 @@ def found(tmp_path, seconds=0.5, **serving):
         ),
     )
     sut = mock.load(job.workload)
+    if serving.get("max_tpot_ms"):
+        sut = streaming.Streamed(sut, ())
     qsl = Qsl(job.inputs, sut.prepare)
     qsl.load(range(qsl.count))
     return server.find_rate(sut, qsl, job, 500.0, SEED, Heartbeat(tmp_path / "heartbeat"))
@@ -88,6 +97,13 @@ def test_the_search_ends_below_the_capacity_and_tells_its_trials(tmp_path):
 def test_a_limit_that_no_request_can_meet_is_told_at_once(tmp_path):
     with pytest.raises(Refused, match="even a request that arrives alone is over them"):
         found(tmp_path, max_latency_ms=1)
+
+
+def test_no_rate_is_searched_if_the_time_per_token_of_its_limit_cannot_be_seen(tmp_path):
+    options = {"task": "generate", "wrong": "at-once"}
+    words = r"cannot be seen: 100% of .*, so no rate can be shown to be within --max-tpot-ms 50"
+    with pytest.raises(Refused, match=words):
+        found(tmp_path, options=options, max_ttft_ms=1000, max_tpot_ms=50)
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,15 @@ def test_the_requests_in_flight_double_until_the_rate_stops_rising(kind, slots, 
     assert sorted(set(engine.levels)) == [2**n for n in range(in_flight.bit_length() + 1)]
 
 
+def test_the_last_level_is_as_many_as_the_client_can_keep_in_flight():
+    engine = Slots(4)
+    level, _ = found(engine, most=6)
+    assert (level.in_flight, max(engine.levels)) == (4, 6)
+    for slots in (6, 10**6):
+        with pytest.raises(Refused, match="not saturated by 6 requests .*can keep 6 "):
+            found(Slots(slots), most=6)
+
+
 def quick(job, duration_s):
     ms = int(1e3 * duration_s)
     limits = Limits(
