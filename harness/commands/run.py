@@ -172,9 +172,7 @@ def _all_suts(command: str, mid: bool, valid: bool) -> str:
         words += ["--size", "mid"]
     longer = ""
     if valid:
-        longer = (
-            "; or this command with --mode valid: 10 minutes and more, by MLPerf's settings"
-        )
+        longer = "; or this command with --mode valid: 10 minutes and more, by MLPerf's settings"
     return f"{shlex.join(words)}  (all SUTs in turns{longer})"
 
 

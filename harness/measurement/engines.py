@@ -28,8 +28,7 @@ def not_judged(request: Request) -> str:
     """Why the answers are not judged; empty: they are, or the SUT is no engine."""
     if request.spec.remote and request.sut_options.get("weights") == "other":
         return (
-            "no reference: the engine has other weights than --weights (--sut-option"
-            " weights=other)"
+            "no reference: the engine has other weights than --weights (--sut-option weights=other)"
         )
     return ""
 

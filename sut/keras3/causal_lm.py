@@ -166,9 +166,7 @@ def load(workload: Workload) -> KerasCausalLM:
     end_tokens = tuple(workload.config.get("end_tokens", ()))
     kind_of_answer = StreamingCausalLM if hasattr(runtime.backend, "compiled") else WholeCausalLM
     facts = {"remark": remark} if remark else {}
-    return kind_of_answer(
-        model, workload, runtime, {"stop_token_ids": end_tokens or None}, **facts
-    )
+    return kind_of_answer(model, workload, runtime, {"stop_token_ids": end_tokens or None}, **facts)
 
 
 def _try(model: Any) -> None:
