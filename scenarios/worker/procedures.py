@@ -393,7 +393,8 @@ def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float)
     )
     spent_ns = _clock() - start
     seconds |= _count_work(dataclasses.replace(job, reference=path), sut, beat)
-    return {"test_ns": spent_ns, "seconds": seconds}
+    seen = dataclasses.asdict(sut.evidence(lambda: None))
+    return {"test_ns": spent_ns, "seconds": seconds, "evidence_after": seen}
 
 
 def train(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> Fields:

@@ -1,0 +1,199 @@
+"""Several references of one cell: whether they agree, and where they differ if they do not."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from compliance.scoring import accuracy, loss_curve
+from harness.execution.environments import Environment
+from harness.execution.process import read_outcome
+from harness.inputs.checkpoint import Checkpoint
+from harness.inputs.dataset import Inputs
+from harness.measurement import programs
+from harness.request.request import Request
+from scenarios.worker.answers import pack
+from sut.contract import Workload
+from sut.devices import HOST
+from sut.registry import framework_of, spec_of
+
+_PROGRAM = "sut.reference.keras_layers"
+_ROWS = 4
+_SAME = 1e-5  # of the largest value of a layer; float32 differs by less, float64 by 1e-14
+_NONE = "no reference: "
+
+
+def why_none(reasons: Mapping[str, str]) -> str:
+    """Return why there is no reference, if none could be made. `reasons`: name of each → why."""
+    if len(reasons) == 1:
+        return next(iter(reasons.values()))
+    each = (f"{framework_of(name)}: {_cause(reason)}" for name, reason in reasons.items())
+    return _NONE + "; ".join(each)
+
+
+def _cause(reason: str) -> str:
+    return reason.removeprefix(_NONE)
+
+
+def notes(reasons: Mapping[str, str], found: Mapping[str, Path]) -> tuple[str, ...]:
+    """Return notes for a reader: which references do not judge and why, and which layers of the
+    others compute in float32 instead of float64.
+
+    Args:
+        reasons: name of each reference → why it could not be made, or an empty text.
+        found: name of each other reference → its file.
+    """
+    judging = " and ".join(map(framework_of, found))
+    made = [
+        f"only {judging} judges the answers; {framework_of(name)}: {_cause(reason)}"
+        for name, reason in reasons.items()
+        if reason
+    ]
+    for name, path in found.items():
+        outcome = read_outcome(path.parent)
+        evidence = (outcome and outcome.evidence_after) or {}
+        if layers := evidence.get("detail", {}).get("in_float32"):
+            made.append(
+                f"the reference on {framework_of(name)} computes in float64, but for"
+                f" {', '.join(layers)} in float32"
+            )
+    return tuple(made)
+
+
+def limits(
+    request: Request,
+    checkpoint: Checkpoint,
+    inputs: Inputs,
+    environment: Callable[[str], Environment],
+    found: Mapping[str, Path],
+) -> tuple[dict[str, float], str]:
+    """Return (the limits of the answers, why the references cannot judge or an empty text).
+
+    Args:
+        environment: name of a reference, or of the SUT → its environment.
+        found: name of each reference → its file.
+    """
+    first, *others = [dict(np.load(path)) for path in found.values()]
+    assert request.architecture.limits
+    made, reason = request.architecture.limits(request.size, request.cell().judged_precision, first)
+    if reason:
+        return {}, reason
+    strict, _ = request.architecture.limits(request.size, "float32", first)
+    for other in others:
+        if not _agree(request, first, other, strict or made):
+            rows = _worst_rows(request, first, other)
+            values = _layers(request, checkpoint, inputs, environment, found, rows)
+            return {}, f"no reference judges: {difference(values)}"
+    return made, ""
+
+
+def _agree(
+    request: Request,
+    first: Mapping[str, np.ndarray],
+    other: Mapping[str, np.ndarray],
+    tolerance: Mapping[str, float],
+) -> bool:
+    """Whether the answers of one reference pass if the other one judges them."""
+    if request.trains:
+        return loss_curve.score(other["loss"].tolist(), first["loss"], tolerance).passed
+    keys = request.model.answer_keys
+    if any(first[key].shape != other[key].shape for key in keys):
+        return False
+    rows, _ = pack(other, keys)
+    answers = {number: row.tobytes() for number, row in enumerate(rows)}
+    return accuracy.score(request.model.score, answers, first, tolerance, keys, None).passed
+
+
+def _worst_rows(
+    request: Request, first: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """The samples whose answers differ most; the first ones of a training."""
+    keys = request.model.answer_keys
+    if request.trains or any(first[key].shape != other[key].shape for key in keys):
+        return np.arange(_ROWS)
+    total = np.zeros(len(first[keys[0]]))
+    for key in keys:
+        apart = np.abs(first[key].astype(float) - other[key]).reshape(len(total), -1).max(axis=1)
+        total += np.nan_to_num(apart, nan=np.inf) / (apart.max() or 1.0)
+    return np.sort(np.argsort(total)[-_ROWS:])
+
+
+def _layers(
+    request: Request,
+    checkpoint: Checkpoint,
+    inputs: Inputs,
+    environment: Callable[[str], Environment],
+    found: Mapping[str, Path],
+    rows: np.ndarray,
+) -> dict[str, dict[str, np.ndarray]]:
+    """Framework → the values of its layers, by the names that `sut.reference.keras_layers` writes.
+    The SUT's framework is the last one, in float32, if no reference runs on it.
+    """
+    values: dict[str, dict[str, np.ndarray]] = {}
+    with tempfile.TemporaryDirectory() as folder, np.load(inputs.path) as arrays:
+        given, out = Path(folder) / "inputs.npz", Path(folder) / "layers.npz"
+        here = {name: arrays[name][rows[rows < inputs.count]] for name in arrays.files}
+        np.savez(given, allow_pickle=False, **here)
+        for name in (*found, request.options.sut):
+            framework = framework_of(name)
+            if framework in values:
+                continue
+            workload = _workload(
+                request, checkpoint, name, "float64" if name in found else "float32"
+            )
+            variables = spec_of(name).process_env
+            if not programs.run(_PROGRAM, environment(name), variables, workload, given, out):
+                values[framework] = dict(np.load(out))
+    return values
+
+
+def _workload(request: Request, checkpoint: Checkpoint, name: str, precision: str) -> str:
+    """The JSON of a Workload."""
+    workload = Workload(
+        model=request.model.name,
+        task=request.task,
+        config={"model": dict(request.size.config)},
+        checkpoint=checkpoint.path,
+        precision=precision,
+        batch_size=_ROWS,
+        device=HOST,
+        backend=spec_of(name).backend,
+        execution=spec_of(name).execution,
+    )
+    return json.dumps({**asdict(workload), "checkpoint": str(checkpoint.path)})
+
+
+def difference(values: Mapping[str, Mapping[str, np.ndarray]]) -> str:
+    """Return a sentence: which frameworks agree, which differ, and from which layer on.
+
+    Args:
+        values: framework → the values of its layers, by the names that `sut.reference.keras_layers`
+            writes; first those of the references.
+    """
+    (one, first), (two, second), *third = values.items()
+    for layer, value in first.items():
+        if not _differ(value, second[layer]):
+            continue
+        _, name, kind, given, made = layer.split("|")
+        place = f"from the layer {name} on ({kind}, {given} → {made})"
+        for other, seen in third:
+            of_one, of_two = (not _differ(x[layer], seen[layer], 1e-3) for x in (first, second))
+            if of_one != of_two:
+                agrees, differs = (one, two) if of_one else (two, one)
+                return f"{agrees} and {other} agree, {differs} differs {place}"
+        return f"{' and '.join(values)} differ {place}"
+    return f"{one} and {two} differ, though the values of each layer agree"
+
+
+def _differ(one: np.ndarray, other: np.ndarray, share: float = _SAME) -> bool:
+    if one.shape != other.shape:
+        return True
+    if one.dtype.kind != "f":
+        return bool((one != other).any())
+    most = share * float(np.abs(one).max(initial=0.0))
+    return not np.allclose(one, other, rtol=0.0, atol=most, equal_nan=True)
