@@ -186,7 +186,7 @@ def difference(values: Mapping[str, Mapping[str, np.ndarray]]) -> str:
             if of_one != of_two:
                 agrees, differs = (one, two) if of_one else (two, one)
                 return f"{agrees} and {other} agree, {differs} differs {place}"
-        return f"{' and '.join(values)} differ {place}"
+        return f"{', '.join(values)} differ {place}" if third else f"{one} and {two} differ {place}"
     return f"{one} and {two} differ, though the values of each layer agree"
 
 

@@ -155,7 +155,11 @@ def ensure(
     with path.open("rb") as f:
         digest = hashlib.file_digest(f, "sha256").hexdigest()
     notes = (*made[name].notes, *judges.notes(reasons, found))
-    chosen = replace(made[name], digest=digest, notes=notes)
+    steps = dict.fromkeys(step for each in made.values() for step in each.seconds)
+    seconds = {
+        step: sum(each.seconds.get(step, 0.0) for each in made.values()) for step in steps
+    }
+    chosen = replace(made[name], digest=digest, notes=notes, seconds=seconds)
     if request.architecture.limits is None:
         return chosen
     limits, reason = judges.limits(request, checkpoint, inputs, environment, found)
