@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +11,10 @@ import numpy as np
 from compliance.scoring import accuracy, loss_curve
 from harness.execution.environments import Environment
 from harness.execution.process import read_outcome
-from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
 from harness.measurement import programs
 from harness.request.request import Request
 from scenarios.worker.answers import pack
-from sut.contract import Workload
-from sut.devices import HOST
 from sut.registry import framework_of, spec_of
 
 _PROGRAM = "sut.reference.keras_layers"
@@ -67,7 +62,6 @@ def notes(reasons: Mapping[str, str], found: Mapping[str, Path]) -> tuple[str, .
 
 def limits(
     request: Request,
-    checkpoint: Checkpoint,
     inputs: Inputs,
     environment: Callable[[str], Environment],
     found: Mapping[str, Path],
@@ -79,15 +73,16 @@ def limits(
         found: name of each reference → its file.
     """
     first, *others = [dict(np.load(path)) for path in found.values()]
-    assert request.architecture.limits
-    made, reason = request.architecture.limits(request.size, request.cell().judged_precision, first)
+    find = request.architecture.limits
+    assert find
+    made, reason = find(request.size, request.cell().judged_precision, first)
     if reason:
         return {}, reason
-    strict, _ = request.architecture.limits(request.size, "float32", first)
+    strict, _ = find(request.size, "float32", first)
     for other in others:
         if not _agree(request, first, other, strict or made):
             rows = _worst_rows(request, first, other)
-            values = _layers(request, checkpoint, inputs, environment, found, rows)
+            values = _layers(request, inputs, environment, found, rows)
             return {}, f"no reference judges: {difference(values)}"
     return made, ""
 
@@ -115,7 +110,7 @@ def _worst_rows(
     """The samples whose answers differ most; the first ones of a training."""
     keys = request.model.answer_keys
     if request.trains or any(first[key].shape != other[key].shape for key in keys):
-        return np.arange(_ROWS)
+        return np.arange(min(_ROWS, len(next(iter(first.values())))))
     total = np.zeros(len(first[keys[0]]))
     for key in keys:
         apart = np.abs(first[key].astype(float) - other[key]).reshape(len(total), -1).max(axis=1)
@@ -125,7 +120,6 @@ def _worst_rows(
 
 def _layers(
     request: Request,
-    checkpoint: Checkpoint,
     inputs: Inputs,
     environment: Callable[[str], Environment],
     found: Mapping[str, Path],
@@ -137,35 +131,17 @@ def _layers(
     values: dict[str, dict[str, np.ndarray]] = {}
     with tempfile.TemporaryDirectory() as folder, np.load(inputs.path) as arrays:
         given, out = Path(folder) / "inputs.npz", Path(folder) / "layers.npz"
-        here = {name: arrays[name][rows[rows < inputs.count]] for name in arrays.files}
-        np.savez(given, allow_pickle=False, **here)
+        np.savez(given, allow_pickle=False, **{name: arrays[name][rows] for name in arrays.files})
         for name in (*found, request.options.sut):
             framework = framework_of(name)
-            if framework in values:
-                continue
-            workload = _workload(
-                request, checkpoint, name, "float64" if name in found else "float32"
-            )
+            path = found.get(name, next(iter(found.values())))
+            words = (path.with_name("job.json"), "float64" if name in found else "float32")
             variables = spec_of(name).process_env
-            if not programs.run(_PROGRAM, environment(name), variables, workload, given, out):
+            if framework not in values and not programs.run(
+                _PROGRAM, environment(name), variables, *words, given, out
+            ):
                 values[framework] = dict(np.load(out))
     return values
-
-
-def _workload(request: Request, checkpoint: Checkpoint, name: str, precision: str) -> str:
-    """The JSON of a Workload."""
-    workload = Workload(
-        model=request.model.name,
-        task=request.task,
-        config={"model": dict(request.size.config)},
-        checkpoint=checkpoint.path,
-        precision=precision,
-        batch_size=_ROWS,
-        device=HOST,
-        backend=spec_of(name).backend,
-        execution=spec_of(name).execution,
-    )
-    return json.dumps({**asdict(workload), "checkpoint": str(checkpoint.path)})
 
 
 def difference(values: Mapping[str, Mapping[str, np.ndarray]]) -> str:

@@ -156,13 +156,11 @@ def ensure(
         digest = hashlib.file_digest(f, "sha256").hexdigest()
     notes = (*made[name].notes, *judges.notes(reasons, found))
     steps = dict.fromkeys(step for each in made.values() for step in each.seconds)
-    seconds = {
-        step: sum(each.seconds.get(step, 0.0) for each in made.values()) for step in steps
-    }
+    seconds = {step: sum(each.seconds.get(step, 0.0) for each in made.values()) for step in steps}
     chosen = replace(made[name], digest=digest, notes=notes, seconds=seconds)
     if request.architecture.limits is None:
         return chosen
-    limits, reason = judges.limits(request, checkpoint, inputs, environment, found)
+    limits, reason = judges.limits(request, inputs, environment, found)
     agreeing = tuple(map(framework_of, found)) if len(found) > 1 else ()
     if reason:
         return Reference(None, reason=reason)

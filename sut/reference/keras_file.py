@@ -150,14 +150,13 @@ def _labels(model: Any, batch: Batch) -> Any:
     names = keras_model.output_names(model)
     found = [batch.get("label" if len(names) == 1 else f"label_{name}") for name in names]
     given = [each for each in found if each is not None]
-    if isinstance(model.output, dict):
-        keys = [
-            key for key, each in zip(sorted(model.output), found, strict=True) if each is not None
-        ]
-        return dict(zip(keys, given, strict=True))
+    structure = keras_model.outputs(model)
+    if isinstance(structure, dict):
+        pairs = zip(sorted(structure), found, strict=True)
+        return {key: each for key, each in pairs if each is not None}
     if len(given) < len(found):
         return tuple(given)
-    return keras.tree.pack_sequence_as(keras.tree.lists_to_tuples(model.output), given)
+    return keras.tree.pack_sequence_as(keras.tree.lists_to_tuples(structure), given)
 
 
 def _evidence(call: Call, in_float32: set[str]) -> Evidence:

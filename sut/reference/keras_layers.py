@@ -1,7 +1,7 @@
-"""Writes the values of every layer of a `.keras` file: `python -m sut.reference.keras_layers
-WORKLOAD INPUTS OUT`. It is run if two references differ, to find the first layer that does.
+"""Writes the values of every layer of a `.keras` file on the CPU, if two references differ:
+`python -m sut.reference.keras_layers JOB PRECISION INPUTS OUT`.
 
-WORKLOAD is the JSON of a Workload, and INPUTS an .npz with some inputs. OUT is an .npz whose arrays
+JOB is the job.json of a reference, and INPUTS an .npz with some inputs. OUT is an .npz whose arrays
 are called `number|name|class|shapes of the inputs|shapes of the outputs`, in the order of layers.
 """
 
@@ -22,9 +22,10 @@ from sut.reference import keras_model
 
 def main(arguments: Sequence[str]) -> None:
     """Write the arrays."""
-    given, inputs, out = arguments
-    fields = json.loads(given)
-    workload = Workload(**{**fields, "checkpoint": Path(fields["checkpoint"])})
+    job, precision, inputs, out = arguments
+    fields = json.loads(Path(job).read_text(encoding="utf-8"))["workload"]
+    here = {"checkpoint": Path(fields["checkpoint"]), "precision": precision, "device": "cpu"}
+    workload = Workload(**{**fields, **here})
     keras_model.configure(workload)
     loaded, _ = keras_model.load(workload)
     model = keras_model.flat(loaded)

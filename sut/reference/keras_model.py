@@ -70,9 +70,12 @@ def load(workload: Workload, *, compiled: bool = False) -> tuple[Any, set[str]]:
                 copy = _copy(workload, Path(folder) / "model.keras", in_float32)
                 return keras.saving.load_model(copy, compile=compiled), in_float32
         except Exception as e:  # whatever a framework or a user's layer raises
-            layer = _layer_of(e)
+            cause: BaseException = e
+            while cause.__context__:  # Keras raises others with the whole configuration
+                cause = cause.__context__
+            layer = _layer_of(cause)
             if layer is None or layer in in_float32 or workload.precision == "float32":
-                words = str(e).strip().split("\n")[0]
+                words = str(cause).strip().split("\n")[0]
                 raise Unsupported(
                     f"Keras {keras.__version__} does not load the file: {words}"
                 ) from e
@@ -96,11 +99,16 @@ def given(model: Any, batch: Batch) -> list[np.ndarray]:
     return [np.asarray(batch[name_of(each)], each.dtype) for each in model.inputs]
 
 
+def outputs(model: Any) -> Any:
+    """Return the symbolic outputs of a model in their structure. A Sequential has one."""
+    return model.outputs[0] if isinstance(model, keras.Sequential) else model.output
+
+
 def output_names(model: Any) -> list[str]:
     """Return the name of each output: its keys in a dict, else the name of its layer. A layer with
     several outputs is numbered.
     """
-    paths = [path for path, _ in keras.tree.flatten_with_path(model.output)]
+    paths = [path for path, _ in keras.tree.flatten_with_path(outputs(model))]
     layers = list(map(name_of, model.outputs))
     return [
         ".".join(map(str, path))
@@ -135,7 +143,7 @@ def without_random_rates(model: Any) -> None:
                 setattr(layer, key, 0.0)
 
 
-def _layer_of(error: Exception) -> str | None:
+def _layer_of(error: BaseException) -> str | None:
     """The name of the innermost layer in whose code an error was raised. None: in no layer's."""
     found, trace = None, error.__traceback__
     while trace:

@@ -46,7 +46,9 @@ def judged(tmp_path, monkeypatch):
             write_json(job.log_dir / "outcome.json", asdict(outcome))
             return outcome
 
-        def program(module, environment, variables, workload, given, out):
+        def program(module, environment, variables, job, precision, given, out):
+            assert job.parent.parent.name == "references"
+            assert (precision == "float32") is (variables["KERAS_BACKEND"] == "jax")
             values = (answers | {"jax": jax})[variables["KERAS_BACKEND"]]
             np.savez(out, **dict(zip(LAYERS, (RIGHT, values), strict=True)))
             return ""
@@ -69,9 +71,7 @@ def test_two_that_agree_judge_and_are_named(judged):
 
 def test_layers_in_float32_are_named(judged):
     made = judged(tensorflow=RIGHT, torch=RIGHT, in_float32=["scale"])
-    assert made.notes == (
-        "the reference on PyTorch computes in float64, but for scale in float32",
-    )
+    assert made.notes == ("the reference on PyTorch computes in float64, but for scale in float32",)
 
 
 @pytest.mark.parametrize(
