@@ -72,18 +72,19 @@ def limits(
         environment: name of a reference, or of the SUT → its environment.
         found: name of each reference → its file.
     """
-    first, *others = [dict(np.load(path)) for path in found.values()]
+    answers = {framework_of(name): dict(np.load(path)) for name, path in found.items()}
+    (one, first), *others = answers.items()
     find = request.architecture.limits
     assert find
     made, reason = find(request.size, request.cell().judged_precision, first)
     if reason:
         return {}, reason
     strict, _ = find(request.size, "float32", first)
-    for other in others:
+    for two, other in others:
         if not _agree(request, first, other, strict or made):
             rows = _worst_rows(request, first, other)
             values = _layers(request, inputs, environment, found, rows)
-            return {}, f"no reference judges: {difference(values)}"
+            return {}, f"no reference judges: {difference(one, two, values)}"
     return made, ""
 
 
@@ -144,26 +145,32 @@ def _layers(
     return values
 
 
-def difference(values: Mapping[str, Mapping[str, np.ndarray]]) -> str:
+def difference(one: str, two: str, values: Mapping[str, Mapping[str, np.ndarray]]) -> str:
     """Return a sentence: which frameworks agree, which differ, and from which layer on.
 
     Args:
+        one, two: the frameworks of two references that differ.
         values: framework → the values of its layers, by the names that `sut.reference.keras_layers`
-            writes; first those of the references.
+            writes. A framework may be missing.
     """
-    (one, first), (two, second), *third = values.items()
-    for layer, value in first.items():
-        if not _differ(value, second[layer]):
+    numbered = {
+        framework: {name.partition("|")[0]: value for name, value in found.items()}
+        for framework, found in values.items()
+    }
+    for layer in values.get(one, ()):
+        number, _, described = layer.partition("|")
+        seen = {name: found[number] for name, found in numbered.items() if number in found}
+        if two not in seen or not _differ(seen[one], seen[two]):
             continue
-        _, name, kind, given, made = layer.split("|")
+        name, kind, given, made = described.rsplit("|", 3)
         place = f"from the layer {name} on ({kind}, {given} → {made})"
-        for other, seen in third:
-            of_one, of_two = (not _differ(x[layer], seen[layer], 1e-3) for x in (first, second))
-            if of_one != of_two:
-                agrees, differs = (one, two) if of_one else (two, one)
-                return f"{agrees} and {other} agree, {differs} differs {place}"
-        return f"{', '.join(values)} differ {place}" if third else f"{one} and {two} differ {place}"
-    return f"{one} and {two} differ, though the values of each layer agree"
+        for other in seen.keys() - {one, two}:
+            near = [each for each in (one, two) if not _differ(seen[each], seen[other], 1e-3)]
+            if len(near) == 1:
+                differs = two if near == [one] else one
+                return f"{near[0]} and {other} agree, {differs} differs {place}"
+        return f"{', '.join(seen)} differ {place}"
+    return f"{one} and {two} differ, and no single layer shows it"
 
 
 def _differ(one: np.ndarray, other: np.ndarray, share: float = _SAME) -> bool:

@@ -107,8 +107,9 @@ def test_if_they_differ_none_judges_and_the_layer_is_named(judged, jax, who):
     )
 
 
-def test_references_whose_layers_agree_are_said_to_differ_otherwise():
-    values = {"TensorFlow": {LAYERS[0]: RIGHT}, "PyTorch": {LAYERS[0]: RIGHT + 1e-7}}
-    assert difference(values) == (
-        "TensorFlow and PyTorch differ, though the values of each layer agree"
+@pytest.mark.parametrize("seen", [("TensorFlow",), ("PyTorch",), ("TensorFlow", "PyTorch")])
+def test_without_a_layer_that_differs_none_is_named(seen):
+    values = {framework: {LAYERS[0]: RIGHT} for framework in seen}
+    assert difference("TensorFlow", "PyTorch", values) == (
+        "TensorFlow and PyTorch differ, and no single layer shows it"
     )
