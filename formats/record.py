@@ -64,12 +64,14 @@ class Judged:
         keys: the names of the arrays of an answer.
         tolerance: name of a limit → its value.
         reason: why there is no reference; empty: there is one.
+        agreeing: the frameworks of the references that agree, if there are several.
     """
 
     score: str
     keys: tuple[str, ...]
     tolerance: Mapping[str, Any]
     reason: str = ""
+    agreeing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,7 +32,7 @@ from harness.figure import short
 from harness.inputs import architectures
 from harness.submission import inference, official, training
 from scenarios.table import SCENARIOS
-from sut.registry import packages, recorded_names
+from sut.registry import framework_of, packages, recorded_names
 
 __all__ = ["derive", "find", "table"]
 
@@ -233,6 +233,9 @@ def _judged(
     verdicts = [check.verdict for check in checks]
     counts = {verdict.value: verdicts.count(verdict) for verdict in Verdict}
     cause, reason = _verdict(record.mode, values, checks)
+    if cause == "accuracy" and (agreeing := record.accuracy.agreeing):
+        own = f"{framework_of(record.cell.sut)} in {record.cell.precision}"
+        reason = f"{reason}. {' and '.join(agreeing)} agree in float64, {own} differs"
     if cause in disturbance.BY_CLOCK and disturbances:
         reason = f"{reason}. The test was disturbed, which may be why: {disturbances[0]}"
     judgement = None

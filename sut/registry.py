@@ -81,8 +81,9 @@ class SutSpec:
         reads_weights: whether it needs a checkpoint.
         current: whether people choose it today. The other SUTs are here to be compared with
             earlier tables.
-        reference: the name of the reference whose float32 answers this SUT is compared with.
-        references: architecture → its reference, if it is another one. It runs on another backend.
+        reference: the name of the reference whose answers this SUT is compared with.
+        references: architecture → its references, if they are others. If two references differ,
+            none of them judges.
         devices: the devices on which it can run.
         classes: the library under which a model's data name its class; empty: it needs no class.
         packages: distributions whose versions the system's description reports.
@@ -115,7 +116,7 @@ class SutSpec:
         default_factory=dict
     )
     reference: str = REFERENCE
-    references: Mapping[str, str] = field(default_factory=dict)
+    references: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     devices: tuple[str, ...] = tuple(DEVICES)
     precisions: tuple[str, ...] = ("float32", "tf32", "bfloat16", "float16")
     reads_weights: bool = True
@@ -262,7 +263,7 @@ _OWN_REFERENCE = {
         " keras3-tensorflow-graph, keras3-torch or keras3-openvino"
     )
 }
-"""Architecture that only the SUTs with a reference for it have → the reason why others lack it."""
+"""Architecture that only the SUTs with references for it have → the reason why others lack it."""
 _HUGGING_FACE_LACKS = {
     "gemma": "Transformers 4 has no Gemma for TensorFlow: take keras3-tensorflow",
     "llama": "Transformers 4 has no Llama for TensorFlow: take keras3-tensorflow",
@@ -309,6 +310,7 @@ _NO_FUNCTION = "{file} has no {function}"
 _keras3 = partial(
     SutSpec,
     module="sut.keras3.{architecture}",
+    references={_KERAS_FILE: ("keras-file-on-tensorflow", "keras-file-on-torch")},
     unsupported=_KERAS3_LACKS,
     classes="keras_hub",
     options=_QUANTIZE_KERAS,
@@ -317,7 +319,6 @@ _keras3 = partial(
 _keras3_tensorflow = partial(
     _keras3,
     environment="keras3-tensorflow",
-    references={_KERAS_FILE: "keras-file-on-jax"},
     backend="tensorflow",
     process_env={"KERAS_BACKEND": "tensorflow", **_KERAS},
     packages=("keras", "keras-hub", "keras-cv", "tensorflow"),
@@ -427,7 +428,6 @@ SUTS: dict[str, SutSpec] = {
         environment="keras3-jax",
         execution="xla",
         summary="Keras 3 with KerasHub or KerasCV on JAX, compiled by XLA",
-        references={_KERAS_FILE: "keras-file-on-tensorflow"},
         backend="jax",
         options={**_QUANTIZE_KERAS, **_SHARDS},
         sharded=_SHARDED,
@@ -451,7 +451,6 @@ SUTS: dict[str, SutSpec] = {
         environment="keras3-torch",
         execution="eager",
         summary="Keras 3 with KerasHub or KerasCV on PyTorch, nothing compiled",
-        references={_KERAS_FILE: "keras-file-on-jax"},
         backend="torch",
         process_env={"KERAS_BACKEND": "torch", **_KERAS, **_TORCH},
         packages=("keras", "keras-hub", "keras-cv", "torch"),
@@ -464,7 +463,6 @@ SUTS: dict[str, SutSpec] = {
         options=_QUANTIZE_OPENVINO,
         execution="graph",
         summary="Keras 3 with KerasHub on OpenVINO, its backend for inference",
-        references={_KERAS_FILE: "keras-file-on-jax"},
         backend="openvino",
         process_env={"KERAS_BACKEND": "openvino", **_KERAS},
         devices=("cpu",),
@@ -588,23 +586,23 @@ REFERENCES: dict[str, SutSpec] = {
         precisions=("float32",),
         packages=("torch", "transformers", "segment-anything", "diffusers"),
     ),
-    "keras-file-on-jax": _keras3(
-        module="sut.reference.{architecture}",
-        environment="keras3-jax",
-        execution="xla",
-        summary="Keras 3 on JAX called plainly, for files that another backend runs",
-        backend="jax",
-        process_env={"KERAS_BACKEND": "jax", **_KERAS},
-        precisions=("float32",),
-        packages=("keras", "jax", "jaxlib"),
-        out_of_memory=_XLA_OUT_OF_MEMORY,
-    ),
     "keras-file-on-tensorflow": _keras3_tensorflow(
         module="sut.reference.{architecture}",
         execution="graph",
-        summary="Keras 3 on TensorFlow without XLA, called plainly, for files that JAX runs",
-        precisions=("float32",),
+        summary="Keras 3 on TensorFlow without XLA in float64, called plainly",
+        precisions=("float64",),
         packages=("keras", "tensorflow"),
+    ),
+    "keras-file-on-torch": _keras3(
+        module="sut.reference.{architecture}",
+        environment="keras3-torch",
+        execution="eager",
+        summary="Keras 3 on PyTorch in float64, called plainly",
+        backend="torch",
+        process_env={"KERAS_BACKEND": "torch", **_KERAS},
+        precisions=("float64",),
+        packages=("keras", "torch"),
+        out_of_memory=_TORCH_OUT_OF_MEMORY,
     ),
 }
 """The references. They are never measured: no command lists them, and `--sut` does not accept them.
@@ -655,7 +653,7 @@ def framework_of(sut: str) -> str:
     """Return the name of the framework that computes. It is empty for the mock, and for a SUT that
     no longer exists.
     """
-    packages = SUTS[sut].packages if sut in SUTS else ()
+    packages = (SUTS | REFERENCES)[sut].packages if sut in SUTS | REFERENCES else ()
     for package, name in _FRAMEWORKS.items():
         if package in packages:
             return name

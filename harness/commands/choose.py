@@ -175,9 +175,9 @@ def _without_environment(series: Sequence[Series]) -> frozenset[int]:
         if request is None or request.options.python:
             continue
         name = request.spec.environment
-        needed = spec_of(request.reference).environment
+        needed = [spec_of(reference).environment for reference in request.references]
         round_ = request.rules.round
-        if name != needed and not is_made(request.options.cache, name, request.device, round_):
+        if name not in needed and not is_made(request.options.cache, name, request.device, round_):
             found.add(each.number)
     return frozenset(found)
 

@@ -245,7 +245,7 @@ def planned(
         "min_query_count": limits.min_query_count,
         "weights": f"{request.size.facts}, {at_most}{megabytes}{source}",
         "environments_to_make": ", ".join(_environments_to_make(request)) or "none",
-        "reference": f"{request.reference} in float32; {no_reference}",
+        "reference": f"{_references(request)}; {no_reference}",
         "cost": cost,
         "refused": obstacle or "no",
         "out": str(request.options.out),
@@ -253,9 +253,15 @@ def planned(
     }
 
 
+def _references(request: Request) -> str:
+    precisions = (spec_of(name).precisions[0] for name in request.references)
+    named = zip(request.references, precisions, strict=True)
+    return " and ".join(f"{name} in {precision}" for name, precision in named)
+
+
 def _environments_to_make(request: Request) -> list[str]:
-    reference = spec_of(request.reference).environment
-    names = dict.fromkeys((request.spec.environment, reference))
+    references = [spec_of(name).environment for name in request.references]
+    names = dict.fromkeys((request.spec.environment, *references))
     if request.options.python:
         names.pop(request.spec.environment, None)
     place = (request.device, request.rules.round)

@@ -34,7 +34,11 @@ def keep(folder: Path) -> None:
 
 
 def of(
-    request: Request, folder: Path, count: Callable[[], WorkerOutcome], scratch: Path
+    request: Request,
+    reference: str,
+    folder: Path,
+    count: Callable[[], WorkerOutcome],
+    scratch: Path,
 ) -> Counted:
     """Return the work of a sample. There is none, without a reason, if the reference is not the
     usual one or its environment is not installed.
@@ -43,7 +47,7 @@ def of(
         folder: that of the reference.
         count: runs a worker that writes its files to `scratch`.
     """
-    if request.reference != REFERENCE:
+    if reference != REFERENCE:
         return Counted(work=None)
     path = folder / _name()
     if not path.exists():

@@ -133,7 +133,7 @@ def operations(requests: Sequence[Request], reporter: Reporter) -> StepOperation
     `requests`: of all SUTs, which do the same work.
     """
     for request in requests:
-        if request.reference == REFERENCE and not unsupported(request):
+        if REFERENCE in request.references and not unsupported(request):
             return _of_step(request, reporter)
     return _NOT_COUNTED
 
@@ -146,8 +146,8 @@ def _of_step(request: Request, reporter: Reporter) -> StepOperations | str:
         attempt.request,
         attempt.checkpoint,
         attempt.inputs,
-        lambda: run.reference_environment(request, prepared.environment, reporter, {}),
-        reporter.watch(request.reference),
+        lambda name: run.reference_environment(request, name, prepared.environment, reporter, {}),
+        reporter.watch(REFERENCE),
         reporter.say,
     )
     if counted.work is None:

@@ -153,13 +153,25 @@ def _accuracy(attempt: Attempt) -> Judged:
     place = (model, size, request.precision, request.device)
     if request.trains:
         tolerance = attempt.reference.limits or limits.of_training(*place)
-        return Judged(score="loss_curve", keys=("loss",), tolerance=tolerance, reason=reason)
+        return Judged(
+            score="loss_curve",
+            keys=("loss",),
+            tolerance=tolerance,
+            reason=reason,
+            agreeing=attempt.reference.agreeing,
+        )
     of_answers = attempt.reference.limits
     if not of_answers and attempt.cell.quantized:
         of_answers = limits.of_quantized(model)
     elif not of_answers:
         of_answers = limits.limits(*place, request.options.sut, attempt.inputs.count)
-    return Judged(score=model.score, keys=keys, tolerance=of_answers, reason=reason)
+    return Judged(
+        score=model.score,
+        keys=keys,
+        tolerance=of_answers,
+        reason=reason,
+        agreeing=attempt.reference.agreeing,
+    )
 
 
 def _digests(attempt: Attempt) -> Digests:

@@ -1,5 +1,5 @@
-"""The reference: the library's own answers in float32 to the same weights and inputs. A separate
-worker computes it, and the cache keeps it by content.
+"""The references: a library's own answers to the same weights and inputs. A separate worker
+computes each, and the cache keeps it by content.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-
 from formats.job import COUNT, REFERENCE, Job, Limits
 from formats.outcome import WorkerOutcome
 from formats.work import Counted, Work
@@ -25,7 +23,7 @@ from harness.inputs import used_files
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
 from harness.locks import held
-from harness.measurement import counted_work, engines
+from harness.measurement import counted_work, engines, judges
 from harness.request.estimate import REFERENCE_BATCH
 from harness.request.plan import memory_shortage
 from harness.request.request import Request
@@ -34,7 +32,7 @@ from scenarios.worker.heartbeat import Beat
 from scenarios.worker.reference import FILE, PARTS, TOP
 from sut.contract import Workload
 from sut.devices import DEVICES, HOST
-from sut.registry import FIT, missing, module_of, spec_of
+from sut.registry import FIT, framework_of, missing, module_of, spec_of
 
 _FORMAT = 4
 # Nothing is timed here, so idle OpenMP threads may sleep. Spinning threads made torch 60 times
@@ -49,7 +47,8 @@ class Reference:
     Attributes:
         limits: the limits of the answers, if they follow from those of the reference; else empty.
         work: the operations and elements of a sample; None: they are not known.
-        notes: why they are not known, if the worker could not count them.
+        notes: why they are not known, if the worker could not count them, and who judges.
+        agreeing: the frameworks of the references that agree, if there are several.
         seconds: step → its seconds, if it was made now; else empty.
     """
 
@@ -59,16 +58,21 @@ class Reference:
     limits: Mapping[str, float] = field(default_factory=dict)
     work: Work | None = None
     notes: tuple[str, ...] = ()
+    agreeing: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
 
 
 def directory(
-    request: Request, checkpoint_digest: str, inputs: Inputs, environment: Callable[[], Environment]
+    request: Request,
+    reference: str,
+    checkpoint_digest: str,
+    inputs: Inputs,
+    environment: Callable[[str], Environment],
 ) -> Path:
-    """The folder of the reference. Its name has a digest of everything that may change the answers,
+    """The folder of a reference. Its name has a digest of everything that may change the answers,
     including the installed packages and the source files, so that no wrong reference is reused.
     """
-    name = spec_of(request.reference).environment
+    name = spec_of(reference).environment
     locks = [
         path.read_text(encoding="utf-8")
         for path in lock_files(name, request.device, request.rules.round)
@@ -76,15 +80,15 @@ def directory(
     rows = logits_rows(request, inputs)
     parts = [
         _FORMAT,
-        request.reference,
+        reference,
         request.model.name,
         checkpoint_digest,
         inputs.digest,
         request.device,
         rows,
         TOP,
-        environment().lock_sha256 if request.options.python else locks,
-        _source_digest(request),
+        environment(reference).lock_sha256 if request.options.python else locks,
+        _source_digest(request, reference),
         request.end_tokens,
         *([request.batch_size, request.optimizer] if request.trains else []),
         *([request.lora_config] if request.lora_config else []),
@@ -96,11 +100,11 @@ def directory(
     return request.options.cache / "references" / f"{request.benchmark}-{key}"
 
 
-def _module(request: Request) -> Path:
-    return ROOT / f"{module_of(request.reference, request.model.architecture).replace('.', '/')}.py"
+def _module(request: Request, reference: str) -> Path:
+    return ROOT / f"{module_of(reference, request.model.architecture).replace('.', '/')}.py"
 
 
-def _source_digest(request: Request) -> str:
+def _source_digest(request: Request, reference: str) -> str:
     """sha256 of the source files that compute the reference: the call of the library, its helpers,
     and the worker's code.
     """
@@ -108,12 +112,10 @@ def _source_digest(request: Request) -> str:
         ROOT / "scenarios" / "worker" / name
         for name in (("fit.py",) if request.trains else ("reference.py", "teacher_forcing.py"))
     ]
-    archive = ("keras_archive.py", "keras_config.py") if request.model.file else ()
     total = hashlib.sha256()
     for path in (
-        _module(request),
+        _module(request, reference),
         ROOT / "sut" / "adapters.py",
-        *(ROOT / "sut" / name for name in archive),
         *sorted((ROOT / "sut" / "reference").glob("*.py")),
         *worker,
     ):
@@ -125,79 +127,84 @@ def ensure(
     request: Request,
     checkpoint: Checkpoint,
     inputs: Inputs,
-    environment: Callable[[], Environment],
+    environment: Callable[[str], Environment],
     watch: Callable[[Beat], None],
     say: Callable[[str], None],
 ) -> Reference:
-    """Reuse or compute the reference. A failure is not an error of the cell: its accuracy is not
-    judged and it is not ranked.
+    """Reuse or compute the references. A failure is not an error of the cell: its accuracy is not
+    judged and it is not ranked. If one of several fails, the others judge. If several differ, none
+    judges.
 
-    If float32 does not fit into the memory of an accelerator, the host computes it. A training is
-    excepted, because it may take hours there.
+    If the answers do not fit into the memory of an accelerator, the host computes them. A training
+    is excepted, because it may take hours there.
+
+    Args:
+        environment: name of a reference, or of the SUT → its environment.
     """
     if other := engines.not_judged(request):
         return Reference(None, reason=other)
-    if lacks := missing(request.reference, request.model.architecture, request.task):
-        return Reference(None, reason=f"no reference: {lacks}")
-    maker = _Maker(request, checkpoint, inputs, environment, watch, say)
-    try:
-        with maker.locked():
-            reason, seconds = maker.answer()
-            if reason:
-                return Reference(None, reason=reason)
-            counted = maker.count()
-            path = engines.with_texts(request, maker.path)
-    except EnvironmentFailure as e:
-        if wheels.bundle(ROOT) is None:
-            raise
-        return Reference(None, reason=f"no reference: {e}")
+    made = {
+        name: _Maker(request, name, checkpoint, inputs, environment, watch, say).made()
+        for name in request.references
+    }
+    found = {name: each.path for name, each in made.items() if each.path}
+    reasons = {name: each.reason for name, each in made.items()}
+    if not found:
+        return Reference(None, reason=judges.why_none(reasons))
+    name, path = next(iter(found.items()))
     with path.open("rb") as f:
         digest = hashlib.file_digest(f, "sha256").hexdigest()
-    notes = (f"the model's operations are not counted: {counted.reason}",) if counted.reason else ()
-    made = Reference(path, digest, work=counted.work, notes=notes, seconds=seconds)
+    notes = (*made[name].notes, *judges.notes(reasons, found))
+    steps = dict.fromkeys(step for each in made.values() for step in each.seconds)
+    seconds = {step: sum(each.seconds.get(step, 0.0) for each in made.values()) for step in steps}
+    chosen = replace(made[name], digest=digest, notes=notes, seconds=seconds)
     if request.architecture.limits is None:
-        return made
-    with np.load(path) as file:
-        arrays = dict(file)
-    precision = request.cell().judged_precision
-    limits, reason = request.architecture.limits(request.size, precision, arrays)
-    return Reference(None, reason=reason) if reason else replace(made, limits=limits)
+        return chosen
+    limits, reason = judges.limits(request, inputs, environment, found)
+    agreeing = tuple(map(framework_of, found)) if len(found) > 1 else ()
+    if reason:
+        return Reference(None, reason=reason)
+    return replace(chosen, limits=limits, agreeing=agreeing)
 
 
 def work_of(
     request: Request,
     checkpoint: Checkpoint,
     inputs: Inputs,
-    environment: Callable[[], Environment],
+    environment: Callable[[str], Environment],
     watch: Callable[[Beat], None],
     say: Callable[[str], None],
 ) -> Counted:
     """Return the work of a sample, and count it if it is not known. No answers are computed."""
-    reason = missing(request.reference, request.model.architecture, request.task)
+    name = request.references[0]
+    reason = missing(name, request.model.architecture, request.task)
     reason = reason or shortage(request)
     if reason:
         return Counted(work=None, reason=reason)
-    maker = _Maker(request, checkpoint, inputs, environment, watch, say)
-    environment()
+    maker = _Maker(request, name, checkpoint, inputs, environment, watch, say)
+    environment(name)
     with maker.locked():
         return maker.count()
 
 
 @dataclass(frozen=True)
 class _Maker:
-    """Runs the workers of a reference. The arguments are those of `ensure`."""
+    """Runs the workers of the reference `name`. The other arguments are those of `ensure`."""
 
     request: Request
+    name: str
     checkpoint: Checkpoint
     inputs: Inputs
-    environment: Callable[[], Environment]
+    environment: Callable[[str], Environment]
     watch: Callable[[Beat], None]
     say: Callable[[str], None]
 
     @cached_property
     def folder(self) -> Path:
         """The folder of the reference."""
-        return directory(self.request, self.checkpoint.digest, self.inputs, self.environment)
+        return directory(
+            self.request, self.name, self.checkpoint.digest, self.inputs, self.environment
+        )
 
     @property
     def path(self) -> Path:
@@ -214,6 +221,25 @@ class _Maker:
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         lock = self.folder.with_name(self.folder.name + ".lock")
         return held(lock, lambda: self.say("waiting for another process that makes this reference"))
+
+    def made(self) -> Reference:
+        """Return the reference, or why there is none."""
+        if lacks := missing(self.name, self.request.model.architecture, self.request.task):
+            return Reference(None, reason=f"no reference: {lacks}")
+        try:
+            with self.locked():
+                reason, seconds = self.answer()
+                if reason:
+                    return Reference(None, reason=reason)
+                counted = self.count()
+                path = engines.with_texts(self.request, self.path)
+        except EnvironmentFailure as e:
+            if wheels.bundle(ROOT) is None:
+                raise
+            return Reference(None, reason=f"no reference: {e}")
+        reason = counted.reason
+        notes = (f"the model's operations are not counted: {reason}",) if reason else ()
+        return Reference(path, work=counted.work, notes=notes, seconds=seconds)
 
     def answer(self) -> tuple[str, Mapping[str, float]]:
         """Compute the answers, unless they exist, and go on after the last batch of a worker that
@@ -232,8 +258,8 @@ class _Maker:
             if reason:
                 return f"{reason}; on {self.request.device}: {outcome.reason}", {}
             self.say(
-                f"the reference does not fit on {self.request.device} in float32"
-                f" ({outcome.reason}): the CPU makes it, which may take long"
+                f"the reference does not fit on {self.request.device} ({outcome.reason}): the CPU"
+                " makes it, which may take long"
             )
             outcome = self._run(self._job(on_host))
         if outcome.status != "ok":
@@ -254,20 +280,22 @@ class _Maker:
         self.folder.mkdir(exist_ok=True)
         known = self.path if self.path.exists() else None
         scratch = self.scratch.with_suffix(".work")
-        answering = _job(self.request, self.checkpoint, self.inputs, scratch)
+        answering = _job(self.request, self.name, self.checkpoint, self.inputs, scratch)
         job = replace(answering, procedure=COUNT, reference=known)
-        return counted_work.of(self.request, self.folder, lambda: self._run(job), scratch)
+        return counted_work.of(
+            self.request, self.name, self.folder, lambda: self._run(job), scratch
+        )
 
     def _job(self, request: Request) -> Job:
-        return _job(request, self.checkpoint, self.inputs, self.scratch)
+        return _job(request, self.name, self.checkpoint, self.inputs, self.scratch)
 
     def _run(self, job: Job) -> WorkerOutcome:
         job.log_dir.mkdir(exist_ok=True)
         for file in job.log_dir.iterdir():
             if not file.match(PARTS):
                 file.unlink()
-        variables = {**spec_of(self.request.reference).process_env, **_PATIENT}
-        return process.run(job, self.environment().python, variables, self.watch)
+        variables = {**spec_of(self.name).process_env, **_PATIENT}
+        return process.run(job, self.environment(self.name).python, variables, self.watch)
 
 
 def seconds_of(outcome: WorkerOutcome) -> dict[str, float]:
@@ -276,15 +304,14 @@ def seconds_of(outcome: WorkerOutcome) -> dict[str, float]:
 
 
 def shortage(request: Request) -> str | None:
-    """Why this machine has too little memory for the reference. None: it has enough, or that is not
+    """Why this machine has too little memory for a reference. None: it has enough, or that is not
     known.
     """
-    found = memory_shortage(request, "float32")
+    found = memory_shortage(request, spec_of(request.references[0]).precisions[0])
     return found and f"no reference: {found}"
 
 
-def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path) -> Job:
-    name = request.reference
+def _job(request: Request, name: str, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path) -> Job:
     spec = spec_of(name)
     batch = request.batch_size if request.trains else min(REFERENCE_BATCH, inputs.count)
     workload = Workload(
@@ -292,7 +319,7 @@ def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path
         task=request.task,
         config=workload_config(request, inputs.description.config),
         checkpoint=checkpoint.path,
-        precision="float32",
+        precision=spec.precisions[0],
         batch_size=batch,
         device=request.device,
         backend=spec.backend,

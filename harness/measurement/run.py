@@ -111,7 +111,7 @@ def _prepared(
             request,
             weights,
             inputs,
-            lambda: reference_environment(request, environment, reporter, setup),
+            lambda name: reference_environment(request, name, environment, reporter, setup),
             reporter.watch("reference"),
             reporter.say,
         )
@@ -301,12 +301,16 @@ def environment_of(
 
 
 def reference_environment(
-    request: Request, environment: Environment, reporter: Reporter, setup: dict[str, float]
+    request: Request,
+    reference: str,
+    environment: Environment,
+    reporter: Reporter,
+    setup: dict[str, float],
 ) -> Environment:
-    """Return the environment of the reference. It is the interpreter of --python if that has the
-    needed packages.
+    """Return the environment of a reference, or `environment`, which is that of the SUT, if it is
+    the same. It is the interpreter of --python if that has the needed packages.
     """
-    name = spec_of(request.reference).environment
+    name = spec_of(reference).environment
     if name == request.spec.environment:
         return environment
     try:

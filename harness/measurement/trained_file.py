@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -23,14 +21,14 @@ from harness.inputs.architectures import keras_file
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.keras_labels import Label
 from harness.inputs.models.drawn import Tensor
+from harness.measurement import programs
 from harness.request.request import Request
 from sut.contract import Workload
-from sut.devices import DEVICES, HOST
+from sut.devices import HOST
 
 _PROGRAM = "sut.keras_description"
 _SOURCES = ("keras_description", "keras_archive", "keras_config")
 _SAMPLES = 8  # a random flip of a picture may leave a few of them as they are
-_LIMIT_S = 600
 
 
 def described(request: Request, checkpoint: Checkpoint, environment: Environment) -> Request:
@@ -106,23 +104,12 @@ def _source(name: str) -> str:
 def _run(
     request: Request, environment: Environment, given: str, rows: dict[str, np.ndarray]
 ) -> dict[str, Any]:
-    variables = {**request.spec.process_env, "PYTHONPATH": str(ROOT)}
     with tempfile.TemporaryDirectory() as folder:
         inputs = Path(folder) / "inputs.npz"
         out = Path(folder) / "description.json"
         np.savez(inputs, allow_pickle=False, **rows)
-        try:
-            done = subprocess.run(
-                [environment.python, "-P", "-m", _PROGRAM, given, inputs, out],
-                env={**DEVICES[HOST].environment(os.environ), **variables},
-                capture_output=True,
-                text=True,
-                timeout=_LIMIT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return {"refused": f"was not loaded and called within {_LIMIT_S} s"}
-        if done.returncode:
-            last = (done.stderr.strip() or "it ended without a message").splitlines()[-1]
-            return {"refused": f"cannot be called with {_SAMPLES} inputs: {last}"}
+        variables = request.spec.process_env
+        fault = programs.run(_PROGRAM, environment, variables, given, inputs, out)
+        if fault:
+            return {"refused": f"cannot be called with {_SAMPLES} inputs: {fault}"}
         return dict(json.loads(out.read_text(encoding="utf-8")))

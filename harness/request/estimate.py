@@ -269,13 +269,13 @@ def _made_once(request: Request, weights: int) -> Iterator[tuple[str, tuple[floa
     if weights and request.weights and request.weights.names:
         stored = request.size.weight_bytes(request.size.precision)
         yield "copy of the weights", (stored / _COPIED_A_SECOND, stored)
-    reference_s = _reference_seconds(request)
+    reference_s = sum(_reference_seconds(request, name) for name in request.references)
     if reference_s:
         yield f"reference of {request.benchmark}", (reference_s, 1_000_000)
 
 
-def _reference_seconds(request: Request) -> float:
-    """The seconds that making the reference takes: as long as an earlier one of the same model, for
+def _reference_seconds(request: Request, name: str) -> float:
+    """The seconds that making a reference takes: as long as an earlier one of the same model, for
     each answer, or else by rule. 0 if there is one of these inputs and weights.
     """
     samples = _samples(request)
@@ -286,7 +286,7 @@ def _reference_seconds(request: Request) -> float:
             outcome = reading.from_file(path.with_name("outcome.json"), reading.outcome)
         except (OSError, ValueError):
             continue
-        if not outcome.seconds:  # of an older version, which is not used
+        if job.sut != name or not outcome.seconds:  # of an older version, which is not used
             continue
         if _is_reference_of(request, job):
             return 0.0
@@ -296,7 +296,7 @@ def _reference_seconds(request: Request) -> float:
         known.append(load_s + share * sum(outcome.seconds.values()))
     if known:
         return max(known)
-    start_s, _ = _start(spec_of(request.reference).environment)
+    start_s, _ = _start(spec_of(name).environment)
     batch_size = request.batch_size if request.trains else min(REFERENCE_BATCH, samples)
     answers_s = samples * _sample_seconds(replace(request, batch_size=batch_size))
     if not request.trains and request.architecture.generates_tokens:
@@ -328,8 +328,9 @@ def _is_reference_of(request: Request, job: Job) -> bool:
 
 
 def _environments(request: Request) -> Iterator[tuple[str, tuple[float, int]]]:
-    """Yield the environments of the SUT and its reference that do not exist yet."""
-    for name in dict.fromkeys((request.spec.environment, spec_of(request.reference).environment)):
+    """Yield the environments of the SUT and its references that do not exist yet."""
+    references = [spec_of(name).environment for name in request.references]
+    for name in dict.fromkeys((request.spec.environment, *references)):
         if (
             name != "core"
             and not request.options.python

@@ -102,9 +102,9 @@ class Request:
         return SUTS[self.options.sut]
 
     @property
-    def reference(self) -> str:
-        """The name of the reference with whose answers the SUT's are compared."""
-        return self.spec.references.get(self.model.architecture, self.spec.reference)
+    def references(self) -> tuple[str, ...]:
+        """The names of the references with whose answers the SUT's are compared."""
+        return self.spec.references.get(self.model.architecture, (self.spec.reference,))
 
     @property
     def architecture(self) -> Architecture:

@@ -399,7 +399,10 @@ def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float)
     )
     spent_ns = _clock() - start
     seconds |= _count_work(dataclasses.replace(job, reference=path), sut, beat)
-    return {"test_ns": spent_ns, "seconds": seconds}
+    fields: dict[str, Any] = {"test_ns": spent_ns, "seconds": seconds}
+    if hasattr(sut, "evidence"):  # a reference of Transformers has none
+        fields["evidence_after"] = dataclasses.asdict(sut.evidence(lambda: None))
+    return fields
 
 
 def train(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> Fields:

@@ -4,7 +4,9 @@ compilation, and its profiler reports which programs run.
 
 from __future__ import annotations
 
+import importlib.metadata
 import math
+import os
 import re
 import shutil
 import tempfile
@@ -24,6 +26,11 @@ from sut.contract import Call, Unsupported
 from sut.evidence import compilations, matrix_library, matrix_rate, precision
 
 EXECUTIONS = ("xla",)
+WRONG_ROWS = "0.10.2"
+"""The locked release of jaxlib. On CPUs its library YNNPACK computes wrong sums over the leading
+axis of `f(M @ x.T)`, if M has 2 or 3 columns and x more than 32,768 rows (jax issue 39103).
+"""
+_WITHOUT_YNNPACK = "--xla_cpu_experimental_ynn_fusion_type=-reduce"  # for reductions
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _FOUND = "/jax/compilation_cache/cache_hits"
 _NOT_FOUND = "/jax/compilation_cache/cache_misses"
@@ -131,6 +138,10 @@ def configure(device: str, wanted: str) -> None:
     Earlier counts are deleted, because they were another model's. Raises Unsupported if JAX finds
     no such device.
     """
+    if importlib.metadata.version("jaxlib") == WRONG_ROWS:
+        # XLA reads its flags with the first program. The user's come last, so they prevail.
+        own = os.environ.get("XLA_FLAGS", "")
+        os.environ["XLA_FLAGS"] = f"{_WITHOUT_YNNPACK} {own.replace(_WITHOUT_YNNPACK, '')}".strip()
     set_precision(wanted)
     _compilations.clear()
     _products.clear()
@@ -311,4 +322,5 @@ def about() -> dict[str, Any]:
         "matmul_precision": jax.config.jax_default_matmul_precision,
         "device": jax.devices()[0].device_kind,
         "jax": jax.__version__,
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
     }

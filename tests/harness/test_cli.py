@@ -15,6 +15,7 @@ import pytest
 
 from formats import schemas
 from formats.result import Status
+from harness import result
 from harness.execution.environments import ROOT
 from harness.inputs import models
 from sut.registry import SUTS
@@ -289,6 +290,13 @@ def test_wrong_answers_are_invalid_and_cost_exit_code_1(tmp_path):
     assert done.returncode == 1
     assert (cell["status"], cell["cause"]) == ("invalid", "accuracy")
     assert not cell["accuracy"]["passed"]
+    path = next(tmp_path.rglob("record.json"))
+    record = json.loads(path.read_text())
+    record["accuracy"]["agreeing"] = ["TensorFlow", "PyTorch"]
+    record["cell"]["sut"] = "keras3-jax"
+    path.write_text(json.dumps(record))
+    reason = result.derive(path.parent).reason
+    assert reason.endswith(". TensorFlow and PyTorch agree in float64, JAX in float32 differs")
 
 
 def test_a_users_prompts_are_measured_all(tmp_path):

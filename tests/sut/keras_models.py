@@ -23,6 +23,8 @@ class Scale(keras.layers.Layer):
         self.factor = self.add_weight(shape=(shape[-1],), initializer="ones", name="factor")
 
     def call(self, x):
+        if keras.backend.standardize_dtype(x.dtype) != "float32":
+            raise TypeError("only float32")
         return x * self.factor
 """
 
@@ -30,7 +32,8 @@ class Scale(keras.layers.Layer):
 def main(specification: Path) -> None:
     folder = Path(json.loads(specification.read_text())["folder"])
     keras.utils.set_random_seed(0)
-    for name, model in {"cnn": cnn(), "text": text(), "two": two(), "called": called()}.items():
+    models = {"cnn": cnn(), "text": text(), "two": two(), "called": called(), "rows": rows()}
+    for name, model in models.items():
         model.save(folder / f"{name}.keras")
     (folder / "layers.py").write_text(CODE)
     spec = importlib.util.spec_from_file_location("own_layers", folder / "layers.py")
@@ -96,6 +99,18 @@ def called() -> keras.Model:
     model = keras.Sequential([layers.Dense(6, activation="tanh"), layers.Dense(2)])
     model(np.zeros((2, 7), np.float32))
     return model
+
+
+def rows() -> keras.Model:
+    """A sum over the leading axis of a product with a matrix of three columns. JAX 0.10.2 computes
+    it wrongly on a CPU if a batch has 40,000 rows (jax issue 39103).
+    """
+    points = keras.Input((5000, 3))
+    flat = keras.ops.transpose(keras.ops.reshape(layers.Dense(3)(points), (-1, 3)))
+    matrix = np.random.default_rng(0).normal(size=(3, 3)).astype(np.float32)
+    mixed = keras.ops.matmul(matrix, flat)
+    squares = keras.ops.sum(keras.ops.multiply(mixed, mixed), 0)
+    return keras.Model(points, keras.ops.reshape(squares, (-1, 5000)))
 
 
 if __name__ == "__main__":

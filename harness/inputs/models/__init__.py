@@ -18,7 +18,7 @@ from harness.inputs.models import drawn
 from harness.inputs.models.drawn import Parts, Rule, Tensor
 
 _HERE = Path(__file__).parent
-ITEM_BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2, UNKNOWN: 0}
+ITEM_BYTES = {"float64": 8, "float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2, UNKNOWN: 0}
 """Precision → bytes of a parameter. Those of an engine are not in our memory."""
 
 

@@ -17,7 +17,7 @@ from harness.inputs.keras_labels import Label
 from harness.inputs.models import Size
 from harness.request import options, plan
 from harness.sweep import cells, journal
-from sut.registry import SUTS
+from sut.registry import REFERENCES, SUTS
 from tests.support.cells import request
 from tests.support.keras_files import dense, functional, given, layer, sequential, write
 
@@ -410,7 +410,7 @@ def test_the_cell_names_file_and_code_by_their_digests(tmp_path):
     assert plain.model.startswith("m-") and plain.size == "user"
 
 
-def test_only_keras_3_runs_it_and_each_backend_is_judged_by_another(tmp_path):
+def test_only_keras_3_runs_it_and_two_backends_in_float64_judge_each(tmp_path):
     path = str(dense(tmp_path / "m.keras"))
     for sut in SUTS:
         if SUTS[sut].remote:
@@ -421,7 +421,12 @@ def test_only_keras_3_runs_it_and_each_backend_is_judged_by_another(tmp_path):
         if reason:
             assert reason.startswith("a .keras file is a model of Keras 3: take keras3-jax")
         else:
-            assert cell.spec.backend not in cell.reference
+            judges = [REFERENCES[name] for name in cell.references]
+            assert [(each.backend, each.execution) for each in judges] == [
+                ("tensorflow", "graph"),
+                ("torch", "eager"),
+            ]
+            assert {each.precisions for each in judges} == {("float64",)}
     path = str(write(tmp_path / "c.keras", two_outputs()))
     for sut in KERAS3:
         fit = request(tmp_path, sut=sut, model=path, scenario="Fit", duration=None)

@@ -44,7 +44,7 @@ def made(tmp_path, monkeypatch):
         flags = replace(asked, options=replace(asked.options, python=python), **changes)
         environment = Environment("core", tmp_path, packages)
         return make(
-            flags, weights, inputs, lambda: environment, lambda beat: None, lambda text: None
+            flags, weights, inputs, lambda name: environment, lambda beat: None, lambda text: None
         )
 
     ensure.work_of = lambda: ensure(make=reference.work_of)

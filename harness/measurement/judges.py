@@ -1,0 +1,182 @@
+"""Several references of one cell: whether they agree, and where they differ if they do not."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from compliance.scoring import accuracy, loss_curve
+from harness.execution.environments import Environment
+from harness.execution.process import read_outcome
+from harness.inputs.dataset import Inputs
+from harness.measurement import programs
+from harness.request.request import Request
+from scenarios.worker.answers import pack
+from sut.registry import framework_of, spec_of
+
+_PROGRAM = "sut.reference.keras_layers"
+_ROWS = 4
+_SAME = 1e-5  # of the largest value of a layer; float32 differs by less, float64 by 1e-14
+_NONE = "no reference: "
+
+
+def why_none(reasons: Mapping[str, str]) -> str:
+    """Return why there is no reference, if none could be made. `reasons`: name of each → why."""
+    if len(reasons) == 1:
+        return next(iter(reasons.values()))
+    each = (f"{framework_of(name)}: {_cause(reason)}" for name, reason in reasons.items())
+    return _NONE + "; ".join(each)
+
+
+def _cause(reason: str) -> str:
+    return reason.removeprefix(_NONE)
+
+
+def notes(reasons: Mapping[str, str], found: Mapping[str, Path]) -> tuple[str, ...]:
+    """Return notes for a reader: which references do not judge and why, and which layers of the
+    others compute in float32 instead of float64.
+
+    Args:
+        reasons: name of each reference → why it could not be made, or an empty text.
+        found: name of each other reference → its file.
+    """
+    judging = " and ".join(map(framework_of, found))
+    made = [
+        f"only {judging} judges the answers; {framework_of(name)}: {_cause(reason)}"
+        for name, reason in reasons.items()
+        if reason
+    ]
+    for name, path in found.items():
+        outcome = read_outcome(path.parent)
+        evidence = (outcome and outcome.evidence_after) or {}
+        if layers := evidence.get("detail", {}).get("in_float32"):
+            made.append(
+                f"the reference on {framework_of(name)} computes in float64, but for"
+                f" {', '.join(layers)} in float32"
+            )
+    return tuple(made)
+
+
+def limits(
+    request: Request,
+    inputs: Inputs,
+    environment: Callable[[str], Environment],
+    found: Mapping[str, Path],
+) -> tuple[dict[str, float], str]:
+    """Return (the limits of the answers, why the references cannot judge or an empty text).
+
+    Args:
+        environment: name of a reference, or of the SUT → its environment.
+        found: name of each reference → its file.
+    """
+    answers = {framework_of(name): dict(np.load(path)) for name, path in found.items()}
+    (one, first), *others = answers.items()
+    find = request.architecture.limits
+    assert find
+    made, reason = find(request.size, request.cell().judged_precision, first)
+    if reason:
+        return {}, reason
+    strict, _ = find(request.size, "float32", first)
+    for two, other in others:
+        if not _agree(request, first, other, strict or made):
+            rows = _worst_rows(request, first, other)
+            values = _layers(request, inputs, environment, found, rows)
+            return {}, f"no reference judges: {difference(one, two, values)}"
+    return made, ""
+
+
+def _agree(
+    request: Request,
+    first: Mapping[str, np.ndarray],
+    other: Mapping[str, np.ndarray],
+    tolerance: Mapping[str, float],
+) -> bool:
+    """Whether the answers of one reference pass if the other one judges them."""
+    if request.trains:
+        return loss_curve.score(other["loss"].tolist(), first["loss"], tolerance).passed
+    keys = request.model.answer_keys
+    if any(first[key].shape != other[key].shape for key in keys):
+        return False
+    rows, _ = pack(other, keys)
+    answers = {number: row.tobytes() for number, row in enumerate(rows)}
+    return accuracy.score(request.model.score, answers, first, tolerance, keys, None).passed
+
+
+def _worst_rows(
+    request: Request, first: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """The samples whose answers differ most; the first ones of a training."""
+    keys = request.model.answer_keys
+    if request.trains or any(first[key].shape != other[key].shape for key in keys):
+        return np.arange(min(_ROWS, len(next(iter(first.values())))))
+    total = np.zeros(len(first[keys[0]]))
+    for key in keys:
+        apart = np.abs(first[key].astype(float) - other[key]).reshape(len(total), -1).max(axis=1)
+        total += np.nan_to_num(apart, nan=np.inf) / (apart.max() or 1.0)
+    return np.sort(np.argsort(total)[-_ROWS:])
+
+
+def _layers(
+    request: Request,
+    inputs: Inputs,
+    environment: Callable[[str], Environment],
+    found: Mapping[str, Path],
+    rows: np.ndarray,
+) -> dict[str, dict[str, np.ndarray]]:
+    """Framework → the values of its layers, by the names that `sut.reference.keras_layers` writes.
+    The SUT's framework is the last one, in float32, if no reference runs on it.
+    """
+    values: dict[str, dict[str, np.ndarray]] = {}
+    with tempfile.TemporaryDirectory() as folder, np.load(inputs.path) as arrays:
+        given, out = Path(folder) / "inputs.npz", Path(folder) / "layers.npz"
+        np.savez(given, allow_pickle=False, **{name: arrays[name][rows] for name in arrays.files})
+        for name in (*found, request.options.sut):
+            framework = framework_of(name)
+            path = found.get(name, next(iter(found.values())))
+            words = (path.with_name("job.json"), "float64" if name in found else "float32")
+            variables = spec_of(name).process_env
+            if framework not in values and not programs.run(
+                _PROGRAM, environment(name), variables, *words, given, out
+            ):
+                values[framework] = dict(np.load(out))
+    return values
+
+
+def difference(one: str, two: str, values: Mapping[str, Mapping[str, np.ndarray]]) -> str:
+    """Return a sentence: which frameworks agree, which differ, and from which layer on.
+
+    Args:
+        one, two: the frameworks of two references that differ.
+        values: framework → the values of its layers, by the names that `sut.reference.keras_layers`
+            writes. A framework may be missing.
+    """
+    numbered = {
+        framework: {name.partition("|")[0]: value for name, value in found.items()}
+        for framework, found in values.items()
+    }
+    for layer in values.get(one, ()):
+        number, _, described = layer.partition("|")
+        seen = {name: found[number] for name, found in numbered.items() if number in found}
+        if two not in seen or not _differ(seen[one], seen[two]):
+            continue
+        name, kind, given, made = described.rsplit("|", 3)
+        place = f"from the layer {name} on ({kind}, {given} → {made})"
+        for other in seen.keys() - {one, two}:
+            near = [each for each in (one, two) if not _differ(seen[each], seen[other], 1e-3)]
+            if len(near) == 1:
+                differs = two if near == [one] else one
+                return f"{near[0]} and {other} agree, {differs} differs {place}"
+        return f"{', '.join(seen)} differ {place}"
+    return f"{one} and {two} differ, and no single layer shows it"
+
+
+def _differ(one: np.ndarray, other: np.ndarray, share: float = _SAME) -> bool:
+    if one.shape != other.shape:
+        return True
+    if one.dtype.kind != "f":
+        return bool((one != other).any())
+    most = share * float(np.abs(one).max(initial=0.0))
+    return not np.allclose(one, other, rtol=0.0, atol=most, equal_nan=True)
