@@ -18,65 +18,73 @@ from sut.evidence import compilations, matrix_library
 
 
 def batches(job: Job, sut: Inference) -> list[Batch]:
-    """As many batches of the smallest shape as the SUT has in flight, and one of the largest, if
-    they differ.
+    """One batch of the smallest shape, and one of the largest, if they differ.
 
     The values are synthetic and the shapes have run in the warm-up.
     """
     synthetic = Qsl(job.synthetic, sut.prepare)
-    # The warm-up rows ascend.
-    rows = [0] * sut.in_flight + [job.warmup_rows - 1] * (job.warmup_rows > 1)
-    synthetic.load(sorted(set(rows)))
+    rows = sorted({0, job.warmup_rows - 1})  # the warm-up rows ascend
+    synthetic.load(rows)
     return [synthetic.batch([row], job.workload.batch_size) for row in rows]
 
 
-class Taker:
-    """Takes a SUT's evidence right before and right after a test."""
+_latest: list[tuple[Inference, Evidence]] = []
+"""The SUT of this process and its evidence from after the last test."""
 
-    def __init__(self, job: Job, sut: Inference):
+
+def forget() -> None:
+    """Let the next test take evidence before it, because a program may be compiled now."""
+    _latest.clear()
+
+
+class Taker:
+    """Takes a SUT's evidence right before and right after a test.
+
+    The evidence from after a test is that from before the next one. If anything between the two
+    compiles a program, the next evidence shows it. Two successive ones are of different numbers of
+    batches, so that constant counts would be noticed: of one, and of each shape with as many more
+    as the SUT has in flight.
+    """
+
+    def __init__(self, sut: Inference, batches: Sequence[Batch]):
+        """`batches`: one of each shape; see the function `batches`."""
         self._sut = sut
-        self._batches = batches(job, sut)
+        self._batches = batches
+        self._more = [batches[0]] * sut.in_flight + [*batches]
         self._begun: Evidence | int = 0
 
     def begin(self) -> None:
-        """See the function `begin`."""
-        self._begun = begin(self._sut, self._batches)
+        """Take the evidence right before a test, unless there is that from after the last one.
+
+        If the framework counts compiled programs without its profiler, only their number is taken.
+        That is JAX, whose profiler reaches the GPU. No profiler may run before its first test.
+        """
+        compiled = compilations.count()
+        if _latest and _latest[0][0] is self._sut:
+            self._begun = _latest[0][1]
+        else:
+            self._begun = self._watch(self._batches[:1]) if compiled is None else compiled
 
     def end(self) -> tuple[Evidence, Evidence]:
-        """See the function `end`."""
-        return end(self._sut, self._batches, self._begun)
+        """Return, right after a test, the evidence from before and after it.
 
+        If `begin` took a number of programs, both are taken now, and the first one's `compilations`
+        are reduced by those of the test.
+        """
+        before = self._begun
+        if not isinstance(before, Evidence):
+            while_measuring = _compiled() - before
+            before = self._watch(self._batches)
+            before = _with(before, compilations=_compiled() - while_measuring)
+        as_many = before.detail["batches"] == len(self._more)
+        after = self._watch(self._batches[:1] if as_many else self._more)
+        _latest[:] = [(self._sut, after)]
+        return before, after
 
-def begin(sut: Inference, batches: Sequence[Batch]) -> Evidence | int:
-    """Return, right before a test, the evidence of these batches or the number of compiled
-    programs.
-
-    The number is taken if the framework counts without its profiler. That is JAX, whose profiler
-    reaches the GPU.
-    """
-    compiled = compilations.count()
-    return watch(sut, batches) if compiled is None else compiled
-
-
-def end(
-    sut: Inference, batches: Sequence[Batch], begun: Evidence | int
-) -> tuple[Evidence, Evidence]:
-    """Return, right after a test that began with `begun`, the evidence from before and after it.
-
-    If `begun` is a number of programs, no profiler may run before the test. Then both are taken
-    now, and the first one's `compilations` are reduced by those of the test. The second evidence
-    is of one more batch, so that constant counts would be noticed.
-    """
-    longer = [batches[0], *batches]
-    if isinstance(begun, Evidence):
-        return begun, watch(sut, longer)
-    while_measuring = _compiled() - begun
-    before = watch(sut, batches)
-    compiled = _compiled()
-    after = watch(sut, longer)
-    return _with(before, compilations=compiled - while_measuring), _with(
-        after, compilations=_compiled()
-    )
+    def _watch(self, batches: Sequence[Batch]) -> Evidence:
+        evidence = watch(self._sut, batches)
+        compiled = compilations.count()
+        return evidence if compiled is None else _with(evidence, compilations=compiled)
 
 
 def _compiled() -> int:

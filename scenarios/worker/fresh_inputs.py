@@ -30,9 +30,10 @@ _clock = time.perf_counter_ns
 # There are more than _LEAST rounds, and they go on until _ENOUGH_NS is spent. If fresh inputs look
 # slower than _SUSPICIOUS, all rounds are run, up to _MOST, or up to ROUNDS if these are long.
 _LEAST, _MOST, _ENOUGH_NS, _SUSPICIOUS = 1, 33, 500_000_000, 1.15
-_LONG_NS, _ONE_ROUND_NS = 10_000_000_000, 3_000_000_000
-"""After _LONG_NS there are at most ROUNDS. If one round takes _ONE_ROUND_NS, it is enough, unless
-fresh inputs look slower: a disturbance is small compared with a batch of a second.
+_LONG_NS, _LONG_BATCH_NS = 10_000_000_000, 1_000_000_000
+"""After _LONG_NS there are at most ROUNDS. If a batch takes _LONG_BATCH_NS, one round is enough, and
+it has no batch that was met, unless fresh inputs look slower: a disturbance is small compared with
+a batch of a second, and whoever keeps answers has those of the batch before.
 """
 DOUBTFUL, ROUNDS, OTHERS = 1.3, 12, 0.1
 """Fresh inputs that take more than DOUBTFUL times as long are reported. They show kept answers if
@@ -130,7 +131,8 @@ def _enough(times: Times, spent_ns: int) -> bool:
     rounds = len(times)
     if spent_ns >= _LONG_NS and rounds >= ROUNDS:
         return True
-    least = 0 if spent_ns >= _ONE_ROUND_NS else _LEAST
+    is_long = bool(times) and times[0][0] >= _LONG_BATCH_NS
+    least = 0 if is_long else _LEAST
     return rounds > least and spent_ns >= _ENOUGH_NS and slower(times) <= _SUSPICIOUS
 
 
@@ -140,7 +142,8 @@ def _least(times: Times) -> tuple[float, float, float]:
 
 
 def _round(sut: Inference, new: Batch, old: Batch, met_first: bool) -> tuple[float, float, float]:
-    """Time a fresh batch, the same batch again, and one that was met.
+    """Time a fresh batch, the same batch again, and one that was met, which has the second one's
+    time if it is left out.
 
     Args:
         met_first: whether the batch that was met comes first. It does in every second round,
@@ -148,11 +151,12 @@ def _round(sut: Inference, new: Batch, old: Batch, met_first: bool) -> tuple[flo
             always first, 13 of 21 honest SUTs beside ten other programs looked as if they kept
             answers, and with this order none of 26.
     """
-    batches = (old, new, new) if met_first else (new, new, old)
-    timed = [_timed(sut, batch) for batch in batches]
-    if met_first:
-        timed.append(timed.pop(0))
-    (first_ns, answers), (again_ns, _), (met_ns, met_answers) = timed
+    met = _timed(sut, old) if met_first else None
+    first_ns, answers = _timed(sut, new)
+    again_ns, _ = _timed(sut, new)
+    if not met and first_ns >= _LONG_BATCH_NS and first_ns <= _SUSPICIOUS * again_ns:
+        return first_ns, again_ns, again_ns
+    met_ns, met_answers = met or _timed(sut, old)
     return first_ns, again_ns, met_ns * longer(answers, met_answers)
 
 

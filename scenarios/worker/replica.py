@@ -227,7 +227,8 @@ def _close(replica: Replica, message: Message) -> Reply:
 
 def _begin(replica: Replica, message: Message) -> Reply:
     """Take the evidence before a test."""
-    replica.evidence = evidence.Taker(replica.job, replica.sut)
+    batches = evidence.batches(replica.job, replica.sut)
+    replica.evidence = evidence.Taker(replica.sut, batches)
     replica.evidence.begin()
     replica.busy_ns = 0
     return {}
@@ -252,11 +253,6 @@ def _fresh(replica: Replica, message: Message) -> Reply:
     return {"fresh": compared}
 
 
-def _row_bytes(replica: Replica, message: Message) -> Reply:
-    """Measure the bytes of the longest answer."""
-    return {"row_bytes": procedures.row_bytes(replica.job, replica.sut)}
-
-
 def _logits(replica: Replica, message: Message) -> Reply:
     """Write the logits of some answers into the job's folder."""
     procedures.write_logits(replica.job, replica.sut, replica.beat)
@@ -273,7 +269,6 @@ ACTIONS: dict[str, Callable[[Replica, Message], Reply]] = {
     "begin": _begin,
     "end": _end,
     "fresh": _fresh,
-    "row bytes": _row_bytes,
     "logits": _logits,
 }
 """Name of a request → what a replica does. ANSWER is the only other one."""

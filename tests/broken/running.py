@@ -50,12 +50,12 @@ def run_test(case: Case, workload: Workload, *rows: int) -> dict[str, Any]:
     synthetic, inputs = (
         [sut.prepare(make_inputs(workload.task, n, seed)) for n in rows] for seed in (1, 2)
     )
-    synthetic = synthetic[:1] * sut.in_flight + synthetic[1:]
     for batch in [*synthetic, *synthetic]:
         sut.to_host(sut.predict(batch))
-    begun = evidence.begin(sut, synthetic)
+    taker = evidence.Taker(sut, synthetic)
+    taker.begin()
     answers = [sut.to_host(sut.predict(batch)) for batch in inputs][0]
-    before, after = evidence.end(sut, synthetic, begun)
+    before, after = taker.end()
     return {
         "before": asdict(before),
         "after": asdict(after),

@@ -83,8 +83,8 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
         "0 entries into compiled code",
     ),
     ("memo", ((KERAS2, "bert"),), "0 entries into compiled code"),
-    ("joined", ((EAGER, "bert"),), "1 forward passes of the model in 4 batches"),
-    ("joined", ((NATIVE_JAX, "bert"),), "1 entries into compiled code in 4 batches"),
+    ("joined", ((EAGER, "bert"),), "2 forward passes of the model in 5 batches"),
+    ("joined", ((NATIVE_JAX, "bert"),), "2 entries into compiled code in 5 batches"),
     ("eager_forward", ((COMPILE, "bert"),), "0 forward passes of the model"),
     ("wrapper_generates", ((COMPILE, "mistral"),), "0 of the forward passes ran compiled"),
     (

@@ -18,7 +18,7 @@ BATCH = {"input_ids": np.zeros((1, 2), np.int32)}
 class _Sut:
     def __init__(self, in_flight: int = 1):
         self.in_flight = in_flight
-        self.pending, self.most_pending, self.watched = 0, 0, 0
+        self.pending, self.most_pending, self.watched, self.tested_at = 0, 0, 0, 0
 
     def predict(self, batch: Any) -> Any:
         self.pending += 1
@@ -53,17 +53,37 @@ def test_as_many_watched_batches_are_pending_as_the_sut_keeps_in_flight(in_fligh
     assert sut.most_pending == in_flight
 
 
+@pytest.fixture
+def uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A framework whose programs only its profiler counts."""
+    monkeypatch.setattr(compilations, "_counters", [])
+
+
+def taken(sut: Any, shapes: int = 1, while_testing: Callable[[], None] = lambda: None) -> Any:
+    """The evidence from before and after one test of a SUT."""
+    taker = evidence.Taker(sut, [BATCH] * shapes)
+    taker.begin()
+    while_testing()
+    return taker.end()
+
+
+def batches(*found: Evidence) -> list[int]:
+    return [each.detail["batches"] for each in found]
+
+
 def test_no_profiler_runs_before_a_test_if_the_framework_counts_its_programs_without_it(
     counted: list[int],
 ) -> None:
     sut = _Sut()
-    begun = evidence.begin(sut, [BATCH])
-    assert sut.watched == 0
-    counted[0] += 3  # the test compiles
-    before, after = evidence.end(sut, [BATCH], begun)
+
+    def compiles() -> None:
+        assert sut.watched == 0
+        counted[0] += 3
+
+    before, after = taken(sut, while_testing=compiles)
     assert sut.watched == 2
     assert after.detail["compilations"] - before.detail["compilations"] == 3
-    assert [each.detail["batches"] for each in (before, after)] == [1, 2]
+    assert batches(before, after) == [1, 2]
 
 
 def test_what_evidence_itself_compiles_first_is_not_counted_as_compiled_while_measuring(
@@ -77,15 +97,48 @@ def test_what_evidence_itself_compiles_first_is_not_counted_as_compiled_while_me
         return own(call)
 
     sut.evidence = compiles  # type: ignore[method-assign]
-    before, after = evidence.end(sut, [BATCH], evidence.begin(sut, [BATCH]))
+    before, after = taken(sut)
     assert after.detail["compilations"] == before.detail["compilations"]
 
 
-def test_evidence_is_taken_before_a_test_if_only_the_profiler_counts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(compilations, "_counters", [])
+def test_evidence_is_taken_before_a_test_if_only_the_profiler_counts(uncounted: None) -> None:
     sut = _Sut()
-    begun = evidence.begin(sut, [BATCH])
-    assert sut.watched == 1
-    assert evidence.end(sut, [BATCH], begun)[0] is begun
+    before, after = taken(sut, while_testing=lambda: setattr(sut, "tested_at", sut.watched))
+    assert (sut.tested_at, sut.watched) == (1, 2)
+    assert batches(before, after) == [1, 2]
+
+
+def test_the_evidence_after_a_test_is_that_before_the_next_one_and_no_two_are_of_as_many_batches(
+    uncounted: None,
+) -> None:
+    sut = _Sut(in_flight=2)
+    _, first = taken(sut, shapes=2)
+    before, second = taken(sut, shapes=2)
+    assert before is first
+    assert batches(first, second, taken(sut, shapes=2)[1]) == [4, 1, 4]
+    assert sut.watched == 4
+
+
+def test_a_program_that_is_compiled_between_two_tests_is_noticed(counted: list[int]) -> None:
+    sut = _Sut()
+    taken(sut)
+    counted[0] += 1
+    before, after = taken(sut)
+    assert after.detail["compilations"] - before.detail["compilations"] == 1
+
+
+def test_after_logits_a_test_has_evidence_of_its_own(counted: list[int]) -> None:
+    sut = _Sut()
+    _, earlier = taken(sut)
+    evidence.forget()
+    counted[0] += 1
+    before, after = taken(sut)
+    assert before is not earlier
+    assert after.detail["compilations"] == before.detail["compilations"]
+
+
+def test_another_sut_of_the_process_does_not_share_evidence(uncounted: None) -> None:
+    taken(_Sut())
+    sut = _Sut()
+    taken(sut)
+    assert sut.watched == 2

@@ -26,13 +26,14 @@ class _Sut:
 
     def __init__(self, batch_ns: int, keeps: bool, saved: float = 0.999):
         self.batch_ns, self.keeps, self.saved = batch_ns, keeps, saved
-        self.now_ns, self.met = 0, set[bytes]()
+        self.now_ns, self.calls, self.met = 0, 0, set[bytes]()
 
     def prepare(self, batch: Batch) -> Batch:
         return batch
 
     def predict(self, batch: Batch) -> Batch:
         key = batch["input_ids"].tobytes()
+        self.calls += 1
         self.now_ns += (
             int(self.batch_ns * (1 - self.saved))
             if self.keeps and key in self.met
@@ -75,6 +76,7 @@ def test_rounds(
     found = _compare(sut, ROUNDS, tmp_path, monkeypatch)
     assert found["rounds"] == rounds
     assert (found["slower"] > 100) == keeps
+    assert sut.calls == (2 if rounds == 1 else 3 * rounds)
 
 
 def test_a_sut_that_keeps_the_encoding_of_what_it_met_is_seen_in_each_third(tmp_path, monkeypatch):
@@ -87,11 +89,8 @@ def test_a_sut_that_keeps_the_encoding_of_what_it_met_is_seen_in_each_third(tmp_
 class _Interrupted(_Sut):
     """The first of three calls takes a second longer, as on a machine under load."""
 
-    calls = 0
-
     def predict(self, batch: Batch) -> Batch:
         self.now_ns += 0 if self.calls % 3 else 1_000_000_000
-        self.calls += 1
         return super().predict(batch)
 
 
