@@ -6,26 +6,56 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from formats.job import Job
-from scenarios.worker import host_memory
+from scenarios.worker import engine, host_memory
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.streaming import Streamed
 from sut.contract import Batch, Evidence, Inference, Training
 from sut.evidence import compilations, matrix_library
 
 
-def batches(job: Job, sut: Inference) -> list[Batch]:
-    """One batch of the smallest shape, and one of the largest, if they differ.
+@dataclass(frozen=True)
+class Watched:
+    """A batch to watch. `samples`: its rows, if they are as long as the longest inputs; else 0."""
+
+    batch: Batch
+    samples: int
+
+
+def batches(job: Job, sut: Inference, requests: Iterable[int] = ()) -> list[Watched]:
+    """Batches of the smallest, the median and the largest size. If there are longer shapes, there
+    is one more of the longest. The last batch is the largest one of all.
 
     The values are synthetic and the shapes have run in the warm-up.
+
+    Args:
+        requests: the requests of each batch of the test that was; empty: it may have any size.
     """
     synthetic = Qsl(job.synthetic, sut.prepare)
-    rows = sorted({0, job.warmup_rows - 1})  # the warm-up rows ascend
-    synthetic.load(rows)
-    return [synthetic.batch([row], job.workload.batch_size) for row in rows]
+    last = job.warmup_rows - 1  # the warm-up rows ascend
+    synthetic.load(sorted({0, last}))
+    shapes = [(0, size) for size in sizes(job, requests)]
+    if last:
+        shapes.append((last, shapes[-1][1]))
+    return [
+        Watched(synthetic.batch([row], size), size if row == last else 0) for row, size in shapes
+    ]
+
+
+def sizes(job: Job, requests: Iterable[int] = ()) -> list[int]:
+    """The smallest, the median and the largest size of the test's batches, ascending. See
+    `batches`.
+    """
+    possible = job.batch_sizes
+    if not job.serving or engine.is_engine(job):
+        return [job.workload.batch_size]
+    used = sorted({next(size for size in possible if size >= count) for count in requests})
+    used = used or list(possible)
+    return sorted({used[0], used[len(used) // 2], used[-1]})
 
 
 _latest: list[tuple[Inference, Evidence]] = []
@@ -42,15 +72,14 @@ class Taker:
 
     The evidence from after a test is that from before the next one. If anything between the two
     compiles a program, the next evidence shows it. Two successive ones are of different numbers of
-    batches, so that constant counts would be noticed: of one, and of each shape with as many more
-    as the SUT has in flight.
+    batches, so that constant counts would be noticed: of the longest one, and of each shape with as
+    many more as the SUT has in flight.
     """
 
-    def __init__(self, sut: Inference, batches: Sequence[Batch]):
-        """`batches`: one of each shape; see the function `batches`."""
+    def __init__(self, sut: Inference, shapes: Callable[[Iterable[int]], list[Watched]]):
+        """`shapes`: the function `batches` of a job and its SUT."""
         self._sut = sut
-        self._batches = batches
-        self._more = [batches[0]] * sut.in_flight + [*batches]
+        self._shapes = shapes
         self._begun: Evidence | int = 0
 
     def begin(self) -> None:
@@ -63,28 +92,46 @@ class Taker:
         if _latest and _latest[0][0] is self._sut:
             self._begun = _latest[0][1]
         else:
-            self._begun = self._watch(self._batches[:1]) if compiled is None else compiled
+            self._begun = self._watch(self._shapes(())[-1:]) if compiled is None else compiled
 
-    def end(self) -> tuple[Evidence, Evidence]:
+    def end(self, requests: Iterable[int] = ()) -> tuple[Evidence, Evidence]:
         """Return, right after a test, the evidence from before and after it.
 
         If `begin` took a number of programs, both are taken now, and the first one's `compilations`
-        are reduced by those of the test.
+        are reduced by those of the test. `requests`: see `batches`.
         """
         before = self._begun
+        watched = self._shapes(requests)
         if not isinstance(before, Evidence):
             while_measuring = _compiled() - before
-            before = self._watch(self._batches)
+            before = self._watch(watched)
             before = _with(before, compilations=_compiled() - while_measuring)
-        as_many = before.detail["batches"] == len(self._more)
-        after = self._watch(self._batches[:1] if as_many else self._more)
+        more = watched[:1] * self._sut.in_flight + watched
+        as_many = before.detail["batches"] == len(more)
+        after = self._watch(watched[-1:] if as_many else more)
         _latest[:] = [(self._sut, after)]
         return before, after
 
-    def _watch(self, batches: Sequence[Batch]) -> Evidence:
-        evidence = watch(self._sut, batches)
+    def _watch(self, watched: Sequence[Watched]) -> Evidence:
+        """Return the evidence of these batches. Its `samples` are those of the batches, and
+        `tokens` those of their answers.
+        """
+        answers: list[Batch] = []
+        evidence = watch(self._sut, [each.batch for each in watched], answers.append)
+        tokens = 0
+        for each, answer in zip(watched, answers, strict=True):
+            if each.samples and "n_tokens" in answer:
+                tokens += int(answer["n_tokens"].sum())
+        detail = {"samples": sum(each.samples for each in watched), "tokens": tokens}
         compiled = compilations.count()
-        return evidence if compiled is None else _with(evidence, compilations=compiled)
+        if compiled is not None:
+            detail["compilations"] = compiled
+        return _with(evidence, **detail)
+
+
+def taker(job: Job, sut: Inference) -> Taker:
+    """Return what takes the evidence of a job's test."""
+    return Taker(sut, partial(batches, job, sut))
 
 
 def _compiled() -> int:
@@ -95,9 +142,11 @@ def _with(evidence: Evidence, **detail: int | None) -> Evidence:
     return replace(evidence, detail={**evidence.detail, **detail})
 
 
-def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
+def watch(
+    sut: Inference, batches: Sequence[Batch], on_answer: Callable[[Batch], object] = len
+) -> Evidence:
     """Return the framework's evidence of one call: `predict` and `to_host` of each of these
-    prepared batches.
+    prepared batches. `on_answer` gets the answers of each.
 
     As many batches are pending as in Offline, so that the evidence shows a SUT that computes
     several at once. The detail "batches" is the number of batches, and "steps", for a SUT that
@@ -105,7 +154,7 @@ def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
     made the call exactly once.
     """
     earlier = sut.steps if isinstance(sut, Streamed) else 0
-    evidence = of_call(sut, lambda: answer(sut, batches), len(batches))
+    evidence = of_call(sut, lambda: answer(sut, batches, on_answer), len(batches))
     return _with(evidence, steps=sut.steps - earlier) if isinstance(sut, Streamed) else evidence
 
 
@@ -130,15 +179,17 @@ def of_call(sut: Inference | Training, work: Callable[[], None], batches: int) -
     return _with(evidence, batches=batches, processors=matrix_library.processors())
 
 
-def answer(sut: Inference, batches: Iterable[Batch]) -> None:
+def answer(
+    sut: Inference, batches: Iterable[Batch], on_answer: Callable[[Batch], object] = len
+) -> None:
     """Answer these prepared batches. As many are pending as in Offline."""
     pending: deque[Any] = deque()
     for batch in batches:
         pending.append(sut.predict(batch))
         if len(pending) >= sut.in_flight:
-            sut.to_host(pending.popleft())
+            on_answer(sut.to_host(pending.popleft()))
     while pending:
-        sut.to_host(pending.popleft())
+        on_answer(sut.to_host(pending.popleft()))
     sut.synchronise()
 
 

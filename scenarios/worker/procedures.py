@@ -99,8 +99,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     loadgen.write_user_conf(job, settings)
     loadgen.write_audit_config(job)
     beat.allow(LOAD_LIMIT_S)  # a profiler of a GPU may take a minute to start and to read
-    batches = [] if isinstance(sut, Replicated) else evidence.batches(job, sut)
-    taker = sut if isinstance(sut, Replicated) else evidence.Taker(sut, batches)
+    taker = sut if isinstance(sut, Replicated) else evidence.taker(job, sut)
     taker.begin()
     beat.enter("test", _hang_limit_s(calibration, sut), plan.samples)
     energy_before, load_before = counters.read(job.workload.device), disturbance.read()
@@ -130,7 +129,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
             " predict work on copies"
         )
     beat.allow(LOAD_LIMIT_S)
-    before, after = taker.end()
+    before, after = taker.end(_requests(watch))
     if job.test == ACCURACY and job.logits_rows and job.reference:
         write_logits(job, sut, beat)
     looked_back = _look_back(job, sut, qsl, watch, beat) if job.test == PERFORMANCE else {}
@@ -247,8 +246,13 @@ def _look_back(job: Job, sut: Inference, qsl: Qsl, watch: Watch, beat: Heartbeat
         return kept
     if isinstance(sut, Replicated):
         beat.enter("fresh inputs", LOAD_LIMIT_S)
-        return {**kept, "fresh": sut.of_one("fresh")["fresh"]}
-    return {**kept, "fresh": fresh_inputs.compare(job, sut, qsl, beat)}
+        return {**kept, "fresh": sut.of_one("fresh", requests=_requests(watch))["fresh"]}
+    return {**kept, "fresh": fresh_inputs.compare(job, sut, qsl, beat, _requests(watch))}
+
+
+def _requests(watch: Watch) -> list[int]:
+    """The numbers of requests that the test's batches had; empty if requests do not wait."""
+    return sorted(set(watch.queue.record.taken)) if watch.queue else []
 
 
 def calibrate(

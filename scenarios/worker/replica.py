@@ -227,8 +227,7 @@ def _close(replica: Replica, message: Message) -> Reply:
 
 def _begin(replica: Replica, message: Message) -> Reply:
     """Take the evidence before a test."""
-    batches = evidence.batches(replica.job, replica.sut)
-    replica.evidence = evidence.Taker(replica.sut, batches)
+    replica.evidence = evidence.taker(replica.job, replica.sut)
     replica.evidence.begin()
     replica.busy_ns = 0
     return {}
@@ -238,7 +237,7 @@ def _end(replica: Replica, message: Message) -> Reply:
     """Take the evidence after a test."""
     busy_ns = replica.busy_ns
     assert replica.evidence
-    both = replica.evidence.end()
+    both = replica.evidence.end(message.header["requests"])
     return {
         "busy_ns": busy_ns,
         "evidence": [dataclasses.asdict(each) for each in both],
@@ -249,7 +248,8 @@ def _end(replica: Replica, message: Message) -> Reply:
 def _fresh(replica: Replica, message: Message) -> Reply:
     """Compare fresh inputs with those of the data set."""
     known = Qsl(replica.job.inputs, replica.sut.prepare)
-    compared = fresh_inputs.compare(replica.job, replica.sut, known, replica.beat)
+    requests = message.header["requests"]
+    compared = fresh_inputs.compare(replica.job, replica.sut, known, replica.beat, requests)
     return {"fresh": compared}
 
 

@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy as np
 from jax._src.lib import _profiler  # the public one writes its trace to files
 
 from sut.contract import Call, Unsupported
-from sut.evidence import compilations, matrix_library, matrix_rate, precision
+from sut.evidence import compilations, matrix_library, matrix_rate, precision, stablehlo_flops
 
 EXECUTIONS = ("xla",)
 _COMPILED = "/jax/core/compile/backend_compile_duration"
@@ -54,7 +54,9 @@ _events: Counter[str] = Counter()  # JAX's events that are no durations
 _products: Counter[tuple[str, str, str]] = Counter()  # (program, dtype, precision) of each product
 _callbacks: Counter[str] = Counter()  # program → calls of Python from within it
 _moving: dict[str, bool] = {}  # program → whether it only moves values
+_flops: dict[str, list[int | None]] = {}  # program → operations of each of its compilations
 _looking_up: set[str] = set()  # programs that take rows of a table of floats
+_entered_by_now: set[str] = set()  # the model's programs, in all watched calls
 # The configured precision. JAX's own configuration may show that of a context.
 _set_for_all: list[str] = []
 _product = jax.jit(jnp.matmul)
@@ -91,6 +93,7 @@ def _read_dumps(folder: Path) -> None:
 
 def _read_program(program: str, text: str) -> None:
     """Count the products and callbacks of one compiled program, from its text in StableHLO."""
+    _flops.setdefault(program, []).append(stablehlo_flops.of(text))
     _callbacks[program] += len(_CALLBACK.findall(text))
     _moving[program] = _moving.get(program, True) and not _ARITHMETIC.search(text)
     for table, rows in _GATHER.findall(text):
@@ -137,6 +140,8 @@ def configure(device: str, wanted: str) -> None:
     _callbacks.clear()
     _moving.clear()
     _looking_up.clear()
+    _flops.clear()
+    _entered_by_now.clear()
     # Only StableHLO shows dtype and precision of a program's products: in XLA's own text, a CPU's
     # bfloat16 products are float32.
     jax.config.update("jax_dump_ir_to", str(_dumps()))
@@ -195,17 +200,21 @@ def matrix_flops(dtype: str) -> float:
 def watch(call: Call) -> dict[str, Any]:
     """Return what JAX reports of the call. The model's programs are those with matrix products.
 
-    `graphs` and `xla_programs`: compilations of the model's programs that the call enters, one for
-    each shape. `regions`: how often the call enters these programs; a model that is compiled as a
-    whole is one region a batch. `operators`: how often the call runs other programs; a call that
-    runs eagerly, or with JAX's jit disabled, consists of them. `operators_that_compute`: the
-    operators that calculate with floats; the others move values, as a sort does. `table_lookups`:
-    the operators that take rows of a table. `host_callbacks`: calls of Python in the programs that
-    the call runs.
+    `graphs` and `xla_programs`: compilations of the model's programs that this call or an earlier
+    one enters, one for each shape; 0 if this call enters none. `regions`: how often the call enters
+    these programs; a model that is compiled as a whole is one region a batch. `operators`: how
+    often the call runs other programs; a call that runs eagerly, or with JAX's jit disabled,
+    consists of them. `operators_that_compute`: the operators that calculate with floats; the others
+    move values, as a sort does. `table_lookups`: the operators that take rows of a table.
+    `host_callbacks`: calls of Python in the programs that the call runs. `flops`: floating-point
+    operations of the products of the model's programs.
     """
     run = _run(call)
     programs = {name for name, _, _ in _products} & set(run)
-    compiled = {name: _compilations[name] for name in sorted(programs)}
+    _entered_by_now.update(programs)
+    # Calls of batches of other shapes may enter other programs of the model.
+    of_model = _entered_by_now if programs else ()
+    compiled = {name: _compilations[name] for name in sorted(of_model)}
     others = set(run) - programs - {_HANDED_OVER}
     operators = {name: run[name] for name in others}
     computing = [n for name, n in operators.items() if not _moving.get(name)]
@@ -220,9 +229,23 @@ def watch(call: Call) -> dict[str, Any]:
         "table_lookups": sum(looking_up),
         "compilations": sum(_compilations.values()),
         "host_callbacks": sum(_callbacks[name] for name in run),
+        "flops": _flops_of({name: run[name] for name in programs}),
         "matrix_products": _matrix_products(programs),
         **_precisions(programs),
     }
+
+
+def _flops_of(runs: Mapping[str, int]) -> int | None:
+    """Return the floating-point operations of so many runs of these programs. A program that was
+    compiled for several shapes counts as the largest. None: not known.
+    """
+    total = 0
+    for name, times in runs.items():
+        known = [flops for flops in _flops[name] if flops is not None]
+        if len(known) < len(_flops[name]):
+            return None
+        total += times * max(known)
+    return total
 
 
 def _matrix_products(programs: Set[str]) -> dict[str, Any]:

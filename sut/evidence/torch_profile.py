@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from sut.contract import Call
-from sut.evidence import matrix_rate, precision
+from sut.evidence import matrix_rate, precision, torch_flops
 
 _REGION = "Torch-Compiled Region"
 _PASS = "forward pass of the model"
@@ -76,10 +76,14 @@ class Observed:
             products, they count as that many bits.
         product_operators: operator of matrix products → number of its products.
         integer_products: matrix products of integers, which quantised weights have.
+        flops: floating-point operations of all matrix products whose shapes are known.
+        products_without_flops: matrix products whose operations are not known.
     """
 
     operators: int = 0
     integer_products: int = 0
+    flops: int = 0
+    products_without_flops: int = 0
     operators_called: int = 0
     operators_outside: int = 0
     operators_left: int = 0
@@ -94,6 +98,11 @@ class Observed:
     product_errors: tuple[float, ...] = ()
     product_bits: Counter[int] = field(default_factory=Counter)
     product_operators: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def known_flops(self) -> int | None:
+        """The operations of the matrix products; None if those of any product are not known."""
+        return None if self.products_without_flops else self.flops
 
     @property
     def compiled_share(self) -> float:
@@ -285,6 +294,9 @@ def _count(
             counts["operators_left_of_script"] += around != _SCRIPTED and within > 0
             if name.startswith(_PRODUCTS):
                 operators[name] += 1
+                flops = torch_flops.of(event)
+                counts["flops"] += flops or 0
+                counts["products_without_flops"] += flops is None
                 known = [dtype for dtype in event.dtypes() if dtype in _BITS]
                 # The input of a quantised operator is a float, which it rounds to 8 bits.
                 is_integer = not known and any(each in _INTEGERS for each in event.dtypes())

@@ -86,6 +86,7 @@ def watch(model: Any, call: Call) -> dict[str, Any]:
             str(weight.device), weight.dtype, seen.product_operators
         ),
         "integer_products": seen.integer_products,
+        "flops": seen.known_flops,
         "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
     }
 

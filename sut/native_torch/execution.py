@@ -238,6 +238,7 @@ def _observations(seen: torch_profile.Observed) -> dict[str, Any]:
         "inductor_calls": seen.inductor_calls,
         "forward_passes": seen.passes,
         "integer_products": seen.integer_products,
+        "flops": seen.known_flops,
         "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
     }
 

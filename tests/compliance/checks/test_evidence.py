@@ -16,8 +16,8 @@ from compliance.checks.run.precision import shards_faults, weights_faults
 
 RULES, COUNTERS = rules.load().evidence, rules.load().evidence_counters
 COUNTED = {
-    ("eager", "PyTorch"): {"regions": 0, "script_calls": 0, "forward_passes": 1},
-    ("xla", "JAX"): {"regions": 1, "operators_that_compute": 0, "table_lookups": 0, "host_callbacks": 0, "xla_programs": 1},
+    ("eager", "PyTorch"): {"regions": 0, "script_calls": 0, "forward_passes": 1, "flops": 8},
+    ("xla", "JAX"): {"regions": 1, "operators_that_compute": 0, "table_lookups": 0, "host_callbacks": 0, "flops": 8, "xla_programs": 1},
     ("graph", "TensorFlow"): {
         "regions": 1, "operators_that_compute": 0, "products_left": 0, "host_callbacks": 0, "xla_clusters_run": 0, "xla_programs": 0,
     },

@@ -61,7 +61,7 @@ def uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def taken(sut: Any, shapes: int = 1, while_testing: Callable[[], None] = lambda: None) -> Any:
     """The evidence from before and after one test of a SUT."""
-    taker = evidence.Taker(sut, [BATCH] * shapes)
+    taker = evidence.Taker(sut, lambda requests: [evidence.Watched(BATCH, 1)] * shapes)
     taker.begin()
     while_testing()
     return taker.end()
