@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -18,10 +18,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src.lib import _profiler  # the public one writes its trace to files
+from jax._src.lib import _jax, _profiler  # the public profiler writes its trace to files
 
 from sut.contract import Call, Unsupported
-from sut.evidence import compilations, matrix_library, matrix_rate, precision, stablehlo_flops
+from sut.evidence import compilations, hlo, matrix_library, matrix_rate, precision, stablehlo_flops
 
 EXECUTIONS = ("xla",)
 _COMPILED = "/jax/core/compile/backend_compile_duration"
@@ -209,7 +209,8 @@ def watch(call: Call) -> dict[str, Any]:
     `host_callbacks`: calls of Python in the programs that the call runs. `flops`: floating-point
     operations of the products of the model's programs.
     """
-    run = _run(call)
+    trace = _trace(call)
+    run = Counter(_entered(trace))
     programs = {name for name, _, _ in _products} & set(run)
     _entered_by_now.update(programs)
     # Calls of batches of other shapes may enter other programs of the model.
@@ -229,23 +230,66 @@ def watch(call: Call) -> dict[str, Any]:
         "table_lookups": sum(looking_up),
         "compilations": sum(_compilations.values()),
         "host_callbacks": sum(_callbacks[name] for name in run),
-        "flops": _flops_of({name: run[name] for name in programs}),
+        "flops": _flops_of({name: run[name] for name in programs}, trace),
         "matrix_products": _matrix_products(programs),
         **_precisions(programs),
     }
 
 
-def _flops_of(runs: Mapping[str, int]) -> int | None:
-    """Return the floating-point operations of so many runs of these programs. A program that was
-    compiled for several shapes counts as the largest. None: not known.
+def _flops_of(runs: Mapping[str, int], trace: Any) -> int | None:
+    """Return the floating-point operations of so many runs of these programs. None: not known.
+
+    If a program was compiled for several shapes, the profile of a CPU shows which one ran. Without
+    it, a run counts as one of the largest.
     """
-    total = 0
-    for name, times in runs.items():
-        known = [flops for flops in _flops[name] if flops is not None]
-        if len(known) < len(_flops[name]):
-            return None
-        total += times * max(known)
-    return total
+    known = {name: [flops for flops in _flops[name] if flops is not None] for name in runs}
+    if any(len(known[name]) < len(_flops[name]) for name in runs):
+        return None
+    of_numbers = _flops_by_number({name: each for name, each in known.items() if len(each) > 1})
+    numbered = {name for name, _ in of_numbers}
+    largest = sum(times * max(known[name]) for name, times in runs.items() if name not in numbered)
+    return largest + sum(of_numbers.get((name, number), 0) for name, number, _ in _runs(trace))
+
+
+def _runs(trace: Any) -> set[tuple[str, int, int]]:
+    """Return (name, number of the program in XLA, number of the run) of each run of a program."""
+    runs = set()
+    for plane in trace.planes:
+        for line in plane.lines:
+            for event in line.events:
+                facts = dict(event.stats)
+                if "program_id" in facts and "run_id" in facts:
+                    name = _plain(str(facts["hlo_module"]).removeprefix("jit_"))
+                    runs.add((name, facts["program_id"], facts["run_id"]))
+    return runs
+
+
+def _flops_by_number(several: Mapping[str, Sequence[int]]) -> dict[tuple[str, int], int]:
+    """Return (name, number of the program in XLA) → its operations. A name is left out if its
+    programs in memory are not those that were compiled.
+
+    XLA's own costs, which count a loop once, say which of these programs are larger.
+
+    Args:
+        several: name → operations of each of its programs.
+    """
+    costs: dict[str, dict[int, float]] = {name: {} for name in several}
+    client = jax.devices()[0].client
+    for executable in client.live_executables() if several else ():
+        for module in executable.hlo_modules():
+            name = _plain(module.name.removeprefix("jit_"))
+            if name in several:
+                number = hlo.number_of(module.as_serialized_hlo_module_proto())
+                cost = _jax.hlo_module_cost_analysis(client, module)
+                costs[name][number] = cost.get("flops", 0.0)
+    return {
+        (name, number): flops
+        for name, of_name in costs.items()
+        if len(of_name) == len(several[name])
+        for number, flops in zip(
+            sorted(of_name, key=of_name.__getitem__), sorted(several[name]), strict=True
+        )
+    }
 
 
 def _matrix_products(programs: Set[str]) -> dict[str, Any]:
@@ -265,10 +309,8 @@ def _matrix_products(programs: Set[str]) -> dict[str, Any]:
     return matrix_library.fact(matrix_library.most(products), threads=threads)
 
 
-def _run(call: Call) -> Counter[str]:
-    """Return the names of the programs that the call runs, as JAX's profiler reports them. They
-    come from JAX's own events, which are the same on every device.
-    """
+def _trace(call: Call) -> Any:
+    """Run the call under JAX's profiler, and return its `ProfileData`."""
     options = _profiler.ProfileOptions()
     options.host_tracer_level = 1
     options.python_tracer_level = 0
@@ -278,11 +320,12 @@ def _run(call: Call) -> Counter[str]:
     session = _profiler.ProfilerSession(options)
     call()
     synchronise()
-    return Counter(_entered(session.stop_and_get_profile_data()))
+    return session.stop_and_get_profile_data()
 
 
 def _entered(trace: Any) -> Iterator[str]:
-    """Yield the name of each program entered. JAX marks an entry twice, one event within the other.
+    """Yield the name of each program entered. The names come from JAX's own events, which are the
+    same on every device. JAX marks an entry twice, one event within the other.
     A program that was compiled ahead of its call is named `jit(name)`.
     """
     for plane in trace.planes:

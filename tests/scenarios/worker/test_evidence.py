@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from formats.job import Serving
 from scenarios.worker import evidence
+from sut import mock
 from sut.contract import Evidence
 from sut.evidence import compilations
+from tests.support import mock_job
 
 BATCH = {"input_ids": np.zeros((1, 2), np.int32)}
 
@@ -142,3 +147,28 @@ def test_another_sut_of_the_process_does_not_share_evidence(uncounted: None) -> 
     sut = _Sut()
     taken(sut)
     assert sut.watched == 2
+
+
+SIZES = (1, 2, 4, 8, 16)
+
+
+@pytest.mark.parametrize(
+    ("requests", "sizes"),
+    [((), [1, 4, 16]), ((1, 3, 5, 6), [1, 4, 8]), ((2, 9), [2, 16]), ((1, 1), [1])],
+)
+def test_the_smallest_the_median_and_the_largest_size_of_the_test_are_watched(
+    tmp_path: Path, requests: tuple[int, ...], sizes: list[int]
+) -> None:
+    serving = Serving(max_wait_ms=1, percentile=99, max_latency_ms=9)
+    job = replace(mock_job.make(tmp_path, batch=16), batch_sizes=SIZES, serving=serving)
+    watched = evidence.batches(job, mock.load(job.workload), requests)
+    assert [len(each.batch["input_ids"]) for each in watched] == sizes
+    assert [each.samples for each in watched] == sizes
+
+
+def test_the_batch_of_the_longest_shape_is_the_last_one_and_only_its_work_is_known(
+    tmp_path: Path,
+) -> None:
+    job = replace(mock_job.make(tmp_path, batch=4), warmup_rows=3)
+    watched = evidence.batches(job, mock.load(job.workload))
+    assert [each.samples for each in watched] == [0, 4]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from compliance import rules
+from formats.job import Serving
 from scenarios.worker import fresh_inputs
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch
@@ -47,15 +48,22 @@ class _Sut:
 
 
 def _compare(
-    sut: _Sut, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sut: _Sut,
+    rows: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    requests: tuple[int, ...] = (),
+    **fields: Any,
 ) -> dict[str, Any]:
-    """The comparison with `rows` fresh inputs, one a batch, on the SUT's clock."""
+    """The comparison with `rows` fresh inputs, one a batch, on the SUT's clock. `fields`: of the
+    job.
+    """
     monkeypatch.setattr(fresh_inputs, "_clock", lambda: sut.now_ns)
     fresh = tmp_path / "fresh.npz"
     np.savez(fresh, allow_pickle=False, **mock_job.arrays("predict", rows, seed=2))
-    job = replace(mock_job.make(tmp_path, batch=1), fresh=fresh)
+    job = replace(mock_job.make(tmp_path, batch=1), fresh=fresh, **fields)
     beat = SimpleNamespace(enter=lambda *_: None, bump=lambda _: None)
-    return fresh_inputs.compare(job, sut, Qsl(job.inputs, sut.prepare), beat)
+    return fresh_inputs.compare(job, sut, Qsl(job.inputs, sut.prepare), beat, requests)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +92,32 @@ def test_a_sut_that_keeps_the_encoding_of_what_it_met_is_seen_in_each_third(tmp_
     found = _compare(sut, 20, tmp_path, monkeypatch)
     assert found["rounds"] == 20
     assert min(found["slower"], *found["thirds"]) == pytest.approx(1 / 0.6, rel=1e-3)
+
+
+class _KeepsSmall(_Sut):
+    """Keeps answers of batches of one request."""
+
+    def predict(self, batch: Batch) -> Batch:
+        self.keeps = len(batch["input_ids"]) == 1
+        return super().predict(batch)
+
+
+@pytest.mark.parametrize(("requests", "size"), [((1, 2, 3, 4), 1), ((2, 3, 4), 2), ((), 1)])
+def test_small_batches_that_the_test_had_are_compared_with_fresh_ones(
+    tmp_path, monkeypatch, requests, size
+):
+    serving = Serving(max_wait_ms=1, percentile=99, max_latency_ms=9)
+    found = _compare(
+        _KeepsSmall(10_000_000, keeps=False),
+        70,
+        tmp_path,
+        monkeypatch,
+        requests,
+        batch_sizes=(1, 2, 4),
+        serving=serving,
+    )
+    assert found["size"] == size
+    assert (found["slower"] > 100) == (size == 1)
 
 
 class _Interrupted(_Sut):
