@@ -5,10 +5,12 @@ watched.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from formats.job import Job
 from scenarios.worker import engine, host_memory
@@ -20,10 +22,12 @@ from sut.evidence import compilations, matrix_library
 
 @dataclass(frozen=True)
 class Watched:
-    """A batch to watch. `samples`: its rows, if they are as long as the longest inputs; else 0."""
+    """A batch to watch. `samples`: as many average inputs have as many tokens as its rows. 0: its
+    rows are shorter than the longest inputs, and their work is not known.
+    """
 
     batch: Batch
-    samples: int
+    samples: float
 
 
 def batches(job: Job, sut: Inference, requests: Iterable[int] = ()) -> list[Watched]:
@@ -41,9 +45,21 @@ def batches(job: Job, sut: Inference, requests: Iterable[int] = ()) -> list[Watc
     shapes = [(0, size) for size in sizes(job, requests)]
     if last:
         shapes.append((last, shapes[-1][1]))
+    with np.load(job.inputs) as inputs:
+        share = _tokens(synthetic.arrays)[last] / _tokens(inputs).mean()
     return [
-        Watched(synthetic.batch([row], size), size if row == last else 0) for row, size in shapes
+        Watched(synthetic.batch([row], size), size * float(share) if row == last else 0.0)
+        for row, size in shapes
     ]
+
+
+def _tokens(inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The number of tokens of each row, [rows]. Inputs without tokens have 1."""
+    if "prompt_length" in inputs:
+        return inputs["prompt_length"]
+    if "attention_mask" in inputs:
+        return np.asarray(inputs["attention_mask"].sum(axis=1))
+    return np.ones(len(inputs[next(iter(inputs))]))
 
 
 def sizes(job: Job, requests: Iterable[int] = ()) -> list[int]:
@@ -114,15 +130,16 @@ class Taker:
 
     def _watch(self, watched: Sequence[Watched]) -> Evidence:
         """Return the evidence of these batches. Its `samples` are those of the batches, and
-        `tokens` those of their answers.
+        `later_tokens` those of their answers after the first one.
         """
         answers: list[Batch] = []
         evidence = watch(self._sut, [each.batch for each in watched], answers.append)
-        tokens = 0
+        later = 0
         for each, answer in zip(watched, answers, strict=True):
             if each.samples and "n_tokens" in answer:
-                tokens += int(answer["n_tokens"].sum())
-        detail = {"samples": sum(each.samples for each in watched), "tokens": tokens}
+                later += int((answer["n_tokens"] - 1).sum())
+        samples = sum(each.samples for each in watched)
+        detail: dict[str, float] = {"samples": samples, "later_tokens": later}
         compiled = compilations.count()
         if compiled is not None:
             detail["compilations"] = compiled
@@ -138,7 +155,7 @@ def _compiled() -> int:
     return compilations.count() or 0
 
 
-def _with(evidence: Evidence, **detail: int | None) -> Evidence:
+def _with(evidence: Evidence, **detail: float | None) -> Evidence:
     return replace(evidence, detail={**evidence.detail, **detail})
 
 

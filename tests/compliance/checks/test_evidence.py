@@ -220,7 +220,7 @@ LATER = Part(flops={MATRIX: 5.0}, weights=0, activations=0, passes=1)
         (Work(first=MATRICES), None, None, 320, False),
         (Work(first=MATRICES), None, None, 319, True),
         (Work(first=MATRICES), None, "a GPU", 288, False),  # fused attention is not seen
-        (Work(first=MATRICES, token=LATER), None, None, 352, False),  # 4 samples, 12 tokens
+        (Work(first=MATRICES, token=LATER), None, None, 352, False),
         (Work(first=MATRICES, token=LATER), None, None, 351, True),
         (None, 100.0, None, 319, True),
         (None, None, None, 1, False),
@@ -231,7 +231,8 @@ def test_a_watched_call_runs_most_of_the_operations_that_its_samples_take(
     work, least_flops, accelerator, flops, is_fault
 ):
     record: Any = SimpleNamespace(work=work, least_flops=least_flops, accelerator=accelerator)
-    watched = seen(0, flops=flops, samples=4, tokens=12)
+    later_tokens = 8 if work and work.token else 0
+    watched = seen(0, flops=flops, samples=4.0, later_tokens=later_tokens)
     found = [str(fault) for fault in evidence.work_faults(0.8, watched, "after", record)]
     assert len(found) == is_fault
     assert all("a part of the model did not run" in line for line in found)

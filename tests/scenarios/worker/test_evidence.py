@@ -166,9 +166,10 @@ def test_the_smallest_the_median_and_the_largest_size_of_the_test_are_watched(
     assert [each.samples for each in watched] == sizes
 
 
-def test_the_batch_of_the_longest_shape_is_the_last_one_and_only_its_work_is_known(
-    tmp_path: Path,
-) -> None:
+def test_only_the_work_of_the_longest_batch_is_known_by_its_tokens(tmp_path: Path) -> None:
     job = replace(mock_job.make(tmp_path, batch=4), warmup_rows=3)
+    inputs = dict(np.load(job.inputs))
+    inputs["attention_mask"][:, 2:] = 0  # 2 of 6 tokens
+    np.savez(job.inputs, allow_pickle=False, **inputs)
     watched = evidence.batches(job, mock.load(job.workload))
-    assert [each.samples for each in watched] == [0, 4]
+    assert [each.samples for each in watched] == [0, 3 * 4]
