@@ -45,21 +45,21 @@ def batches(job: Job, sut: Inference, requests: Iterable[int] = ()) -> list[Watc
     shapes = [(0, size) for size in sizes(job, requests)]
     if last:
         shapes.append((last, shapes[-1][1]))
-    with np.load(job.inputs) as inputs:
-        share = _tokens(synthetic.arrays)[last] / _tokens(inputs).mean()
+    samples = _average_inputs(job, synthetic.arrays, last)
     return [
-        Watched(synthetic.batch([row], size), size * float(share) if row == last else 0.0)
+        Watched(synthetic.batch([row], size), size * samples if row == last else 0.0)
         for row, size in shapes
     ]
 
 
-def _tokens(inputs: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The number of tokens of each row, [rows]. Inputs without tokens have 1."""
-    if "prompt_length" in inputs:
-        return inputs["prompt_length"]
-    if "attention_mask" in inputs:
-        return np.asarray(inputs["attention_mask"].sum(axis=1))
-    return np.ones(len(inputs[next(iter(inputs))]))
+def _average_inputs(job: Job, synthetic: Mapping[str, np.ndarray], row: int) -> float:
+    """Return as many average inputs have as many tokens as this row. It is 1 without tokens."""
+    for name in ("prompt_length", "attention_mask"):
+        if name in synthetic:
+            with np.load(job.inputs) as inputs:
+                every = inputs[name]
+            return float(synthetic[name][row].sum() * len(every) / every.sum())
+    return 1.0
 
 
 def sizes(job: Job, requests: Iterable[int] = ()) -> list[int]:
@@ -129,17 +129,18 @@ class Taker:
         return before, after
 
     def _watch(self, watched: Sequence[Watched]) -> Evidence:
-        """Return the evidence of these batches. Its `samples` are those of the batches, and
-        `later_tokens` those of their answers after the first one.
+        """Return the evidence of these batches. Its `samples` are those of the batches. `rows` are
+        the rows that have samples, and `later_tokens` those of their answers after the first one.
         """
         answers: list[Batch] = []
         evidence = watch(self._sut, [each.batch for each in watched], answers.append)
-        later = 0
+        detail: dict[str, float] = {"samples": 0.0, "rows": 0, "later_tokens": 0}
         for each, answer in zip(watched, answers, strict=True):
+            detail["samples"] += each.samples
+            if each.samples:
+                detail["rows"] += len(next(iter(each.batch.values())))
             if each.samples and "n_tokens" in answer:
-                later += int((answer["n_tokens"] - 1).sum())
-        samples = sum(each.samples for each in watched)
-        detail: dict[str, float] = {"samples": samples, "later_tokens": later}
+                detail["later_tokens"] += int((answer["n_tokens"] - 1).sum())
         compiled = compilations.count()
         if compiled is not None:
             detail["compilations"] = compiled

@@ -246,9 +246,12 @@ def _flops_of(runs: Mapping[str, int], trace: Any) -> int | None:
     if any(len(known[name]) < len(_flops[name]) for name in runs):
         return None
     of_numbers = _flops_by_number({name: each for name, each in known.items() if len(each) > 1})
-    numbered = {name for name, _ in of_numbers}
-    largest = sum(times * max(known[name]) for name, times in runs.items() if name not in numbered)
-    return largest + sum(of_numbers.get((name, number), 0) for name, number, _ in _runs(trace))
+    seen = _runs(trace) if of_numbers else ()
+    total = 0
+    for name, times in runs.items():
+        ran = [of_numbers[each[:2]] for each in seen if each[0] == name and each[:2] in of_numbers]
+        total += sum(ran) if len(ran) == times else times * max(known[name])
+    return total
 
 
 def _runs(trace: Any) -> set[tuple[str, int, int]]:

@@ -140,26 +140,28 @@ def work_faults(least: float, evidence: Evidence, when: str, record: Record) -> 
     samples take on the reference. Operations that the framework does not report are not judged.
     """
     detail = _detail(evidence)
-    flops, samples = detail.get("flops"), detail.get("samples")
-    if type(flops) is not int or not isinstance(samples, int | float):
+    flops = detail.get("flops")
+    if type(flops) is not int:
         return
-    expected = _operations(record, samples, _count_in(detail, "later_tokens"))
+    expected = _operations(record, detail)
     if flops < least * expected:
         text = (
             f"{flops / 1e9:.3g} GFLOP watched {when} the test, and the same samples take"
             f" {expected / 1e9:.3g} on the reference: a part of the model did not run"
         )
-        yield Fault(text, f"at least {least:g} of it", f"{flops / expected:.2g}")
+        yield Fault(text, f"at least {least:g} of it", f"{flops / max(1.0, expected):.2g}")
 
 
-def _operations(record: Record, samples: float, later_tokens: int) -> float:
-    """Return the least floating-point operations of so many average samples, whose answers have so
-    many tokens after the first one. 0: they are not known.
+def _operations(record: Record, detail: Mapping[str, Any]) -> float:
+    """Return the least floating-point operations of the samples of a watched call. 0: they are not
+    known.
 
     On an accelerator a fused kernel may hide those of attention.
     """
-    if record.work is None:
-        return 0.0 if later_tokens else samples * (record.least_flops or 0)
+    samples = detail.get("samples")
+    later_tokens = _count_in(detail, "later_tokens")
+    if record.work is None or not isinstance(samples, int | float):
+        return 0.0 if later_tokens else _count_in(detail, "rows") * (record.least_flops or 0)
     hidden = (ATTENTION,) if record.accelerator else ()
     parts = [(record.work.first, samples)]
     if record.work.token:

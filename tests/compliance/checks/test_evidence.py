@@ -232,7 +232,7 @@ def test_a_watched_call_runs_most_of_the_operations_that_its_samples_take(
 ):
     record: Any = SimpleNamespace(work=work, least_flops=least_flops, accelerator=accelerator)
     later_tokens = 8 if work and work.token else 0
-    watched = seen(0, flops=flops, samples=4.0, later_tokens=later_tokens)
+    watched = seen(0, flops=flops, samples=4.0, rows=4, later_tokens=later_tokens)
     found = [str(fault) for fault in evidence.work_faults(0.8, watched, "after", record)]
     assert len(found) == is_fault
     assert all("a part of the model did not run" in line for line in found)
