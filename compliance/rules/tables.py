@@ -198,6 +198,7 @@ class EvidenceRule:
         a_batch, a_pass: name of a count in the evidence's detail → the (least, most) of it in a
             batch of the watched call, or in a forward pass of the model. The limits do not apply to
             a framework without this count.
+        least_of_work: the least part of the reference's operations that a watched call must run.
         xla_programs_counted: whether a SUT must count XLA's programs. An execution without a
             compiler may be unable to.
     """
@@ -211,6 +212,7 @@ class EvidenceRule:
     max_xla_programs: int | None = None
     a_batch: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     a_pass: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    least_of_work: float | None = None
     xla_programs_counted: bool = False
 
 

@@ -5,14 +5,16 @@ watched.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from formats.job import Job
-from scenarios.worker import host_memory, prepared_inputs
+from scenarios.worker import engine, host_memory, prepared_inputs
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.replicas import cores
@@ -25,73 +27,145 @@ Within = Callable[[], AbstractContextManager[None]]
 """Returns the context in which the batches of a call are answered."""
 
 
-def batches(job: Job, sut: Inference) -> list[Batch]:
-    """As many batches of the smallest shape as the SUT has in flight, and one of the largest, if
-    they differ.
+@dataclass(frozen=True)
+class Watched:
+    """A batch to watch. `samples`: as many average inputs have as many tokens as its rows. 0: its
+    rows are shorter than the longest inputs, and their work is not known.
+    """
+
+    batch: Batch
+    samples: float
+
+
+def batches(job: Job, sut: Inference, requests: Iterable[int] = ()) -> list[Watched]:
+    """Batches of the smallest, the median and the largest size. If there are longer shapes, there
+    is one more of the longest. The last batch is the largest one of all.
 
     The values are synthetic and the shapes have run in the warm-up.
+
+    Args:
+        requests: the requests of each batch of the test that was; empty: it may have any size.
     """
     synthetic = Qsl(job.synthetic, sut.prepare)
-    # The warm-up rows ascend.
-    rows = [0] * sut.in_flight + [job.warmup_rows - 1] * (job.warmup_rows > 1)
-    synthetic.load(sorted(set(rows)))
-    return [synthetic.batch([row], job.workload.batch_size) for row in rows]
+    last = job.warmup_rows - 1  # the warm-up rows ascend
+    synthetic.load(sorted({0, last}))
+    shapes = [(0, size) for size in sizes(job, requests)]
+    if last:
+        shapes.append((last, shapes[-1][1]))
+    samples = _average_inputs(job, synthetic.arrays, last)
+    return [
+        Watched(synthetic.batch([row], size), size * samples if row == last else 0.0)
+        for row, size in shapes
+    ]
+
+
+def _average_inputs(job: Job, synthetic: Mapping[str, np.ndarray], row: int) -> float:
+    """Return as many average inputs have as many tokens as this row. It is 1 without tokens."""
+    for name in ("prompt_length", "attention_mask"):
+        if name in synthetic:
+            with np.load(job.inputs) as inputs:
+                every = inputs[name]
+            return float(synthetic[name][row].sum() * len(every) / every.sum())
+    return 1.0
+
+
+def sizes(job: Job, requests: Iterable[int] = ()) -> list[int]:
+    """The smallest, the median and the largest size of the test's batches, ascending. See
+    `batches`.
+    """
+    possible = job.batch_sizes
+    if not job.serving or engine.is_engine(job):
+        return [job.workload.batch_size]
+    used = sorted({next(size for size in possible if size >= count) for count in requests})
+    used = used or list(possible)
+    return sorted({used[0], used[len(used) // 2], used[-1]})
+
+
+_latest: list[tuple[Inference, Evidence]] = []
+"""The SUT of this process and its evidence from after the last test."""
+
+
+def forget() -> None:
+    """Let the next test take evidence before it, because a program may be compiled now."""
+    _latest.clear()
 
 
 class Taker:
     """Takes a SUT's evidence right before and right after a test.
 
-    `limit_s`: seconds without a sign of `beat` after which the batches of a call count as hung.
+    The evidence from after a test is that from before the next one. If anything between the two
+    compiles a program, the next evidence shows it. Two successive ones are of different numbers of
+    batches, so that constant counts would be noticed: of the longest one, and of each shape with as
+    many more as the SUT has in flight.
     """
 
-    def __init__(self, job: Job, sut: Inference, beat: Heartbeat, limit_s: float):
+    def __init__(
+        self,
+        sut: Inference,
+        shapes: Callable[[Iterable[int]], list[Watched]],
+        within: Within = nullcontext,
+    ):
+        """`shapes`: the function `batches` of a job and its SUT."""
         self._sut = sut
-        self._within = partial(beat.within, limit_s)
-        self._batches = batches(job, sut)
+        self._shapes = shapes
+        self._within = within
         self._begun: Evidence | int = 0
 
     def begin(self) -> None:
-        """See the function `begin`."""
-        self._begun = begin(self._sut, self._batches, self._within)
+        """Take the evidence right before a test, unless there is that from after the last one.
 
-    def end(self) -> tuple[Evidence, Evidence]:
-        """See the function `end`."""
-        return end(self._sut, self._batches, self._begun, self._within)
+        If the framework counts compiled programs without its profiler, only their number is taken.
+        That is JAX, whose profiler reaches the GPU. No profiler may run before its first test.
+        """
+        compiled = compilations.count()
+        if _latest and _latest[0][0] is self._sut:
+            self._begun = _latest[0][1]
+        else:
+            self._begun = self._watch(self._shapes(())[-1:]) if compiled is None else compiled
+
+    def end(self, requests: Iterable[int] = ()) -> tuple[Evidence, Evidence]:
+        """Return, right after a test, the evidence from before and after it.
+
+        If `begin` took a number of programs, both are taken now, and the first one's `compilations`
+        are reduced by those of the test. `requests`: see `batches`.
+        """
+        before = self._begun
+        watched = self._shapes(requests)
+        if not isinstance(before, Evidence):
+            while_measuring = _compiled() - before
+            before = self._watch(watched)
+            before = _with(before, compilations=_compiled() - while_measuring)
+        more = watched[:1] * self._sut.in_flight + watched
+        as_many = before.detail["batches"] == len(more)
+        after = self._watch(watched[-1:] if as_many else more)
+        _latest[:] = [(self._sut, after)]
+        return before, after
+
+    def _watch(self, watched: Sequence[Watched]) -> Evidence:
+        """Return the evidence of these batches. Its `samples` are those of the batches. `rows` are
+        the rows that have samples, and `later_tokens` those of their answers after the first one.
+        """
+        answers: list[Batch] = []
+        shapes = [each.batch for each in watched]
+        evidence = watch(self._sut, shapes, answers.append, self._within)
+        detail: dict[str, float] = {"samples": 0.0, "rows": 0, "later_tokens": 0}
+        for each, answer in zip(watched, answers, strict=True):
+            detail["samples"] += each.samples
+            if each.samples:
+                detail["rows"] += len(next(iter(each.batch.values())))
+            if each.samples and "n_tokens" in answer:
+                detail["later_tokens"] += int((answer["n_tokens"] - 1).sum())
+        compiled = compilations.count()
+        if compiled is not None:
+            detail["compilations"] = compiled
+        return _with(evidence, **detail)
 
 
-def begin(sut: Inference, batches: Sequence[Batch], within: Within = nullcontext) -> Evidence | int:
-    """Return, right before a test, the evidence of these batches or the number of compiled
-    programs.
-
-    The number is taken if the framework counts without its profiler. That is JAX, whose profiler
-    reaches the GPU.
+def taker(job: Job, sut: Inference, beat: Heartbeat, limit_s: float) -> Taker:
+    """Return what takes the evidence of a job's test. `limit_s`: seconds without a sign of `beat`
+    after which the batches of a call count as hung.
     """
-    compiled = compilations.count()
-    return watch(sut, batches, within) if compiled is None else compiled
-
-
-def end(
-    sut: Inference,
-    batches: Sequence[Batch],
-    begun: Evidence | int,
-    within: Within = nullcontext,
-) -> tuple[Evidence, Evidence]:
-    """Return, right after a test that began with `begun`, the evidence from before and after it.
-
-    If `begun` is a number of programs, no profiler may run before the test. Then both are taken
-    now, and the first one's `compilations` are reduced by those of the test. The second evidence
-    is of one more batch, so that constant counts would be noticed.
-    """
-    longer = [batches[0], *batches]
-    if isinstance(begun, Evidence):
-        return begun, watch(sut, longer, within)
-    while_measuring = _compiled() - begun
-    before = watch(sut, batches, within)
-    compiled = _compiled()
-    after = watch(sut, longer, within)
-    return _with(before, compilations=compiled - while_measuring), _with(
-        after, compilations=_compiled()
-    )
+    return Taker(sut, partial(batches, job, sut), partial(beat.within, limit_s))
 
 
 def _compiled() -> int:
@@ -102,9 +176,14 @@ def _with(evidence: Evidence, **detail: Any) -> Evidence:
     return replace(evidence, detail={**evidence.detail, **detail})
 
 
-def watch(sut: Inference, batches: Sequence[Batch], within: Within = nullcontext) -> Evidence:
+def watch(
+    sut: Inference,
+    batches: Sequence[Batch],
+    on_answer: Callable[[Batch], object] = len,
+    within: Within = nullcontext,
+) -> Evidence:
     """Return the framework's evidence of one call: `predict` and `to_host` of each of these
-    prepared batches.
+    prepared batches. `on_answer` gets the answers of each.
 
     As many batches are pending as in Offline, so that the evidence shows a SUT that computes
     several at once. The detail "batches" is the number of batches, and "steps", for a SUT that
@@ -115,7 +194,7 @@ def watch(sut: Inference, batches: Sequence[Batch], within: Within = nullcontext
 
     def work() -> None:
         with within():
-            answer(sut, batches)
+            answer(sut, batches, on_answer)
 
     evidence = of_call(sut, work, len(batches))
     return _with(evidence, steps=sut.steps - earlier) if isinstance(sut, Streamed) else evidence
@@ -168,15 +247,17 @@ def watch_prepare(sut: Inference, prepare: Callable[[], object]) -> None:
         raise ValueError(f"prepare ran {', '.join(found)}; {prepared_inputs.RULE}")
 
 
-def answer(sut: Inference, batches: Iterable[Batch]) -> None:
+def answer(
+    sut: Inference, batches: Iterable[Batch], on_answer: Callable[[Batch], object] = len
+) -> None:
     """Answer these prepared batches. As many are pending as in Offline."""
     pending: deque[Any] = deque()
     for batch in batches:
         pending.append(sut.predict(batch))
         if len(pending) >= sut.in_flight:
-            sut.to_host(pending.popleft())
+            on_answer(sut.to_host(pending.popleft()))
     while pending:
-        sut.to_host(pending.popleft())
+        on_answer(sut.to_host(pending.popleft()))
     sut.synchronise()
 
 

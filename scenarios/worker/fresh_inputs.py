@@ -10,7 +10,8 @@ warm up in them, and honest SUTs took up to 24 times as long.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,10 @@ _clock = time.perf_counter_ns
 # There are more than _LEAST rounds, and they go on until _ENOUGH_NS is spent. If fresh inputs look
 # slower than _SUSPICIOUS, all rounds are run, up to _MOST, or up to ROUNDS if these are long.
 _LEAST, _MOST, _ENOUGH_NS, _SUSPICIOUS = 1, 33, 500_000_000, 1.15
-_LONG_NS, _ONE_ROUND_NS = 10_000_000_000, 3_000_000_000
-"""After _LONG_NS there are at most ROUNDS. If one round takes _ONE_ROUND_NS, it is enough, unless
-fresh inputs look slower: a disturbance is small compared with a batch of a second.
+_LONG_NS, _LONG_BATCH_NS = 10_000_000_000, 1_000_000_000
+"""After _LONG_NS there are at most ROUNDS. If a batch takes _LONG_BATCH_NS, one round is enough,
+and it has no batch that was met, unless fresh inputs look slower. A disturbance is small compared
+with a batch of a second, and a SUT that keeps answers has those of the batch before.
 """
 DOUBTFUL, ROUNDS, OTHERS = 1.3, 12, 0.1
 """Fresh inputs that take more than DOUBTFUL times as long are reported. They show kept answers if
@@ -41,9 +43,17 @@ than OTHERS processors. The rules of a round contain the same numbers.
 """
 
 
-def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat, hang_s: float) -> dict[str, Any]:
+def compare(
+    job: Job,
+    sut: Inference,
+    known: Qsl,
+    beat: Heartbeat,
+    hang_s: float,
+    requests: Iterable[int] = (),
+) -> dict[str, Any]:
     """Measure the least nanoseconds of a batch of fresh inputs, of the same batch again, and of a
-    batch of the data set.
+    batch of the data set. If the test had batches of several sizes, this is done with the smallest,
+    the median and the largest, and the result is that of the `size` with the largest `slower`.
 
     `slower`: the first time divided by the lesser of the others, about 1 if no answer is kept. The
     least of several times is the one that other programs disturbed least. If answers still look
@@ -59,26 +69,45 @@ def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat, hang_s: float
     Args:
         known: the data set, whose samples the performance test has requested.
         hang_s: seconds after which a round counts as hung.
+        requests: the requests of each batch of the test; empty: its batches have one size.
     """
     assert job.fresh is not None
-    fresh, size = Qsl(job.fresh, sut.prepare), job.workload.batch_size
-    rounds = max(1, min(_MOST, fresh.count // size))
-    beat.enter("fresh inputs", LOAD_LIMIT_S, rounds)
-    rows_of = {each: range(min(each.count, rounds * size)) for each in (fresh, known)}
+    fresh, sizes = Qsl(job.fresh, sut.prepare), evidence.sizes(job, requests)
+    rounds = max(1, min(_MOST, fresh.count // sum(sizes)))
+    beat.enter("fresh inputs", LOAD_LIMIT_S, rounds * len(sizes))
+    rows_of = {each: range(min(each.count, rounds * sum(sizes))) for each in (fresh, known)}
     evidence.watch_prepare(sut, lambda: fresh.load(rows_of[fresh]))
     known.load(rows_of[known])
     beat.allow(hang_s)
+    found = []
+    first = 0
+    for size in sizes:
+        rows = np.arange(first, first + rounds * size).reshape(rounds, size)
+        found.append(_of_size(sut, fresh, known, rows, beat, _ENOUGH_NS // len(sizes)))
+        first += rounds * size
+    return {
+        **max(found, key=itemgetter("slower")),
+        "prepare_ns": fresh.prepare_ns / len(rows_of[fresh]),
+        "copy_ns": fresh.copy_ns / len(rows_of[fresh]),
+    }
+
+
+def _of_size(
+    sut: Inference, fresh: Qsl, known: Qsl, rows: np.ndarray, beat: Heartbeat, enough_ns: int
+) -> dict[str, Any]:
+    """Compare batches of one size. `rows`: int64 [rounds, size]; `enough_ns`: see `_enough`."""
     times: Times = []
     began, load_before = _clock(), disturbance.read()
-    while len(times) < rounds and not _enough(times, _clock() - began):
-        rows = np.arange(len(times) * size, (len(times) + 1) * size)
+    while len(times) < len(rows) and not _enough(times, _clock() - began, enough_ns):
         new, old = (
-            each.batch((rows % len(each.singles)).tolist(), size) for each in (fresh, known)
+            each.batch((rows[len(times)] % len(each.singles)).tolist(), rows.shape[1])
+            for each in (fresh, known)
         )
         times.append(_round(sut, new, old, met_first=len(times) % 2 == 1))
         beat.bump(1)
     first, again, met = _least(times)
     return {
+        "size": rows.shape[1],
         "rounds": len(times),
         "fresh_ns": first,
         "again_ns": again,
@@ -86,8 +115,6 @@ def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat, hang_s: float
         "slower": slower(times),
         "thirds": thirds(times),
         "other_processors": disturbance.taken(load_before, disturbance.read()),
-        "prepare_ns": fresh.prepare_ns / len(rows_of[fresh]),
-        "copy_ns": fresh.copy_ns / len(rows_of[fresh]),
     }
 
 
@@ -133,13 +160,16 @@ def _parts(times: Times) -> list[Times]:
     return [times[:third], times[third - 1 : 2 * third], times[2 * third - 1 :]]
 
 
-def _enough(times: Times, spent_ns: int) -> bool:
-    """Return whether the rounds decide. If fresh inputs look slower, `thirds` needs ROUNDS."""
+def _enough(times: Times, spent_ns: int, enough_ns: int) -> bool:
+    """Return whether the rounds decide, in `enough_ns` or more. If fresh inputs look slower,
+    `thirds` needs ROUNDS.
+    """
     rounds = len(times)
     if spent_ns >= _LONG_NS and rounds >= ROUNDS:
         return True
-    least = 0 if spent_ns >= _ONE_ROUND_NS else _LEAST
-    return rounds > least and spent_ns >= _ENOUGH_NS and slower(times) <= _SUSPICIOUS
+    is_long = bool(times) and times[0][0] >= _LONG_BATCH_NS
+    least = 0 if is_long else _LEAST
+    return rounds > least and spent_ns >= enough_ns and slower(times) <= _SUSPICIOUS
 
 
 def _least(times: Times) -> tuple[float, float, float]:
@@ -148,7 +178,8 @@ def _least(times: Times) -> tuple[float, float, float]:
 
 
 def _round(sut: Inference, new: Batch, old: Batch, met_first: bool) -> tuple[float, float, float]:
-    """Time a fresh batch, the same batch again, and one that was met.
+    """Time a fresh batch, the same batch again, and one that was met, which has the second one's
+    time if it is left out.
 
     Args:
         met_first: whether the batch that was met comes first. It does in every second round,
@@ -156,11 +187,12 @@ def _round(sut: Inference, new: Batch, old: Batch, met_first: bool) -> tuple[flo
             always first, 13 of 21 honest SUTs beside ten other programs looked as if they kept
             answers, and with this order none of 26.
     """
-    batches = (old, new, new) if met_first else (new, new, old)
-    timed = [_timed(sut, batch) for batch in batches]
-    if met_first:
-        timed.append(timed.pop(0))
-    (first_ns, answers), (again_ns, _), (met_ns, met_answers) = timed
+    met = _timed(sut, old) if met_first else None
+    first_ns, answers = _timed(sut, new)
+    again_ns, _ = _timed(sut, new)
+    if not met and first_ns >= _LONG_BATCH_NS and first_ns <= _SUSPICIOUS * again_ns:
+        return first_ns, again_ns, again_ns
+    met_ns, met_answers = met or _timed(sut, old)
     return first_ns, again_ns, met_ns * longer(answers, met_answers)
 
 

@@ -78,11 +78,11 @@ def performance(job: Job, settings: Mapping[str, float], sample_ns: float) -> Pl
     )
 
 
-def accuracy(job: Job, samples: int, payload_bytes: int, sample_ns: float) -> Plan:
+def accuracy(job: Job, samples: int, answer_bytes: float, sample_ns: float) -> Plan:
     """Predict the cost of an accuracy test of so many samples. Its log contains every answer in
     hex, which doubles the length.
     """
-    log_bytes = samples * (2 * payload_bytes + _ACCURACY_ROW_BYTES)
+    log_bytes = int(samples * (2 * answer_bytes + _ACCURACY_ROW_BYTES))
     return Plan(
         samples,
         _batches(samples, job),

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from formats.figures import TOKEN_BYTES
 from formats.job import (
     ACCURACY,
     COUNT,
@@ -47,7 +46,6 @@ from scenarios.worker import (
     teacher_forcing,
     work,
 )
-from scenarios.worker.answers import pack
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
 from scenarios.worker.qsl import Qsl, shuffled
 from scenarios.worker.replicas.dispatcher import Replicated
@@ -89,8 +87,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     calibration, trials = _calibrated(job, sut, scenario, beat, slowest_ns)
     settings = loadgen.settings(job, scenario.user_conf(job, calibration, sut.in_flight))
     hang_s = _hang_limit_s(calibration, sut)
-    beat.allow(hang_s)  # the plan of an accuracy test answers a batch
-    plan = _plan(job, sut, qsl, settings, calibration["median_sample_ns"])
+    plan = _plan(job, qsl.count, settings, calibration)
     write_json(job.log_dir / "plan.json", plan)
     if job.test == PERFORMANCE:
         preflight.check_time(plan, job, scenario.least(job))
@@ -104,7 +101,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     loadgen.write_audit_config(job)
     # A profiler of a GPU may take a minute to start and to read.
     beat.enter("evidence", LOAD_LIMIT_S)
-    taker = sut if isinstance(sut, Replicated) else evidence.Taker(job, sut, beat, hang_s)
+    taker = sut if isinstance(sut, Replicated) else evidence.taker(job, sut, beat, hang_s)
     taker.begin()
     beat.enter("test", hang_s, plan.samples)
     energy_before, load_before = counters.read(job.workload.device), disturbance.read()
@@ -134,16 +131,17 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
             " predict work on copies"
         )
     beat.enter("evidence", LOAD_LIMIT_S)
-    before, after = taker.end()
+    before, after = taker.end(_requests(watch))
     if job.test == ACCURACY and job.logits_rows and job.reference:
         write_logits(job, sut, beat)
     looked_back = {}
     if job.test == PERFORMANCE:
         looked_back = _look_back(job, sut, qsl, watch, beat, hang_s)
+    answer_bytes = watch.payload_bytes / max(1, watch.samples)
     fresh = looked_back.get("fresh")
     doubt = {"fresh_slower": fresh["slower"]} if fresh and fresh_inputs.doubtful(fresh) else {}
     return {
-        "calibration": calibration,
+        "calibration": {**calibration, "answer_bytes": answer_bytes},
         "search": trials,
         "queue": queue,
         "token_latencies": watch.token_latencies(),
@@ -254,8 +252,14 @@ def _look_back(
         return kept
     if isinstance(sut, Replicated):
         beat.enter("fresh inputs", hang_s)
-        return {**kept, "fresh": sut.of_one("fresh")["fresh"]}
-    return {**kept, "fresh": fresh_inputs.compare(job, sut, qsl, beat, hang_s)}
+        return {**kept, "fresh": sut.of_one("fresh", requests=_requests(watch))["fresh"]}
+    requests = _requests(watch)
+    return {**kept, "fresh": fresh_inputs.compare(job, sut, qsl, beat, hang_s, requests)}
+
+
+def _requests(watch: Watch) -> list[int]:
+    """The numbers of requests that the test's batches had; empty if requests do not wait."""
+    return sorted(set(watch.queue.record.taken)) if watch.queue else []
 
 
 def calibrate(
@@ -352,29 +356,15 @@ def _enough(windows: list[float]) -> bool:
 
 
 def _plan(
-    job: Job, sut: Inference, qsl: Qsl, settings: dict[str, float], sample_ns: float
+    job: Job, count: int, settings: dict[str, float], calibration: Mapping[str, float]
 ) -> preflight.Plan:
+    """Predict the cost of a test. `count`: the samples of the data set."""
+    sample_ns = calibration["median_sample_ns"]
     if job.test != ACCURACY:
         # audit.config overrides user.conf.
         return preflight.performance(job, {**settings, **job.audit}, sample_ns)
-    if isinstance(sut, Replicated):
-        longest_bytes = sut.of_one("row bytes")["row_bytes"]
-    else:
-        longest_bytes = row_bytes(job, sut)
-    return preflight.accuracy(job, qsl.count, longest_bytes, sample_ns)
-
-
-def row_bytes(job: Job, sut: Inference) -> int:
-    """The bytes of the longest answer."""
-    buckets = job.workload.config.get("new_token_buckets")
-    if buckets:
-        return TOKEN_BYTES * int(buckets[-1])
-    synthetic = Qsl(job.synthetic, sut.prepare)
-    longest = job.warmup_rows - 1  # the warm-up rows ascend
-    synthetic.load([longest])
-    outputs = sut.predict(synthetic.batch([longest], job.workload.batch_size))
-    rows, _ = pack(sut.to_host(outputs), job.answer)
-    return rows.nbytes // len(rows)
+    answer_bytes = calibration.get("answer_bytes", 0)  # the performance test's answers had so many
+    return preflight.accuracy(job, count, answer_bytes, sample_ns)
 
 
 def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> Fields:
@@ -448,6 +438,7 @@ def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:
     evidence, because it may compile another graph.
     """
     beat.enter("teacher-forced logits", LOAD_LIMIT_S)
+    evidence.forget()
     rows = slice(0, job.logits_rows)
     with np.load(str(job.reference)) as reference, np.load(job.inputs) as inputs:
         logits = teacher_forcing.forced_logits(

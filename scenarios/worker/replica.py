@@ -227,7 +227,7 @@ def _close(replica: Replica, message: Message) -> Reply:
 
 def _begin(replica: Replica, message: Message) -> Reply:
     """Take the evidence before a test."""
-    replica.evidence = evidence.Taker(replica.job, replica.sut, replica.beat, LOAD_LIMIT_S)
+    replica.evidence = evidence.taker(replica.job, replica.sut, replica.beat, LOAD_LIMIT_S)
     replica.evidence.begin()
     replica.busy_ns = 0
     return {}
@@ -237,7 +237,7 @@ def _end(replica: Replica, message: Message) -> Reply:
     """Take the evidence after a test."""
     busy_ns = replica.busy_ns
     assert replica.evidence
-    both = replica.evidence.end()
+    both = replica.evidence.end(message.header["requests"])
     return {
         "busy_ns": busy_ns,
         "evidence": [dataclasses.asdict(each) for each in both],
@@ -249,13 +249,11 @@ def _end(replica: Replica, message: Message) -> Reply:
 def _fresh(replica: Replica, message: Message) -> Reply:
     """Compare fresh inputs with those of the data set."""
     known = Qsl(replica.job.inputs, replica.sut.prepare)
-    compared = fresh_inputs.compare(replica.job, replica.sut, known, replica.beat, LOAD_LIMIT_S)
+    requests = message.header["requests"]
+    compared = fresh_inputs.compare(
+        replica.job, replica.sut, known, replica.beat, LOAD_LIMIT_S, requests
+    )
     return {"fresh": compared}
-
-
-def _row_bytes(replica: Replica, message: Message) -> Reply:
-    """Measure the bytes of the longest answer."""
-    return {"row_bytes": procedures.row_bytes(replica.job, replica.sut)}
 
 
 def _logits(replica: Replica, message: Message) -> Reply:
@@ -274,7 +272,6 @@ ACTIONS: dict[str, Callable[[Replica, Message], Reply]] = {
     "begin": _begin,
     "end": _end,
     "fresh": _fresh,
-    "row bytes": _row_bytes,
     "logits": _logits,
 }
 """Name of a request → what a replica does. ANSWER is the only other one."""

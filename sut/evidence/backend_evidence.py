@@ -75,12 +75,15 @@ def evidence(
 
 
 def _as_quantized(seen: Mapping[str, Any], bits: int, kind: str) -> bool:
-    """Whether the products are those of such quantised weights: with `int8` some have integers as
-    operands, with `int8-weights` none has. All others have operands of so many bits.
+    """Whether the products are those of such quantised weights: with `int8` at least half of them
+    have integers as operands, with `int8-weights` none has. All others have operands of so many
+    bits.
     """
-    widths = {int(width) for width in seen.get("product_bits") or ()}
-    has_integers = _INT8_BITS in widths or bool(seen.get("integer_products"))
-    return widths <= {bits, _INT8_BITS} and has_integers == (kind == INT8)
+    counts = {int(width): count for width, count in (seen.get("product_bits") or {}).items()}
+    integers = counts.pop(_INT8_BITS, 0) + (seen.get("integer_products") or 0)
+    if not set(counts) <= {bits}:
+        return False
+    return integers >= max(1, sum(counts.values())) if kind == INT8 else not integers
 
 
 def _as_wide(products: Mapping[str, int] | None, bits: int) -> bool:

@@ -19,6 +19,8 @@ _MADE_IN = re.compile(r"stack_frame_id=(\d+)")
 _SCOPE = re.compile(r'op_name="([^"]*)"')
 _TARGET = re.compile(r'custom_call_target="([^"]*)"')
 _SECTIONS = ("FunctionNames", "FileLocations", "StackFrames")
+_ID_FIELD = 5 * 8  # field 5, a number
+_WITH_LENGTH = 2  # the wire type of a field that begins with its length. Others are numbers here
 FUSION = "fusion"
 """The opcode of an instruction that runs the instructions of a computation as one kernel."""
 _CUSTOM, _LOOP = "custom-call", "while"
@@ -115,3 +117,31 @@ def _parts(program: Program, instruction: Instruction) -> Iterator[Instruction]:
     yield instruction
     for inner in program.get(instruction.fused, {}).values():
         yield from _parts(program, inner)
+
+
+def number_of(message: bytes) -> int:
+    """Return XLA's number of a program, the field `id` of its serialised `HloModuleProto`.
+
+    JAX has no class for this message, so its fields are read one after another.
+    """
+    place = 0
+    while place < len(message):
+        key, place = _varint(message, place)
+        value, place = _varint(message, place)
+        if key == _ID_FIELD:
+            return value
+        if key % 8 == _WITH_LENGTH:
+            place += value
+    return 0
+
+
+def _varint(message: bytes, place: int) -> tuple[int, int]:
+    """Return the number at this place of a protobuf message, and the place after it."""
+    number = shift = 0
+    while True:
+        byte = message[place]
+        place += 1
+        number += (byte % 128) << shift
+        shift += 7
+        if byte < 128:
+            return number, place

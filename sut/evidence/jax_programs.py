@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -20,10 +20,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src.lib import _profiler  # the public one writes its trace to files
+from jax._src.lib import _jax, _profiler  # the public profiler writes its trace to files
 
 from sut.contract import Call, Unsupported
-from sut.evidence import compilations, matrix_library, matrix_rate, precision
+from sut.evidence import compilations, hlo, matrix_library, matrix_rate, precision, stablehlo_flops
 
 EXECUTIONS = ("xla",)
 WRONG_ROWS = "0.10.2"
@@ -61,7 +61,9 @@ _events: Counter[str] = Counter()  # JAX's events that are no durations
 _products: Counter[tuple[str, str, str]] = Counter()  # (program, dtype, precision) of each product
 _callbacks: Counter[str] = Counter()  # program → calls of Python from within it
 _moving: dict[str, bool] = {}  # program → whether it only moves values
+_flops: dict[str, list[int | None]] = {}  # program → operations of each of its compilations
 _looking_up: set[str] = set()  # programs that take rows of a table of floats
+_entered_by_now: set[str] = set()  # the model's programs, in all watched calls
 # The configured precision. JAX's own configuration may show that of a context.
 _set_for_all: list[str] = []
 _product = jax.jit(jnp.matmul)
@@ -98,6 +100,7 @@ def _read_dumps(folder: Path) -> None:
 
 def _read_program(program: str, text: str) -> None:
     """Count the products and callbacks of one compiled program, from its text in StableHLO."""
+    _flops.setdefault(program, []).append(stablehlo_flops.of(text))
     _callbacks[program] += len(_CALLBACK.findall(text))
     _moving[program] = _moving.get(program, True) and not _ARITHMETIC.search(text)
     for table, rows in _GATHER.findall(text):
@@ -148,6 +151,8 @@ def configure(device: str, wanted: str) -> None:
     _callbacks.clear()
     _moving.clear()
     _looking_up.clear()
+    _flops.clear()
+    _entered_by_now.clear()
     # Only StableHLO shows dtype and precision of a program's products: in XLA's own text, a CPU's
     # bfloat16 products are float32.
     jax.config.update("jax_dump_ir_to", str(_dumps()))
@@ -206,17 +211,22 @@ def matrix_flops(dtype: str) -> float:
 def watch(call: Call) -> dict[str, Any]:
     """Return what JAX reports of the call. The model's programs are those with matrix products.
 
-    `graphs` and `xla_programs`: compilations of the model's programs that the call enters, one for
-    each shape. `regions`: how often the call enters these programs; a model that is compiled as a
-    whole is one region a batch. `operators`: how often the call runs other programs; a call that
-    runs eagerly, or with JAX's jit disabled, consists of them. `operators_that_compute`: the
-    operators that calculate with floats; the others move values, as a sort does. `table_lookups`:
-    the operators that take rows of a table. `host_callbacks`: calls of Python in the programs that
-    the call runs.
+    `graphs` and `xla_programs`: compilations of the model's programs that this call or an earlier
+    one enters, one for each shape; 0 if this call enters none. `regions`: how often the call enters
+    these programs; a model that is compiled as a whole is one region a batch. `operators`: how
+    often the call runs other programs; a call that runs eagerly, or with JAX's jit disabled,
+    consists of them. `operators_that_compute`: the operators that calculate with floats; the others
+    move values, as a sort does. `table_lookups`: the operators that take rows of a table.
+    `host_callbacks`: calls of Python in the programs that the call runs. `flops`: floating-point
+    operations of the products of the model's programs.
     """
-    run = _run(call)
+    trace = _trace(call)
+    run = Counter(_entered(trace))
     programs = {name for name, _, _ in _products} & set(run)
-    compiled = {name: _compilations[name] for name in sorted(programs)}
+    _entered_by_now.update(programs)
+    # Calls of batches of other shapes may enter other programs of the model.
+    of_model = _entered_by_now if programs else ()
+    compiled = {name: _compilations[name] for name in sorted(of_model)}
     others = set(run) - programs - {_HANDED_OVER}
     operators = {name: run[name] for name in others}
     computing = [n for name, n in operators.items() if not _moving.get(name)]
@@ -231,8 +241,68 @@ def watch(call: Call) -> dict[str, Any]:
         "table_lookups": sum(looking_up),
         "compilations": sum(_compilations.values()),
         "host_callbacks": sum(_callbacks[name] for name in run),
+        "flops": _flops_of({name: run[name] for name in programs}, trace),
         "matrix_products": _matrix_products(programs),
         **_precisions(programs),
+    }
+
+
+def _flops_of(runs: Mapping[str, int], trace: Any) -> int | None:
+    """Return the floating-point operations of so many runs of these programs. None: not known.
+
+    If a program was compiled for several shapes, the profile of a CPU shows which one ran. Without
+    it, a run counts as one of the largest.
+    """
+    known = {name: [flops for flops in _flops[name] if flops is not None] for name in runs}
+    if any(len(known[name]) < len(_flops[name]) for name in runs):
+        return None
+    of_numbers = _flops_by_number({name: each for name, each in known.items() if len(each) > 1})
+    seen = _runs(trace) if of_numbers else ()
+    total = 0
+    for name, times in runs.items():
+        ran = [of_numbers[each[:2]] for each in seen if each[0] == name and each[:2] in of_numbers]
+        total += sum(ran) if len(ran) == times else times * max(known[name])
+    return total
+
+
+def _runs(trace: Any) -> set[tuple[str, int, int]]:
+    """Return (name, number of the program in XLA, number of the run) of each run of a program."""
+    runs = set()
+    for plane in trace.planes:
+        for line in plane.lines:
+            for event in line.events:
+                facts = dict(event.stats)
+                if "program_id" in facts and "run_id" in facts:
+                    name = _plain(str(facts["hlo_module"]).removeprefix("jit_"))
+                    runs.add((name, facts["program_id"], facts["run_id"]))
+    return runs
+
+
+def _flops_by_number(several: Mapping[str, Sequence[int]]) -> dict[tuple[str, int], int]:
+    """Return (name, number of the program in XLA) → its operations. A name is left out if its
+    programs in memory are not those that were compiled.
+
+    XLA's own costs, which count a loop once, say which of these programs are larger.
+
+    Args:
+        several: name → operations of each of its programs.
+    """
+    costs: dict[str, dict[int, float]] = {name: {} for name in several}
+    client = jax.devices()[0].client
+    for executable in client.live_executables() if several else ():
+        for module in executable.hlo_modules():
+            name = _plain(module.name.removeprefix("jit_"))
+            if name in several:
+                number = hlo.number_of(module.as_serialized_hlo_module_proto())
+                cost = _jax.hlo_module_cost_analysis(client, module)
+                costs[name][number] = cost.get("flops", 0.0)
+    return {
+        (name, number): flops
+        for name, of_name in costs.items()
+        if len(of_name) == len(several[name])
+        for number, flops in zip(
+            sorted(of_name, key=of_name.__getitem__), sorted(several[name]), strict=True
+        )
     }
 
 
@@ -253,10 +323,8 @@ def _matrix_products(programs: Set[str]) -> dict[str, Any]:
     return matrix_library.fact(matrix_library.most(products), threads=threads)
 
 
-def _run(call: Call) -> Counter[str]:
-    """Return the names of the programs that the call runs, as JAX's profiler reports them. They
-    come from JAX's own events, which are the same on every device.
-    """
+def _trace(call: Call) -> Any:
+    """Run the call under JAX's profiler, and return its `ProfileData`."""
     options = _profiler.ProfileOptions()
     options.host_tracer_level = 1
     options.python_tracer_level = 0
@@ -266,11 +334,12 @@ def _run(call: Call) -> Counter[str]:
     session = _profiler.ProfilerSession(options)
     call()
     synchronise()
-    return Counter(_entered(session.stop_and_get_profile_data()))
+    return session.stop_and_get_profile_data()
 
 
 def _entered(trace: Any) -> Iterator[str]:
-    """Yield the name of each program entered. JAX marks an entry twice, one event within the other.
+    """Yield the name of each program entered. The names come from JAX's own events, which are the
+    same on every device. JAX marks an entry twice, one event within the other.
     A program that was compiled ahead of its call is named `jit(name)`.
     """
     for plane in trace.planes:

@@ -12,9 +12,6 @@ from sut.evidence import hlo, jax_programs
 from sut.evidence.wall_time import Trace, Window
 from sut.evidence.xla_timeline import DEVICE, STREAM, WINDOW, Event, Program, trace_of
 
-_ID_FIELD = 5 * 8  # field 5, a number
-_WITH_LENGTH = 2  # the wire type of a field that begins with its length. Others are numbers here
-
 
 def record(call: Callable[[Window], None]) -> Trace:
     """Run the call under the profiler. It enters the given context around the steps to look at."""
@@ -63,35 +60,7 @@ def _programs() -> dict[str, list[Program]]:
             if not hlo.has_loop(found):
                 costs = _jax.hlo_module_cost_analysis(client, module)
                 moved = costs.get("bytes accessed")
-            program = Program(hlo.classes(found), moved, _number(module))
+            number = hlo.number_of(module.as_serialized_hlo_module_proto())
+            program = Program(hlo.classes(found), moved, number)
             programs.setdefault(module.name, []).append(program)
     return programs
-
-
-def _number(module: Any) -> int:
-    """Return XLA's number of a program, the field `id` of its `HloModuleProto`.
-
-    JAX has no class for this message, so its fields are read one after another.
-    """
-    message = module.as_serialized_hlo_module_proto()
-    place = 0
-    while place < len(message):
-        key, place = _varint(message, place)
-        value, place = _varint(message, place)
-        if key == _ID_FIELD:
-            return value
-        if key % 8 == _WITH_LENGTH:
-            place += value
-    return 0
-
-
-def _varint(message: bytes, place: int) -> tuple[int, int]:
-    """Return the number at this place of a protobuf message, and the place after it."""
-    number = shift = 0
-    while True:
-        byte = message[place]
-        place += 1
-        number += (byte % 128) << shift
-        shift += 7
-        if byte < 128:
-            return number, place

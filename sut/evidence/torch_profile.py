@@ -19,7 +19,7 @@ import torch
 from torch._C._profiler import _ExperimentalConfig
 
 from sut.contract import Call
-from sut.evidence import matrix_rate, precision
+from sut.evidence import matrix_rate, precision, torch_flops
 
 _REGION = "Torch-Compiled Region"
 _PASS = "forward pass of the model"
@@ -82,11 +82,15 @@ class Observed:
         product_operators: operator of matrix products → number of its products.
         integer_products: matrix products of integers, which quantised weights have.
         table_lookups: look-ups in a table, as an embedding does.
+        flops: floating-point operations of all matrix products whose shapes are known.
+        products_without_flops: matrix products whose operations are not known.
     """
 
     operators: int = 0
     integer_products: int = 0
     table_lookups: int = 0
+    flops: int = 0
+    products_without_flops: int = 0
     operators_called: int = 0
     operators_outside: int = 0
     operators_left: int = 0
@@ -101,6 +105,11 @@ class Observed:
     product_errors: tuple[float, ...] = ()
     product_bits: Counter[int] = field(default_factory=Counter)
     product_operators: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def known_flops(self) -> int | None:
+        """The operations of the matrix products; None if those of any product are not known."""
+        return None if self.products_without_flops else self.flops
 
     @property
     def compiled_share(self) -> float:
@@ -300,6 +309,9 @@ def _count(
             counts["table_lookups"] += name == _LOOKUP
             if name.startswith(_PRODUCTS):
                 operators[name] += 1
+                flops = torch_flops.of(event)
+                counts["flops"] += flops or 0
+                counts["products_without_flops"] += flops is None
                 known = [dtype for dtype in event.dtypes() if dtype in _BITS]
                 # The input of a quantised operator is a float, which it rounds to 8 bits.
                 is_integer = not known and any(each in _INTEGERS for each in event.dtypes())

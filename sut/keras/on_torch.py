@@ -87,6 +87,7 @@ def watch(model: Any, call: Call) -> dict[str, Any]:
         ),
         "integer_products": seen.integer_products,
         "table_lookups": seen.table_lookups,
+        "flops": seen.known_flops,
         "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
     }
 

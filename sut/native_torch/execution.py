@@ -238,6 +238,7 @@ def _observations(seen: torch_profile.Observed) -> dict[str, Any]:
         "forward_passes": seen.passes,
         "integer_products": seen.integer_products,
         "table_lookups": seen.table_lookups,
+        "flops": seen.known_flops,
         "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
     }
 
@@ -273,11 +274,11 @@ def _precision(
     """Return the precision, or `mixed` if the weights, the probe products outside of and within the
     call, and the inputs of the call's own products disagree.
 
-    `kind`: of quantised weights. Their products have integers as operands, and there has to be one.
+    `kind`: of quantised weights. At least half of the products have integers as operands.
     """
     if kind:
         floats = [dtype for dtype in dtypes if dtype != INT8]
-        if INT8 not in dtypes or not seen.integer_products:
+        if INT8 not in dtypes or seen.integer_products < max(1, sum(seen.product_bits.values())):
             return "mixed"
         others = _precision(floats, errors, seen, None)
         return others if others == "mixed" else f"{others} with {kind}"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 
@@ -73,6 +75,160 @@ def honest_sorted(w: Workload) -> Any:
 def honest_two_in_flight(w: Workload) -> Any:
     """Two batches are in flight."""
     return load(replace(w, options={"in_flight": "2"}))
+
+
+def honest_donated(w: Workload) -> Any:
+    """The program may write into the inputs, which are on the device."""
+    sut = load(w)
+    config = w.config["model"]
+
+    def classify(weights: Any, ids: Any, mask: Any) -> Any:
+        return bert.logits(config, weights, ids, mask)
+
+    program = jax.jit(classify, donate_argnames=("ids", "mask"))
+    sut.program = lambda weights, *inputs: program(weights, *map(jax.device_put, inputs))
+    return sut
+
+
+def honest_exported(w: Workload) -> Any:
+    """The program is that of jax.export, as it would be read from a file."""
+    sut = load(w)
+    inputs = running.make_inputs(w.task, 2, 1)
+    exported = jax.export.export(sut.program)(
+        sut.weights, inputs["input_ids"], inputs["attention_mask"]
+    )
+    sut.program = jax.jit(exported.call)
+    return sut
+
+
+def honest_in_micro_batches(w: Workload) -> Any:
+    """The program computes the rows one by one, in a loop."""
+    return of_rows(w, lambda one: lambda rows: jax.lax.map(one, rows))
+
+
+def honest_vmapped(w: Workload) -> Any:
+    """The program is written for one row."""
+    return of_rows(w, jax.vmap)
+
+
+def of_rows(w: Workload, spread: Callable[..., Any]) -> Any:
+    sut = load(w)
+    config = w.config["model"]
+
+    def classify(weights: Any, ids: Any, mask: Any) -> Any:
+        def one(row: Any) -> Any:
+            return bert.logits(config, weights, row[0][None], row[1][None])[0]
+
+        return spread(one)((ids, mask))
+
+    sut.program = jax.jit(classify)
+    return sut
+
+
+def honest_padded_to_8(w: Workload) -> Any:
+    """Each batch has 8 rows."""
+    return running.padded_to_8(load(w))
+
+
+def honest_scanned(w: Workload) -> Any:
+    """A layer is compiled once, and runs in a loop over the layers' weights."""
+    sut = load(w)
+    one = {**w.config["model"], "num_hidden_layers": 1}
+    names = [name for name in sut.weights if name.startswith("bert.encoder.layer.0.")]
+    count = w.config["model"]["num_hidden_layers"]
+
+    def classify(weights: Any, ids: Any, mask: Any) -> Any:
+        own_norm, stacked = bert.norm, {}
+        for name in names:
+            every = [name.replace("layer.0", f"layer.{number}") for number in range(count)]
+            stacked[name] = jnp.stack([weights[each] for each in every])
+
+        def layer(x: Any, of_layer: Any) -> Any:
+            # The states take the place of the embeddings, whose norm is left out here.
+            table = "bert.embeddings.word_embeddings.weight"
+            none = {"bert.embeddings.position_embeddings.weight": jnp.zeros((x.shape[1], 1))}
+            none["bert.embeddings.token_type_embeddings.weight"] = jnp.zeros((1, 1))
+            places = jnp.arange(x.shape[0] * x.shape[1]).reshape(x.shape[:2])
+            bert.norm = lambda w, name, x, epsilon: (
+                x if name == "bert.embeddings.LayerNorm" else own_norm(w, name, x, epsilon)
+            )
+            given = {**weights, **of_layer, **none, table: x.reshape(-1, x.shape[-1])}
+            x = bert.hidden(one, given, places, mask, 0)
+            bert.norm = own_norm
+            return x, None
+
+        x = bert.hidden({**one, "num_hidden_layers": 0}, weights, ids, mask, 0)
+        x, _ = jax.lax.scan(layer, x, stacked)
+        pooled = jnp.tanh(bert.dense(weights, "bert.pooler.dense", x[:, 0]))
+        return bert.dense(weights, "classifier", pooled)
+
+    sut.program = jax.jit(classify)
+    return sut
+
+
+def first_layer_kept(w: Workload) -> Any:
+    """What the embedding and the first layer compute is kept by the inputs."""
+    sut = load(w)
+    config, memo = w.config["model"], dict[bytes, Any]()
+    rest = [f"layer.{number}." for number in range(1, config["num_hidden_layers"])]
+
+    @jax.jit
+    def begin(weights: Any, ids: Any, mask: Any) -> Any:
+        return bert.hidden({**config, "num_hidden_layers": 1}, weights, ids, mask, 0)
+
+    @jax.jit
+    def end(weights: Any, x: Any) -> Any:
+        for layer in rest:
+            inner = bert.dense(weights, f"bert.encoder.{layer}intermediate.dense", x)
+            x = x + bert.dense(weights, f"bert.encoder.{layer}output.dense", inner)
+        return bert.dense(weights, "classifier", x[:, 0])
+
+    def program(weights: Any, ids: Any, mask: Any) -> Any:
+        key = ids.tobytes()
+        if key not in memo:
+            memo[key] = begin(weights, ids, mask)
+        return end(weights, memo[key])
+
+    sut.program = program
+    return sut
+
+
+def half_of_the_rows_kept(w: Workload) -> Any:
+    """Half of the rows are kept by their content."""
+    # The programs of one name are told apart by those in memory, and cases share a process.
+    jax.clear_caches()
+    return running.keep_rows(load(w))
+
+
+def prompt_kept(w: Workload) -> Any:
+    """The KV cache of a prompt is kept, so that only later tokens are computed again."""
+    sut = load(w)
+    config, memo = causal_lm_layout.read(w), dict[bytes, Any]()
+
+    @partial(jax.jit, static_argnames="new")
+    def begin(weights: Any, ids: Any, begin: Any, new: int) -> Any:
+        cache = causal_lm.empty_cache(config, len(ids), ids.shape[1] + new, np.float32)
+        hidden, cache = causal_lm.forward(config, weights, ids, cache, 0, begin)
+        return causal_lm.rate(weights, hidden[:, -1:]).argmax(-1), cache
+
+    @partial(jax.jit, static_argnames=("prompt", "new"))
+    def go_on(weights: Any, token: Any, cache: Any, begin: Any, prompt: int, new: int) -> Any:
+        def step(state: Any, at: Any) -> Any:
+            token, cache = state
+            hidden, cache = causal_lm.forward(config, weights, token, cache, at, begin)
+            return (causal_lm.rate(weights, hidden).argmax(-1), cache), token[:, 0]
+
+        _, tokens = jax.lax.scan(step, (token, cache), prompt + jnp.arange(new))
+        return tokens.T
+
+    def program(weights: Any, ids: Any, left: Any, new: int) -> Any:
+        key = np.asarray(ids).tobytes()
+        if key not in memo:
+            memo[key] = begin(weights, ids, left, new)
+        return go_on(weights, *memo[key], left, ids.shape[1], new)
+
+    sut.program = program
+    return sut
 
 
 def joined(w: Workload) -> Any:
@@ -235,11 +391,12 @@ CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
         "bert": (
             # First: that a program of one operator holds products is seen only where it is
             # compiled, and they share a process.
-            not_compiled, honest, honest_in_two_shapes, honest_ahead_of_time, honest_sorted, honest_two_in_flight, joined, in_prepare,
-            memo, jitted_anew, cast_product, layer_left_out, weights_through_bfloat16,
+            not_compiled, honest, honest_in_two_shapes, honest_ahead_of_time, honest_sorted, honest_two_in_flight, joined,
+            honest_donated, honest_exported, honest_in_micro_batches, honest_padded_to_8, honest_scanned,
+            honest_vmapped, in_prepare, first_layer_kept, half_of_the_rows_kept, memo, jitted_anew, cast_product, layer_left_out, weights_through_bfloat16,
             weights_through_int8, default_in_predict, embedding_left_out, int8_layers,
         ),
-        "mistral": (honest, honest_streamed_from_a_thread, memo, each_token_jitted, bfloat16_in_predict),
+        "mistral": (honest, honest_streamed_from_a_thread, memo, prompt_kept, each_token_jitted, bfloat16_in_predict),
     }
 }  # fmt: skip
 

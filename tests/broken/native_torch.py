@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 import torch._inductor.compile_fx
 
 # Imported once, and not in the fork of each case.
 from transformers import BertForSequenceClassification, MistralForCausalLM  # noqa: F401
+from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from sut.contract import Workload
 from sut.native_torch import bert, causal_lm, compiled
@@ -90,6 +93,120 @@ def dynamic_forgotten(w: Workload) -> Any:
     sut = load(w)
     sut.workload = replace(w, settings={"dynamic": "on", "compile-mode": compiled.MODE})
     return sut
+
+
+def honest_exported(w: Workload) -> Any:
+    """torch.export's program of the model runs."""
+    sut = load(w)
+    example = {
+        k: torch.from_numpy(v) for k, v in sut.prepare(running.make_inputs(w.task, 2, 1)).items()
+    }
+    program = torch.export.export(sut.model, (), kwargs=example).module()
+    sut.model.forward = program.forward
+    return sut
+
+
+def honest_fused(w: Workload) -> Any:
+    """Query, key and value are one product."""
+    sut = load(w)
+    for layer in layers(sut):
+        own = layer.attention.self
+        parts = [own.query, own.key, own.value]
+        fused = torch.nn.Linear(own.query.in_features, 3 * own.query.out_features)
+        fused.weight.data = torch.cat([each.weight.data for each in parts])
+        fused.bias.data = torch.cat([each.bias.data for each in parts])
+
+        def of_part(place: int, fused: Any = fused) -> Any:
+            def forward(x: Any) -> Any:
+                if place == 0:
+                    fused.answers = fused(x).chunk(3, -1)
+                return fused.answers[place]
+
+            return forward
+
+        for place, part in enumerate(parts):
+            part.forward = of_part(place)
+    return sut
+
+
+def honest_in_inference_mode(w: Workload) -> Any:
+    """predict runs in inference mode."""
+    return running.around(load(w), torch.inference_mode)
+
+
+def honest_in_micro_batches(w: Workload) -> Any:
+    """The rows are computed one by one."""
+    sut = load(w)
+    own = sut.to_host
+    sut.to_host = lambda outputs: {
+        "logits": np.concatenate([own(each)["logits"] for each in outputs])
+    }
+    return running.in_micro_batches(sut, list)
+
+
+def honest_padded_to_8(w: Workload) -> Any:
+    """Each batch has 8 rows."""
+    return running.padded_to_8(load(w))
+
+
+def honest_plain_attention(w: Workload) -> Any:
+    """Attention is two products and a softmax."""
+    sut = load(w)
+    sut.model.set_attn_implementation("eager")
+    return sut
+
+
+def honest_sorted(w: Workload) -> Any:
+    """The rows are sorted by their lengths."""
+    return running.sort_rows(load(w))
+
+
+def honest_static_cache(w: Workload) -> Any:
+    """The KV cache has the length of the whole sequence from the beginning."""
+    sut = load(w)
+    sut.model.generation_config.cache_implementation = "static"
+    sut.model.generation_config.disable_compile = True
+    return sut
+
+
+def first_layer_kept(w: Workload) -> Any:
+    """The first layer's outputs are kept by its inputs."""
+    sut = load(w)
+    own, memo = layers(sut)[0].forward, dict[bytes, Any]()
+
+    def forward(hidden: Any, *rest: Any, **named: Any) -> Any:
+        key = hidden.numpy().tobytes()
+        if key not in memo:
+            memo[key] = own(hidden, *rest, **named)
+        return memo[key]
+
+    layers(sut)[0].forward = forward
+    return sut
+
+
+def prompt_kept(w: Workload) -> Any:
+    """The KV cache of a prompt is kept, so that only its last token is computed again."""
+    sut = load(w)
+    own, memo = sut.model.forward, dict[bytes, Any]()
+
+    def forward(input_ids: Any = None, **named: Any) -> Any:
+        if input_ids.shape[1] == 1:
+            return own(input_ids=input_ids, **named)
+        key = input_ids.numpy().tobytes()
+        if key not in memo:
+            outputs = own(input_ids=input_ids, **named)
+            memo[key] = copy.deepcopy((outputs.logits, outputs.past_key_values))
+            return outputs
+        logits, cache = copy.deepcopy(memo[key])
+        return CausalLMOutputWithPast(logits=logits, past_key_values=cache)
+
+    sut.model.forward = forward
+    return sut
+
+
+def half_of_the_rows_kept(w: Workload) -> Any:
+    """Half of the rows are kept by their content."""
+    return running.keep_rows(load(w))
 
 
 def joined(w: Workload) -> Any:
@@ -472,14 +589,17 @@ CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
     "native-torch-eager": {
         "bert": (
             *EAGER, another_call_watched, watched_twice, in_prepare, honest_in_two_shapes, honest_two_in_flight, joined,
-            honest_switches, switches_forgotten,
+            honest_exported, honest_fused, honest_in_inference_mode, honest_in_micro_batches, honest_padded_to_8,
+            honest_plain_attention, honest_sorted, honest_switches, first_layer_kept, half_of_the_rows_kept, switches_forgotten,
             layer_left_out, compiled_anew, traced, scripted_layer,
             scripted_function, backend_eager,
             mkldnn_bf16_in_predict, autocast_in_a_layer, layer_in_bfloat16, layer_in_float16, cast_product,
             cast_product_in_a_thread,
             weights_through_bfloat16, weights_through_int8, int8_layers,
         ),
-        "mistral": (*EAGER, honest_without_a_cache, honest_streamed_from_a_thread, int8_layers),
+        "mistral": (
+            *EAGER, honest_without_a_cache, honest_static_cache, honest_streamed_from_a_thread, prompt_kept, int8_layers,
+        ),
     },
     "native-torch-compile": {
         "bert": (

@@ -56,12 +56,13 @@ def run_test(case: Case, workload: Workload, *rows: int) -> dict[str, Any]:
     synthetic, inputs = (
         [sut.prepare(make_inputs(workload.task, n, seed)) for n in rows] for seed in (1, 2)
     )
-    synthetic = synthetic[:1] * sut.in_flight + synthetic[1:]
     for batch in [*synthetic, *synthetic]:
         sut.to_host(sut.predict(batch))
-    begun = evidence.begin(sut, synthetic)
+    watched = [evidence.Watched(batch, n) for batch, n in zip(synthetic, rows, strict=True)]
+    taker = evidence.Taker(sut, lambda requests: watched)
+    taker.begin()
     answers = [sut.to_host(sut.predict(batch)) for batch in inputs][0]
-    before, after = evidence.end(sut, synthetic, begun)
+    before, after = taker.end()
     return {
         "before": asdict(before),
         "after": asdict(after),
@@ -125,6 +126,65 @@ def keep_answers(sut: Any) -> Any:
         return memo[key]
 
     sut.predict = predict
+    return sut
+
+
+def in_micro_batches(sut: Any, join: Callable[[list[Any]], Any]) -> Any:
+    """predict computes the rows one by one. `join` makes one array of the outputs of several."""
+    own = sut.predict
+
+    def predict(batch: Any) -> Any:
+        rows = range(len(next(iter(batch.values()))))
+        return join([own({k: v[row : row + 1] for k, v in batch.items()}) for row in rows])
+
+    sut.predict = predict
+    return sut
+
+
+def padded_to_8(sut: Any) -> Any:
+    """predict gives the model batches of 8 rows, and cuts the answers."""
+    own, to_host = sut.predict, sut.to_host
+
+    def predict(batch: Any) -> Any:
+        count = len(next(iter(batch.values())))
+        return own({k: np.resize(v, (8, *v.shape[1:])) for k, v in batch.items()}), count
+
+    sut.predict = predict
+    sut.to_host = lambda ticket: {k: v[: ticket[1]] for k, v in to_host(ticket[0]).items()}
+    return sut
+
+
+def sort_rows(sut: Any) -> Any:
+    """predict sorts the rows by their lengths, and to_host puts the answers back."""
+    own, to_host = sut.predict, sut.to_host
+
+    def predict(batch: Any) -> Any:
+        order = np.argsort(batch["attention_mask"].sum(1), kind="stable")
+        return own({k: v[order] for k, v in batch.items()}), np.argsort(order)
+
+    sut.predict = predict
+    sut.to_host = lambda ticket: {
+        k: np.ascontiguousarray(v[ticket[1]]) for k, v in to_host(ticket[0]).items()
+    }
+    return sut
+
+
+def keep_rows(sut: Any) -> Any:
+    """predict computes the first half of the rows, and takes those of the others from a memo if it
+    has answered them before.
+    """
+    own, to_host, memo = sut.predict, sut.to_host, dict[bytes, Any]()
+
+    def predict(batch: Any) -> Any:
+        half = len(batch["input_ids"]) // 2
+        key = batch["input_ids"][half:].tobytes()
+        if key not in memo:
+            memo[key] = {k: v[half:] for k, v in to_host(own(batch)).items()}
+            return to_host(own(batch))
+        first = to_host(own({k: v[:half] for k, v in batch.items()}))
+        return {k: np.concatenate([v, memo[key][k]]) for k, v in first.items()}
+
+    sut.predict, sut.to_host = predict, lambda answers: answers
     return sut
 
 

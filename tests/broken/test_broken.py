@@ -12,15 +12,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from operator import itemgetter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from compliance import rules
-from compliance.checks.run.evidence import findings, switch_faults
+from compliance.checks.run.evidence import findings, switch_faults, work_faults
 from compliance.checks.run.precision import weights_faults
 from compliance.scoring import accuracy
+from formats.work import MATRIX, Part, Work
 from harness.inputs import models
 from sut.registry import SUTS, framework_of
 from tests.support.frameworks import run_module, tiny_workload
@@ -68,11 +70,34 @@ HONEST = [
     *((sut, model, "honest_function") for sut, model in XLA_AND_GRAPH),
     *((sut, model, "honest_pipeline") for sut, model in XLA_AND_GRAPH),
     *(
-        (NATIVE_JAX, "bert", case)
-        for case in ("honest_ahead_of_time", "honest_sorted", "honest_two_in_flight")
+        (NATIVE_JAX, "bert", f"honest_{case}")
+        for case in (
+            "ahead_of_time",
+            "sorted",
+            "two_in_flight",
+            "donated",
+            "exported",
+            "in_micro_batches",
+            "padded_to_8",
+            "scanned",
+            "vmapped",
+        )
     ),
-    (EAGER, "bert", "honest_two_in_flight"),
-    (EAGER, "bert", "honest_switches"),
+    *(
+        (EAGER, "bert", f"honest_{case}")
+        for case in (
+            "two_in_flight",
+            "exported",
+            "fused",
+            "in_inference_mode",
+            "in_micro_batches",
+            "padded_to_8",
+            "plain_attention",
+            "sorted",
+            "switches",
+        )
+    ),
+    (EAGER, "mistral", "honest_static_cache"),
 ]
 
 EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
@@ -88,8 +113,8 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
         "0 entries into compiled code",
     ),
     ("memo", ((KERAS2, "bert"),), "0 entries into compiled code"),
-    ("joined", ((EAGER, "bert"),), "1 forward passes of the model in 4 batches"),
-    ("joined", ((NATIVE_JAX, "bert"),), "1 entries into compiled code in 4 batches"),
+    ("joined", ((EAGER, "bert"),), "2 forward passes of the model in 5 batches"),
+    ("joined", ((NATIVE_JAX, "bert"),), "2 entries into compiled code in 5 batches"),
     ("eager_forward", ((COMPILE, "bert"),), "0 forward passes of the model"),
     ("wrapper_generates", ((COMPILE, "mistral"),), "0 of the forward passes ran compiled"),
     (
@@ -168,6 +193,16 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     ("dynamic_forgotten", ((COMPILE, "bert"),), "the setting dynamic is off in the worker"),
     ("auto_clustering", ((GRAPH, "bert"),), "parts compiled by TensorFlow's auto-clustering"),
 ]
+WORK: list[tuple[str, tuple[tuple[str, str], ...]]] = [
+    (
+        "layer_left_out",
+        ((EAGER, "bert"), (JAX, "bert"), (KERAS_TORCH, "bert"), (NATIVE_JAX, "bert")),
+    ),
+    ("first_layer_kept", ((EAGER, "bert"), (NATIVE_JAX, "bert"))),
+    ("prompt_kept", ((EAGER, "mistral"), (NATIVE_JAX, "mistral"))),
+    ("half_of_the_rows_kept", ((EAGER, "bert"), (NATIVE_JAX, "bert"))),
+]
+"""What runs less of the model than the watched samples take."""
 PRECISION: list[tuple[str, tuple[tuple[str, str], ...]]] = [
     (
         "medium_in_predict",
@@ -273,6 +308,20 @@ def complaints(sut: str, result: dict[str, Any]) -> list[str]:
     return [*found, *(f"precision is {each}" for each in precisions if each != "float32")]
 
 
+def left_out(honest: dict[str, Any], result: dict[str, Any]) -> list[str]:
+    """What the check of the operations finds, by those of the honest SUT."""
+    detail = honest["after"]["detail"]
+    first = Part(
+        flops={MATRIX: detail["flops"] / detail["samples"]}, weights=0, activations=0, passes=1
+    )
+    record: Any = SimpleNamespace(work=Work(first=first), accelerator=None)
+    return [
+        str(fault)
+        for when in ("before", "after")
+        for fault in work_faults(0.8, result[when], when, record)
+    ]
+
+
 def score(honest: dict[str, Any], broken: dict[str, Any]) -> accuracy.Accuracy:
     """The answers of one SUT against those of the other, by the limits of float32."""
     bert = models.load("bert")
@@ -302,7 +351,16 @@ def one_for_each_sut(rows: list[Any]) -> list[Any]:
 
 @pytest.mark.parametrize(("sut", "model", "case"), first_of_each(HONEST, key=itemgetter(0)))
 def test_an_honest_sut_has_no_findings(results, sut, model, case):
-    assert complaints(sut, results(sut, model, case)) == []
+    honest, result = results(sut, model, "honest"), results(sut, model, case)
+    assert complaints(sut, result) == []
+    if "flops" in honest["after"]["detail"]:
+        assert result["after"]["detail"]["flops"]
+        assert left_out(honest, result) == []
+
+
+@pytest.mark.parametrize(("case", "sut", "model"), one_for_each_sut(spread(WORK)))
+def test_work_that_was_done_before_or_never_is_caught(results, case, sut, model):
+    assert left_out(results(sut, model, "honest"), results(sut, model, case))
 
 
 @pytest.mark.parametrize(("case", "sut", "model", "words"), one_for_each_sut(spread(EVIDENCE)))
@@ -370,7 +428,7 @@ def test_every_case_of_the_zoo_is_judged(ran, tested):
     judged = {
         (sut, model, case)
         for case, sut, model, *_ in (
-            *spread([*EVIDENCE, *PRECISION, *ACCURACY]),
+            *spread([*EVIDENCE, *WORK, *PRECISION, *ACCURACY]),
             *UNSEEN,
             *UNACCOUNTED,
         )

@@ -75,11 +75,13 @@ class _Backend:
     [
         ("int8", {"int8": 90, "float32": 10}, {"8": 6, "32": 2}, "float32 with int8"),
         ("int8", {"int8": 90, "float32": 10}, {"32": 8}, "mixed"),
+        ("int8", {"int8": 90, "float32": 10}, {"8": 3, "32": 5}, "mixed"),
         ("int8", {"float32": 100}, {"8": 6, "32": 2}, "mixed"),
         ("int8-weights", {"int8": 90, "float32": 10}, {"32": 8}, "float32 with int8-weights"),
         ("int8-weights", {"int8": 90, "float32": 10}, {"8": 6, "32": 2}, "mixed"),
         ("int8-weights", {"int8": 90, "float32": 9, "bfloat16": 1}, {"32": 8}, "mixed"),
         ("int8", {"int8": 90, "float32": 10}, {"32": 2, "integers": 6}, "float32 with int8"),
+        ("int8", {"int8": 90, "float32": 10}, {"32": 5, "integers": 3}, "mixed"),
         (None, {"int8": 90, "float32": 10}, {"32": 8}, "mixed"),
         (None, {"float32": 100}, {"32": 8}, "float32"),
     ],

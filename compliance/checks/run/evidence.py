@@ -14,6 +14,7 @@ from formats import figures
 from formats.cell import UNKNOWN, Cell
 from formats.checks import Check, Fault, Faults
 from formats.record import ENGINE, Record
+from formats.work import ATTENTION
 
 _FIX = "raw/<test>/worker.log shows what the framework ran; correct it, and measure again"
 _WORDS = {
@@ -29,6 +30,7 @@ _WORDS = {
     "host_callbacks": "calls of Python from compiled code",
     "products_left": "matrix products that ran by themselves",
     "products_left_of_xla": "matrix products that XLA does not compile",
+    "flops": "floating-point operations",
     "xla_clusters_run": "parts compiled by TensorFlow's auto-clustering",
 }
 
@@ -99,10 +101,12 @@ def _graphs(test: LoadGenRun, record: Record, rules: Rules) -> Faults:
         return
     yield from _contradictions(rule, *evidence, execution)
     yield from _of_engine(record)
-    for each in evidence:
+    for when, each in zip(("before", "after"), evidence, strict=True):
         yield from thread_faults(each, record.cell)
         if test.job:
             yield from switch_faults(each, test.job.workload.settings, test.job.variables)
+        if rule.least_of_work and record.cell.shard_count == 1:
+            yield from work_faults(rule.least_of_work, each, when, record)
     counters = rules.evidence_counters.get(record.framework, ())
     yield from _uncounted(rule, *evidence, record.framework, counters)
 
@@ -131,6 +135,45 @@ def _of_engine(record: Record) -> Iterator[Fault]:
     if record.execution == ENGINE and framework:
         text = f"the execution is {ENGINE}, and {framework} computes in the worker"
         yield Fault(text, "no framework", framework)
+
+
+def work_faults(least: float, evidence: Evidence, when: str, record: Record) -> Iterator[Fault]:
+    """Yield a fault if the watched call ran less than the part `least` of the operations that its
+    samples take on the reference. Operations that the framework does not report are not judged.
+    """
+    detail = _detail(evidence)
+    flops = detail.get("flops")
+    if type(flops) is not int:
+        return
+    expected = _operations(record, detail)
+    if flops < least * expected:
+        text = (
+            f"{flops / 1e9:.3g} GFLOP watched {when} the test, and the same samples take"
+            f" {expected / 1e9:.3g} on the reference: a part of the model did not run"
+        )
+        yield Fault(text, f"at least {least:g} of it", f"{flops / max(1.0, expected):.2g}")
+
+
+def _operations(record: Record, detail: Mapping[str, Any]) -> float:
+    """Return the least floating-point operations of the samples of a watched call. 0: they are not
+    known.
+
+    On an accelerator a fused kernel may hide those of attention.
+    """
+    samples = detail.get("samples")
+    later_tokens = _count_in(detail, "later_tokens")
+    if record.work is None or not isinstance(samples, int | float):
+        return 0.0 if later_tokens else _count_in(detail, "rows") * (record.least_flops or 0)
+    hidden = (ATTENTION,) if record.accelerator else ()
+    parts = [(record.work.first, samples)]
+    if record.work.token:
+        parts.append((record.work.token, later_tokens))
+    return sum(
+        times * flops
+        for part, times in parts
+        for name, flops in part.flops.items()
+        if name not in hidden
+    )
 
 
 def thread_faults(evidence: Evidence, cell: Cell) -> Iterator[Fault]:
@@ -213,6 +256,8 @@ def _uncounted(
     check a missing counter would be ignored.
     """
     judged = {*rule.a_batch, *rule.a_pass}
+    if rule.least_of_work:
+        judged.add("flops")
     for when, each in (("before", before), ("after", after)):
         counts = _detail(each)
         lacking = [_WORDS[name] for name in counters if name in judged and name not in counts]

@@ -14,7 +14,7 @@ import selectors
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -350,11 +350,11 @@ class Replicated:
                 self._changed.wait()
         return [replies[replica.number] for replica in asked]
 
-    def of_one(self, do: str) -> dict[str, Any]:
+    def of_one(self, do: str, **values: Any) -> dict[str, Any]:
         """Let one replica do something, and return its reply. The replica is drawn at random, so
         that no replica knows that it is the one that is looked at.
         """
-        (reply,) = self.ask(do, one=secrets.randbelow(self.count))
+        (reply,) = self.ask(do, one=secrets.randbelow(self.count), **values)
         return reply.header
 
     def begin(self) -> None:
@@ -366,12 +366,13 @@ class Replicated:
         self._submitting_ns = self._taking_ns = 0
         self._begun_ns = 0
 
-    def end(self) -> tuple[Evidence, Evidence]:
-        """Take the evidence after a test. Return that of the first replica, from before and after
-        the test. Raises Reported if a replica may have run on processors of others, or if the
-        replicas ran in different precisions, or with different numbers of compiled graphs.
+    def end(self, requests: Iterable[int] = ()) -> tuple[Evidence, Evidence]:
+        """Take the evidence after a test (`evidence.Taker.end`). Return that of the first replica,
+        from before and after the test. Raises Reported if a replica may have run on processors of
+        others, or if the replicas ran in different precisions, or with different numbers of
+        compiled graphs.
         """
-        self._ended = self.ask("end")
+        self._ended = self.ask("end", requests=list(requests))
         found = [[Evidence(**each) for each in reply.header["evidence"]] for reply in self._ended]
         before, after = found[0]
         # In later tests, one replica has also computed logits, which may compile another graph.

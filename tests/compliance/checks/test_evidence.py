@@ -13,11 +13,12 @@ from compliance import rules
 from compliance.checks.run import evidence
 from compliance.checks.run.evidence import findings
 from compliance.checks.run.precision import shards_faults, weights_faults
+from formats.work import ATTENTION, MATRIX, Part, Work
 
 RULES, COUNTERS = rules.load().evidence, rules.load().evidence_counters
 COUNTED = {
-    ("eager", "PyTorch"): {"regions": 0, "script_calls": 0, "forward_passes": 1},
-    ("xla", "JAX"): {"regions": 1, "operators_that_compute": 0, "table_lookups": 0, "host_callbacks": 0, "xla_programs": 1},
+    ("eager", "PyTorch"): {"regions": 0, "script_calls": 0, "forward_passes": 1, "flops": 8},
+    ("xla", "JAX"): {"regions": 1, "operators_that_compute": 0, "table_lookups": 0, "host_callbacks": 0, "flops": 8, "xla_programs": 1},
     ("graph", "TensorFlow"): {
         "regions": 1, "operators_that_compute": 0, "products_left": 0, "host_callbacks": 0, "xla_clusters_run": 0, "xla_programs": 0,
     },
@@ -207,3 +208,31 @@ def test_a_time_per_token_that_cannot_be_seen_holds_no_limit(
     found = list(evidence._in_one_part(test, record))
     sentence = "time per token cannot be seen: 98% of the answers came in one part"
     assert found == [sentence] * is_fault
+
+
+MATRICES = Part(flops={MATRIX: 90.0, ATTENTION: 10.0}, weights=0, activations=0, passes=1)
+LATER = Part(flops={MATRIX: 5.0}, weights=0, activations=0, passes=1)
+
+
+@pytest.mark.parametrize(
+    ("work", "least_flops", "accelerator", "flops", "is_fault"),
+    [
+        (Work(first=MATRICES), None, None, 320, False),
+        (Work(first=MATRICES), None, None, 319, True),
+        (Work(first=MATRICES), None, "a GPU", 288, False),  # fused attention is not seen
+        (Work(first=MATRICES, token=LATER), None, None, 352, False),
+        (Work(first=MATRICES, token=LATER), None, None, 351, True),
+        (None, 100.0, None, 319, True),
+        (None, None, None, 1, False),
+        (Work(first=MATRICES), None, None, None, False),  # the framework does not report it
+    ],
+)
+def test_a_watched_call_runs_most_of_the_operations_that_its_samples_take(
+    work, least_flops, accelerator, flops, is_fault
+):
+    record: Any = SimpleNamespace(work=work, least_flops=least_flops, accelerator=accelerator)
+    later_tokens = 8 if work and work.token else 0
+    watched = seen(0, flops=flops, samples=4.0, rows=4, later_tokens=later_tokens)
+    found = [str(fault) for fault in evidence.work_faults(0.8, watched, "after", record)]
+    assert len(found) == is_fault
+    assert all("a part of the model did not run" in line for line in found)

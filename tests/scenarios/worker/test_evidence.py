@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from formats.job import Serving
 from scenarios.worker import evidence
+from sut import mock
 from sut.contract import Evidence
 from sut.evidence import compilations
+from tests.support import mock_job
 
 BATCH = {"input_ids": np.zeros((1, 2), np.int32)}
 
@@ -18,7 +23,7 @@ BATCH = {"input_ids": np.zeros((1, 2), np.int32)}
 class _Sut:
     def __init__(self, in_flight: int = 1):
         self.in_flight = in_flight
-        self.pending, self.most_pending, self.watched = 0, 0, 0
+        self.pending, self.most_pending, self.watched, self.tested_at = 0, 0, 0, 0
 
     def predict(self, batch: Any) -> Any:
         self.pending += 1
@@ -53,17 +58,37 @@ def test_as_many_watched_batches_are_pending_as_the_sut_keeps_in_flight(in_fligh
     assert sut.most_pending == in_flight
 
 
+@pytest.fixture
+def uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A framework whose programs only its profiler counts."""
+    monkeypatch.setattr(compilations, "_counters", [])
+
+
+def taken(sut: Any, shapes: int = 1, while_testing: Callable[[], None] = lambda: None) -> Any:
+    """The evidence from before and after one test of a SUT."""
+    taker = evidence.Taker(sut, lambda requests: [evidence.Watched(BATCH, 1)] * shapes)
+    taker.begin()
+    while_testing()
+    return taker.end()
+
+
+def batches(*found: Evidence) -> list[int]:
+    return [each.detail["batches"] for each in found]
+
+
 def test_no_profiler_runs_before_a_test_if_the_framework_counts_its_programs_without_it(
     counted: list[int],
 ) -> None:
     sut = _Sut()
-    begun = evidence.begin(sut, [BATCH])
-    assert sut.watched == 0
-    counted[0] += 3  # the test compiles
-    before, after = evidence.end(sut, [BATCH], begun)
+
+    def compiles() -> None:
+        assert sut.watched == 0
+        counted[0] += 3
+
+    before, after = taken(sut, while_testing=compiles)
     assert sut.watched == 2
     assert after.detail["compilations"] - before.detail["compilations"] == 3
-    assert [each.detail["batches"] for each in (before, after)] == [1, 2]
+    assert batches(before, after) == [1, 2]
 
 
 def test_what_evidence_itself_compiles_first_is_not_counted_as_compiled_while_measuring(
@@ -77,15 +102,74 @@ def test_what_evidence_itself_compiles_first_is_not_counted_as_compiled_while_me
         return own(call)
 
     sut.evidence = compiles  # type: ignore[method-assign]
-    before, after = evidence.end(sut, [BATCH], evidence.begin(sut, [BATCH]))
+    before, after = taken(sut)
     assert after.detail["compilations"] == before.detail["compilations"]
 
 
-def test_evidence_is_taken_before_a_test_if_only_the_profiler_counts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(compilations, "_counters", [])
+def test_evidence_is_taken_before_a_test_if_only_the_profiler_counts(uncounted: None) -> None:
     sut = _Sut()
-    begun = evidence.begin(sut, [BATCH])
-    assert sut.watched == 1
-    assert evidence.end(sut, [BATCH], begun)[0] is begun
+    before, after = taken(sut, while_testing=lambda: setattr(sut, "tested_at", sut.watched))
+    assert (sut.tested_at, sut.watched) == (1, 2)
+    assert batches(before, after) == [1, 2]
+
+
+def test_the_evidence_after_a_test_is_that_before_the_next_one_and_no_two_are_of_as_many_batches(
+    uncounted: None,
+) -> None:
+    sut = _Sut(in_flight=2)
+    _, first = taken(sut, shapes=2)
+    before, second = taken(sut, shapes=2)
+    assert before is first
+    assert batches(first, second, taken(sut, shapes=2)[1]) == [4, 1, 4]
+    assert sut.watched == 4
+
+
+def test_a_program_that_is_compiled_between_two_tests_is_noticed(counted: list[int]) -> None:
+    sut = _Sut()
+    taken(sut)
+    counted[0] += 1
+    before, after = taken(sut)
+    assert after.detail["compilations"] - before.detail["compilations"] == 1
+
+
+def test_after_logits_a_test_has_evidence_of_its_own(counted: list[int]) -> None:
+    sut = _Sut()
+    _, earlier = taken(sut)
+    evidence.forget()
+    counted[0] += 1
+    before, after = taken(sut)
+    assert before is not earlier
+    assert after.detail["compilations"] == before.detail["compilations"]
+
+
+def test_another_sut_of_the_process_does_not_share_evidence(uncounted: None) -> None:
+    taken(_Sut())
+    sut = _Sut()
+    taken(sut)
+    assert sut.watched == 2
+
+
+SIZES = (1, 2, 4, 8, 16)
+
+
+@pytest.mark.parametrize(
+    ("requests", "sizes"),
+    [((), [1, 4, 16]), ((1, 3, 5, 6), [1, 4, 8]), ((2, 9), [2, 16]), ((1, 1), [1])],
+)
+def test_the_smallest_the_median_and_the_largest_size_of_the_test_are_watched(
+    tmp_path: Path, requests: tuple[int, ...], sizes: list[int]
+) -> None:
+    serving = Serving(max_wait_ms=1, percentile=99, max_latency_ms=9)
+    job = replace(mock_job.make(tmp_path, batch=16), batch_sizes=SIZES, serving=serving)
+    watched = evidence.batches(job, mock.load(job.workload), requests)
+    assert [len(each.batch["input_ids"]) for each in watched] == sizes
+    assert [each.samples for each in watched] == sizes
+
+
+def test_only_the_work_of_the_longest_batch_is_known_by_its_tokens(tmp_path: Path) -> None:
+    job = replace(mock_job.make(tmp_path, batch=4), warmup_rows=3)
+    inputs = dict(np.load(job.inputs))
+    inputs["attention_mask"][:, 2:] = 0  # 2 of 6 tokens
+    np.savez(job.inputs, allow_pickle=False, **inputs)
+    watched = evidence.batches(job, mock.load(job.workload))
+    assert [each.samples for each in watched] == [0, 3 * 4]

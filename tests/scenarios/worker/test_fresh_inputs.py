@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from compliance import rules
+from formats.job import Serving
 from harness import result
 from scenarios.worker import fresh_inputs
 from scenarios.worker.qsl import Qsl
@@ -29,13 +30,14 @@ class _Sut:
 
     def __init__(self, batch_ns: int, keeps: bool, saved: float = 0.999):
         self.batch_ns, self.keeps, self.saved = batch_ns, keeps, saved
-        self.now_ns, self.met = 0, set[bytes]()
+        self.now_ns, self.calls, self.met = 0, 0, set[bytes]()
 
     def prepare(self, batch: Batch) -> Batch:
         return batch
 
     def predict(self, batch: Batch) -> Batch:
         key = batch["input_ids"].tobytes()
+        self.calls += 1
         self.now_ns += (
             int(self.batch_ns * (1 - self.saved))
             if self.keeps and key in self.met
@@ -53,15 +55,23 @@ class _Sut:
 
 
 def _compare(
-    sut: _Sut, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sut: _Sut,
+    rows: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    requests: tuple[int, ...] = (),
+    **fields: Any,
 ) -> dict[str, Any]:
-    """The comparison with `rows` fresh inputs, one a batch, on the SUT's clock."""
+    """The comparison with `rows` fresh inputs, one a batch, on the SUT's clock. `fields`: of the
+    job.
+    """
     monkeypatch.setattr(fresh_inputs, "_clock", lambda: sut.now_ns)
     fresh = tmp_path / "fresh.npz"
     np.savez(fresh, allow_pickle=False, **mock_job.arrays("predict", rows, seed=2))
-    job = replace(mock_job.make(tmp_path, batch=1), fresh=fresh)
+    job = replace(mock_job.make(tmp_path, batch=1), fresh=fresh, **fields)
     nothing = SimpleNamespace(enter=lambda *_: None, allow=lambda _: None, bump=lambda _: None)
-    return fresh_inputs.compare(job, sut, Qsl(job.inputs, sut.prepare), nothing, hang_s=60)
+    known = Qsl(job.inputs, sut.prepare)
+    return fresh_inputs.compare(job, sut, known, nothing, hang_s=60, requests=requests)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +92,7 @@ def test_rounds(
     found = _compare(sut, ROUNDS, tmp_path, monkeypatch)
     assert found["rounds"] == rounds
     assert (found["slower"] > 100) == keeps
+    assert sut.calls == (2 if rounds == 1 else 3 * rounds)
 
 
 def test_a_sut_that_keeps_the_encoding_of_what_it_met_is_seen_in_each_third(tmp_path, monkeypatch):
@@ -91,14 +102,37 @@ def test_a_sut_that_keeps_the_encoding_of_what_it_met_is_seen_in_each_third(tmp_
     assert min(found["slower"], *found["thirds"]) == pytest.approx(1 / 0.6, rel=1e-3)
 
 
+class _KeepsSmall(_Sut):
+    """Keeps answers of batches of one request."""
+
+    def predict(self, batch: Batch) -> Batch:
+        self.keeps = len(batch["input_ids"]) == 1
+        return super().predict(batch)
+
+
+@pytest.mark.parametrize(("requests", "size"), [((1, 2, 3, 4), 1), ((2, 3, 4), 2), ((), 1)])
+def test_small_batches_that_the_test_had_are_compared_with_fresh_ones(
+    tmp_path, monkeypatch, requests, size
+):
+    serving = Serving(max_wait_ms=1, percentile=99, max_latency_ms=9)
+    found = _compare(
+        _KeepsSmall(10_000_000, keeps=False),
+        70,
+        tmp_path,
+        monkeypatch,
+        requests,
+        batch_sizes=(1, 2, 4),
+        serving=serving,
+    )
+    assert found["size"] == size
+    assert (found["slower"] > 100) == (size == 1)
+
+
 class _Interrupted(_Sut):
     """The first of three calls takes a second longer, as on a machine under load."""
 
-    calls = 0
-
     def predict(self, batch: Batch) -> Batch:
         self.now_ns += 0 if self.calls % 3 else 1_000_000_000
-        self.calls += 1
         return super().predict(batch)
 
 

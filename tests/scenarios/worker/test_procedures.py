@@ -45,18 +45,20 @@ def test_an_unknown_procedure_ends_the_worker_with_those_there_are(tmp_path):
     )
 
 
-def test_the_batch_that_plans_an_accuracy_test_may_be_as_slow_as_any_other(tmp_path, monkeypatch):
-    beat, limits_s = Heartbeat(tmp_path / "heartbeat"), []
-    row_bytes = procedures.row_bytes
-
-    def answered(job, sut):
-        limits_s.append(beat.limit_s)
-        return row_bytes(job, sut)
-
-    monkeypatch.setattr(procedures, "row_bytes", answered)
-    slow = {"fastest_sample_ns": 1e6, "median_sample_ns": 1e6, "slowest_batch_ns": 30e9}
-    outcome, _ = worker.measure(mock_job.make(tmp_path, test="accuracy", calibration=slow), beat)
-    assert (outcome.status, limits_s) == ("ok", [10 * 30 + 60])
+def test_an_accuracy_test_is_planned_by_the_answers_of_the_performance_test(tmp_path):
+    beat = Heartbeat(tmp_path / "heartbeat")
+    timed, loaded = worker.measure(mock_job.make(tmp_path / "timed"), beat)
+    assert timed.calibration["answer_bytes"] == 8  # two logits
+    calls = loaded.sut.calls
+    plans = []
+    for answer_bytes in (8, 1008):
+        calibration = {**timed.calibration, "answer_bytes": answer_bytes}
+        folder = tmp_path / str(answer_bytes)
+        job = mock_job.make(folder, test="accuracy", calibration=calibration)
+        plans.append(worker.measure(job, beat, loaded)[0].plan)
+    few, more = plans
+    assert loaded.sut.calls - calls == 2 * few["batches"]
+    assert more["log_bytes"] - few["log_bytes"] == 2 * 1000 * few["samples"]
 
 
 @pytest.mark.parametrize("procedure", procedures.PROCEDURES)

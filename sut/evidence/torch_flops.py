@@ -1,0 +1,50 @@
+"""The floating-point operations of one matrix product of torch, from what its profiler records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+_ATTENTION = "aten::_scaled_dot_product"
+_MADE_OF_OTHERS = "aten::_scaled_dot_product_attention_math"  # its products are recorded, too
+# Operator → the place of the first of its two operands.
+_MATRICES = {"aten::mm": 0, "aten::bmm": 0, "aten::addmm": 1, "aten::baddbmm": 1}
+_LINEAR = ("aten::mkldnn_linear", "mkldnn::_linear_pointwise")
+
+
+def of(event: Any) -> int | None:
+    """Return the operations of an event of the profiler, which records shapes. None: not known.
+
+    The formulas are those of `torch.utils.flop_counter`, by which the work of a sample is counted.
+    """
+    name = event.name().removesuffix("_")
+    shapes = event.shapes()
+    if name == _MADE_OF_OTHERS:
+        return 0
+    if name.startswith(_ATTENTION):
+        query, key, value = shapes[:3]
+        return 2 * prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
+    if name in _MATRICES:
+        first, second = shapes[_MATRICES[name] :][:2]
+        return 2 * prod(first) * int(second[-1])
+    if name in _LINEAR:
+        return 2 * prod(shapes[0]) * int(shapes[1][0])
+    if name == "aten::convolution":
+        return _of_convolution(shapes[0], shapes[1], event.concrete_inputs()[3:7])
+    return None
+
+
+def _of_convolution(inputs: Sequence[int], kernel: Sequence[int], arguments: Sequence[Any]) -> int:
+    """Return the operations of a convolution. `arguments`: stride, padding, dilation, and whether
+    it is transposed, which multiplies each input by the kernel.
+    """
+    *lists, transposed = arguments
+    places = inputs[2:]
+    if not transposed:
+        every = zip(places, kernel[2:], *lists, strict=True)
+        places = [
+            (side + 2 * pad - step * (width - 1) - 1) // stride + 1
+            for side, width, stride, pad, step in every
+        ]
+    return 2 * inputs[0] * prod(places) * prod(kernel)
