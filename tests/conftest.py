@@ -5,7 +5,8 @@ import os
 import signal
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -29,13 +30,19 @@ _LEFT_OUT = pytest.StashKey[int]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options `--all` and `--part`."""
+    """The options `--all`, `--part` and `--share`."""
     parser.addoption("--all", action="store_true", help="run the tests that are marked `long` too")
     parser.addoption(
         "--part",
         metavar="I/N",
         type=_part,
         help="run one of N parts of them; a number I above N begins again",
+    )
+    parser.addoption(
+        "--share",
+        metavar="FOLDER",
+        type=Path,
+        help="leave out the files of tests that another process with this folder has begun",
     )
 
 
@@ -72,7 +79,7 @@ def _process(item: pytest.Item) -> int:
     """The place of the framework's process that serves the test. That of PyTorch is the first one,
     because it makes the reference's answers. Tests that start no framework have place 0.
     """
-    if item.path.parent.name != "sut" and item.path.name != "test_broken.py":
+    if "interpreter" not in getattr(item, "fixturenames", ()):
         return 0
     named = item.callspec.params if hasattr(item, "callspec") else {}
     sut = named.get("sut", named.get("tested", getattr(item.module, "SUT", REFERENCE)))
@@ -90,6 +97,47 @@ _PROCESSES = [_served_by(sut) for sut in (REFERENCE, *SUTS)]
 def _place(item: pytest.Item) -> int:
     """A number that the long tests of one process share, or else those of one file."""
     return _process(item) or zlib.crc32(item.path.name.encode())
+
+
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """With `--share`, run the tests that no other process has begun."""
+    folder = session.config.option.share
+    if not folder or session.testsfailed:
+        return None
+    for item, following in pairwise(_begun(session.items, folder)):
+        session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
+    return True
+
+
+def _begun(items: list[pytest.Item], folder: Path) -> Iterator[pytest.Item | None]:
+    """The tests of the files that this process is the first to begin, and None. All tests of real
+    SUTs count as one file. They are the last one and take longest, so the first process goes from
+    the last file to the first.
+    """
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        name = "real SUTs" if _process(item) else str(item.path).replace(os.sep, " ")
+        files.setdefault(name, []).append(item)
+    names = [*files]
+    if _is_first(folder / "process"):
+        names.reverse()
+    for name in names:
+        if _is_first(folder / name):
+            yield from files[name]
+    yield None
+
+
+def _is_first(path: Path) -> bool:
+    """Make the file. → whether no other process has made it."""
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _is_named(item: pytest.Item) -> bool:

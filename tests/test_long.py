@@ -1,4 +1,4 @@
-"""Tests that are marked `long` run if they are requested."""
+"""Tests that are marked `long` run if they are requested; processes share tests."""
 
 import pytest
 
@@ -58,3 +58,10 @@ def test_without_a_request_they_are_left_out_and_counted(run):
 )
 def test_they_run_if_all_or_their_mark_or_their_id_is_requested(run, arguments, expected):
     assert run(*arguments)[0] == expected
+
+
+def test_processes_share_the_files_and_the_first_begins_at_the_end(run, pytester):
+    pytester.makepyfile(test_more="def test_more(): pass")
+    share = f"--share={pytester.mkdir('share')}"
+    assert run(share)[0] == [SHORT, "test_more"]
+    assert run(share)[0] == []

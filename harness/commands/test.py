@@ -6,33 +6,27 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 from compliance.rules import CURRENT
 from harness.execution import environments
 from harness.execution.environments import ROOT
 
-_FRAMEWORKS = (
-    "tests/broken/test_broken.py",
-    "tests/sut",
-    "tests/harness/inputs/test_drawn.py",
-    "tests/studies/test_fit_overhead.py",
-    "tests/test_worked_example.py",
-)
-"""Tests that start a framework. They run one at a time, because two need too much memory."""
-
-_WITH_THEM = ("tests/harness/measurement/test_engines.py",)
-"""Tests of the same group that start none, so that both groups take as long."""
+_PROCESSES = 3
+"""More than the cores of a small machine, because many tests wait. One of them starts frameworks:
+two need too much memory.
+"""
 
 _SELECTS_NONE = ("--all", "--part=", "--durations=")
-"""Beginnings of the arguments that both groups of tests get."""
+"""Beginnings of the arguments with which the processes share the tests."""
 
 
 def main(arguments: list[str]) -> int:
     """Run the tests in an environment with core, LoadGen and the development tools. → the exit
     code. The arguments go to pytest.
 
-    If the arguments select no tests, those that start a framework run in parallel with all others,
-    whose output is printed last.
+    If the arguments select no tests, several processes share them. The output of all but the first
+    one is printed last.
     """
     directory = ROOT / ".cache" / "environments" / "dev"
     environments.make(
@@ -44,19 +38,33 @@ def main(arguments: list[str]) -> int:
     pytest = [str(directory / "bin" / "python"), "-P", "-m", "pytest", *arguments]
     if not all(argument.startswith(_SELECTS_NONE) for argument in arguments):
         return subprocess.run(pytest, cwd=ROOT, check=False).returncode
-    group = (*_FRAMEWORKS, *_WITH_THEM)
-    others = [*pytest, *(f"--ignore={path}" for path in group)]
-    with tempfile.TemporaryDirectory() as own, tempfile.TemporaryFile("w+") as output:
-        # The machine's lock file is in TMPDIR, so neither process waits for the other's cells.
-        environment = {**os.environ, "TMPDIR": own}
-        with subprocess.Popen(
-            others, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT
-        ) as beside:
-            try:
-                code = subprocess.run([*pytest, *group], cwd=ROOT, check=False).returncode
-            except BaseException:  # SIGTERM reaches only this process
-                beside.terminate()
-                raise
-        output.seek(0)
-        sys.stdout.write(output.read())
-    return code or beside.returncode
+    with tempfile.TemporaryDirectory() as folder:
+        return _share(pytest, Path(folder))
+
+
+def _share(pytest: list[str], folder: Path) -> int:
+    """Run the tests in several processes (`--share` of tests/conftest.py). → the exit code."""
+    command = [*pytest, f"--share={folder}"]
+    others = list[subprocess.Popen[bytes]]()
+    outputs = [folder / str(number) / "output" for number in range(1, _PROCESSES)]
+    try:
+        for output in outputs:
+            output.parent.mkdir()
+            # The machine's lock file is in TMPDIR, so no process waits for another one's cells.
+            environment = {**os.environ, "TMPDIR": str(output.parent)}
+            with output.open("w") as file:
+                others.append(
+                    subprocess.Popen(
+                        command, cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT
+                    )
+                )
+        codes = [subprocess.run(command, cwd=ROOT, check=False).returncode]
+        codes += [each.wait() for each in others]
+    except BaseException:  # SIGTERM reaches only this process
+        for each in others:
+            each.terminate()
+            each.wait()
+        raise
+    for output in outputs:
+        sys.stdout.write(output.read_text(encoding="utf-8", errors="replace"))
+    return next(filter(None, codes), 0)

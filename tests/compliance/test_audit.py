@@ -103,11 +103,9 @@ def test_no_figure_of_a_log_may_change_or_go_unseen(
 
 @pytest.mark.parametrize(
     ("kind", "test"),
-    [
-        ("SingleStream", "performance"),
-        pytest.param("tokens", "accuracy", marks=pytest.mark.long),
-    ],
+    [("SingleStream", "performance"), ("tokens", "accuracy")],
 )
+@pytest.mark.long
 def test_a_value_of_another_kind_is_never_a_traceback(
     measured: Callable[[str], Path], kind: str, test: str
 ) -> None:

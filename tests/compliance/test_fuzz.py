@@ -60,7 +60,7 @@ def victims(victim: Path, complied: Path, tmp_path_factory: pytest.TempPathFacto
     return sorted(path for run in (victim, copy) for path in run.rglob("*") if path.is_file())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(r=st.randoms(use_true_random=True))
 def test_an_audit_of_damaged_values_keeps_its_promises(victims: list[Path], r: Random) -> None:
     path = r.choice(victims)

@@ -101,7 +101,7 @@ class FrameworkProcess:
         self._process = subprocess.Popen(
             [str(python), "-m", "tests.support.framework_process", sut],
             cwd=environments.ROOT,
-            env={**os.environ, **self.variables, "PYTHONPATH": str(environments.ROOT)},
+            env={**_FASTER, **os.environ, **self.variables, "PYTHONPATH": str(environments.ROOT)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -147,6 +147,8 @@ class FrameworkProcess:
         return self._process.stdout.readline().strip()
 
 
+# XLA's compiler optimises longer than a model of size tiny computes.
+_FASTER = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
 _PATIENCE_S = 600
 _processes: list[FrameworkProcess] = []
 """The process that `run_module` left: one or none."""

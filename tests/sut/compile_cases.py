@@ -1,8 +1,8 @@
 """Runs in native torch's environment: honest compiled SUTs, and what each leaves as evidence. The
 tests know no framework.
 
-`python -m tests.sut.compile_cases SPEC.json` writes cases.json and answers.npz beside the
-specification.
+`python -m tests.sut.compile_cases SPEC.json` writes cases.json beside the specification: what
+honest SUTs leave, with their answers in answers.npz, or what they say to `refusals`.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def uncompiled(w: Workload, kind: Any) -> Any:
     return sut
 
 
-def refusals(predict: Workload, generate: Workload) -> dict[str, str]:
+def refusals(predict: Workload) -> dict[str, str]:
     """What an honest compiled SUT says where it could run eager only; by what it tries."""
 
     def limit() -> None:
@@ -214,14 +214,16 @@ def main(specification: Path) -> None:
         Workload(**{**spec[name], "checkpoint": Path(spec[name]["checkpoint"])})
         for name in ("bert", "mistral")
     )
-    answers: Arrays = {}
-    cases = {
-        "honest generate": honest_generate(generate, answers),
-        "honest predict": honest_predict(predict, answers),
-    }
-    cases["honest wrapper"] = honest_wrapper(predict)
-    told = {"cases": cases, "refusals": refusals(predict, generate)}
-    np.savez(specification.parent / "answers.npz", **answers)
+    if spec["refusals"]:
+        told: Found = refusals(predict)
+    else:
+        answers: Arrays = {}
+        told = {
+            "honest generate": honest_generate(generate, answers),
+            "honest predict": honest_predict(predict, answers),
+            "honest wrapper": honest_wrapper(predict),
+        }
+        np.savez(specification.parent / "answers.npz", **answers)
     (specification.parent / "cases.json").write_text(json.dumps(told))
 
 

@@ -18,26 +18,46 @@ from compliance import rules
 from compliance.checks.run.evidence import findings
 from sut.registry import SUTS
 from tests.support.frameworks import run_module, tiny_workload
+from tests.support.long import LONG
 
 SUT = "native-torch-compile"
 
 
+Run = Callable[[bool], Path]
+
+
 @pytest.fixture(scope="session")
-def told(
-    interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Any]:
-    """Everything tests/sut/compile_cases.py left, from one task."""
-    out = tmp_path_factory.mktemp("compile")
-    workloads = {name: tiny_workload(SUT, name, out) for name in ("bert", "mistral")}
-    run_module(
-        interpreter(SUTS[SUT].environment),
-        "tests.sut.compile_cases",
-        SUT,
-        out / "spec.json",
-        workloads,
-    )
+def run(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Whether its refusals are wanted → the folder that tests/sut/compile_cases.py left."""
+
+    def task(refusals: bool) -> Path:
+        out = tmp_path_factory.mktemp("compile")
+        content = {name: tiny_workload(SUT, name, out) for name in ("bert", "mistral")}
+        run_module(
+            interpreter(SUTS[SUT].environment),
+            "tests.sut.compile_cases",
+            SUT,
+            out / "spec.json",
+            {**content, "refusals": refusals},
+        )
+        return out
+
+    return task
+
+
+@pytest.fixture(scope="session")
+def told(run: Run) -> dict[str, Any]:
+    """The cases of honest SUTs, and all answers."""
+    out = run(False)
     with np.load(out / "answers.npz") as f:
-        return {**json.loads((out / "cases.json").read_text()), "answers": dict(f)}
+        return {"cases": json.loads((out / "cases.json").read_text()), "answers": dict(f)}
+
+
+@pytest.fixture(scope="session")
+def refused(run: Run) -> dict[str, str]:
+    """What an honest SUT says, by what it tries."""
+    found: dict[str, str] = json.loads((run(True) / "cases.json").read_text())
+    return found
 
 
 def complaints(case: Mapping[str, Any], execution: str = "compile") -> list[str]:
@@ -46,6 +66,7 @@ def complaints(case: Mapping[str, Any], execution: str = "compile") -> list[str]
     )
 
 
+@LONG
 @pytest.mark.parametrize("case", ["honest generate", "honest predict", "honest wrapper"])
 def test_an_honest_compiled_sut_holds_its_evidence(told, case):
     found = told["cases"][case]
@@ -63,6 +84,7 @@ def test_an_honest_compiled_sut_holds_its_evidence(told, case):
     )
 
 
+@LONG
 @pytest.mark.parametrize("which", ["after", "eager"])
 def test_records_of_a_few_passes_count_what_one_record_counts(told, which):
     found = told["cases"]["honest generate"]
@@ -70,20 +92,24 @@ def test_records_of_a_few_passes_count_what_one_record_counts(told, which):
     assert found[which] == found[f"{which} in one record"]
 
 
+@LONG
 def test_a_record_is_gone_once_it_is_counted(told):
     """Each holds 5 kB for each operator."""
     assert told["cases"]["honest generate"]["records"] == {"made": 2, "left": 0}
 
 
+@LONG
 def test_all_prompts_of_a_bucket_share_two_graphs_padded_or_not(told):
     assert told["cases"]["honest generate"]["after"]["graphs"] == 2
 
 
+@LONG
 def test_teacher_forced_logits_make_no_graph(told):
     found = told["cases"]["honest generate"]
     assert found["after logits"] == found["after"]
 
 
+@LONG
 def test_teacher_forced_logits_are_those_of_the_measured_call(told):
     """A measured call that computes with wrong positions shows in them, from the end of the prompt
     on.
@@ -97,6 +123,7 @@ def test_teacher_forced_logits_are_those_of_the_measured_call(told):
     assert np.abs(wrong[:, 8:] - eager[:, 8:]).max() > 0.1
 
 
+@LONG
 @pytest.mark.parametrize("batch", ["padded", "full", "others"])
 def test_compiled_generation_gives_the_tokens_of_eager(told, batch):
     np.testing.assert_array_equal(
@@ -104,18 +131,21 @@ def test_compiled_generation_gives_the_tokens_of_eager(told, batch):
     )
 
 
+@LONG
 def test_nothing_of_a_batch_stays_in_the_cache_for_the_next(told):
     np.testing.assert_array_equal(
         told["answers"]["padded first"], told["answers"]["padded compiled"]
     )
 
 
+@LONG
 def test_compiled_prediction_gives_the_logits_of_eager(told):
     np.testing.assert_allclose(
         told["answers"]["logits compiled"], told["answers"]["logits eager"], atol=1e-5
     )
 
 
+@LONG
 def test_eager_evidence_does_not_pass_for_compile_nor_compiled_for_eager(told):
     found = told["cases"]["honest generate"]
     assert any(
@@ -133,5 +163,5 @@ def test_eager_evidence_does_not_pass_for_compile_nor_compiled_for_eager(told):
         ("compiler", "Unsupported: torch.compile on cpu needs a C++ compiler; no g++ is on PATH"),
     ],
 )
-def test_an_honest_compiled_sut_fails_rather_than_run_eager(told, tried, words):
-    assert told["refusals"][tried].startswith(words)
+def test_an_honest_compiled_sut_fails_rather_than_run_eager(refused, tried, words):
+    assert refused[tried].startswith(words)

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ LORA_MISTAKES = (
     "freezes_an_adapter",
     "drops_out_of_adapters",
 )
-# (SUT, model, LoRA) → the cases.
+# (SUT, model, LoRA) → the cases. Mistakes of SUTs other than EAGER are long.
 CASES = {
     (EAGER, "bert", None): ("honest", *MISTAKES, "in_bfloat16"),
     (COMPILE, "bert", None): ("honest", "runs_eagerly"),
@@ -77,12 +78,16 @@ STEPS = 22
 
 @pytest.fixture(scope="session")
 def trained(
-    interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    interpreter: Callable[[str], Path],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[..., Path]:
-    """(SUT, model, LoRA, case) → what the worker's side left. One task trains all cases of the
-    first three. If the SUT is the reference, LoRA is the layout of its factors.
+    """(SUT, model, LoRA, case) → what the worker's side left. One task trains those cases of the
+    first three that the selected tests need. If the SUT is the reference, LoRA is the layout of
+    its factors.
     """
     root = tmp_path_factory.mktemp("fit")
+    needed = cases_of(request.session.items)
 
     def look(sut: str, name: str, lora: str | None, case: str) -> Path:
         folder = root / sut / f"{name}-{lora}"
@@ -90,7 +95,8 @@ def trained(
             # Before the folder is made: the test may be skipped here.
             python = interpreter(spec_of(sut).environment)
             files = {}
-            for each in CASES.get((sut, name, lora), ("honest",)):
+            cases = CASES.get((sut, name, lora), ("honest",))
+            for each in (case for case in cases if case in needed[sut, name, lora]):
                 (folder / each).mkdir(parents=True)
                 write_json(folder / each / "job.json", job_of(sut, name, lora, root, folder / each))
                 files[str(folder / each / "job.json")] = each
@@ -98,6 +104,18 @@ def trained(
         return folder / case
 
     return look
+
+
+def cases_of(items: Iterable[pytest.Item]) -> dict[tuple[str | None, ...], set[str]]:
+    """SUT, model and LoRA → the cases that the tests of this file look at."""
+    needed = defaultdict[tuple[str | None, ...], set[str]](lambda: {"honest"})
+    for item in items:
+        if item.path == Path(__file__) and isinstance(item, pytest.Function):
+            named = getattr(item, "callspec", None)
+            if named and "case" in named.params:
+                cell = tuple(named.params[key] for key in ("sut", "name", "lora"))
+                needed[cell].add(named.params["case"])
+    return needed
 
 
 def job_of(sut: str, name: str, lora: str | None, root: Path, folder: Path) -> Job:
@@ -175,11 +193,7 @@ def complaints(folder: Path, sut: str) -> list[str]:
     ]
 
 
-def long_unless_quick(rows: list[tuple[str, ...]]) -> list[Any]:
-    return long_unless(rows, lambda row: row[:3] in QUICK)
-
-
-@pytest.mark.parametrize(("sut", "name", "lora"), long_unless_quick([*CASES]))
+@pytest.mark.parametrize(("sut", "name", "lora"), long_unless(CASES, lambda cell: cell in QUICK))
 def test_an_honest_sut_trains_the_parameters_that_the_reference_trains_and_as_it_does(
     trained, sut, name, lora
 ):
@@ -204,13 +218,14 @@ def test_an_honest_sut_trains_the_parameters_that_the_reference_trains_and_as_it
 
 @pytest.mark.parametrize(
     ("sut", "name", "lora", "case"),
-    long_unless_quick(
+    long_unless(
         [
             (*cell, case)
             for cell, cases in CASES.items()
             for case in cases
             if case in (*MISTAKES, *LORA_MISTAKES)
-        ]
+        ],
+        lambda row: row[0] == EAGER and row[:3] in QUICK,
     ),
 )
 def test_another_training_leaves_the_references_losses(trained, sut, name, lora, case):
@@ -218,28 +233,25 @@ def test_another_training_leaves_the_references_losses(trained, sut, name, lora,
 
 
 @pytest.mark.parametrize(
-    ("sut", "name"),
-    [
-        (EAGER, "bert"),
-        (EAGER, "mistral"),
-        (PLAIN_JAX, "bert"),
-        pytest.param(PLAIN_JAX, "mistral", marks=LONG),
-    ],
+    ("sut", "name", "lora", "case"),
+    long_unless(
+        [(*cell, "in_bfloat16") for cell, cases in CASES.items() if "in_bfloat16" in cases],
+        lambda row: row[0] == EAGER,
+    ),
 )
-def test_a_lower_precision_is_seen_by_its_evidence(trained, sut, name):
-    lora = "own" if name == "mistral" else None
-    assert "precision bfloat16" in complaints(trained(sut, name, lora, "in_bfloat16"), sut)
+def test_a_lower_precision_is_seen_by_its_evidence(trained, sut, name, lora, case):
+    assert "precision bfloat16" in complaints(trained(sut, name, lora, case), sut)
 
 
 @pytest.mark.parametrize(
-    ("sut", "words"),
+    ("sut", "name", "lora", "case", "words"),
     [
-        (COMPILE, ("it ran eager", "forward passes ran compiled")),
-        (PLAIN_JAX, ("entries into compiled code",)),
+        (COMPILE, "bert", None, "runs_eagerly", ("it ran eager", "forward passes ran compiled")),
+        (PLAIN_JAX, "bert", None, "runs_eagerly", ("entries into compiled code",)),
     ],
 )
-def test_a_step_that_is_not_compiled_is_seen_by_its_evidence(trained, sut, words):
-    found = complaints(trained(sut, "bert", None, "runs_eagerly"), sut)
+def test_a_step_that_is_not_compiled_is_seen_by_its_evidence(trained, sut, name, lora, case, words):
+    found = complaints(trained(sut, name, lora, case), sut)
     assert any(word in text for text in found for word in words), found
 
 

@@ -1,4 +1,4 @@
-"""`./run.sh test`: both groups of tests decide its exit code."""
+"""`./run.sh test`: each process of tests decides its exit code."""
 
 import pytest
 
@@ -7,35 +7,36 @@ from harness.commands import test as command
 
 @pytest.fixture
 def pytest_that(tmp_path, monkeypatch):
-    """(words, code): a stand-in for pytest that ends with `code` where its arguments hold the
-    words.
+    """(words, code): a stand-in for pytest that ends with `code` if its folder of temporary files
+    and its arguments hold the words.
     """
     monkeypatch.setattr(command, "ROOT", tmp_path)
     monkeypatch.setattr(command.environments, "make", lambda *_: None)
+    monkeypatch.setenv("TMPDIR", "/first")
     python = tmp_path / ".cache/environments/dev/bin/python"
     python.parent.mkdir(parents=True)
 
     def fails(words, code):
-        python.write_text(f'#!/bin/sh\ncase "$*" in *{words}*) exit {code};; esac\n')
+        python.write_text(f'#!/bin/sh\ncase "$TMPDIR $*" in *{words}*) exit {code};; esac\n')
         python.chmod(0o755)
 
     return fails
 
 
 @pytest.mark.parametrize(
-    ("words", "code"), [("--ignore", 1), ("pytest tests/broken", 2), ("no such words", 0)]
+    ("words", "code"), [('"/first -P"', 1), ('"/1 -P"', 2), ('"/2 -P"', 3), ('"no such words"', 0)]
 )
-def test_either_group_that_fails_fails_the_command(pytest_that, words, code):
-    pytest_that(f'"{words}"', code)
+def test_each_process_that_fails_fails_the_command(pytest_that, words, code):
+    pytest_that(words, code)
     assert command.main([]) == code
 
 
-@pytest.mark.parametrize("group", ["--ignore", "tests/broken"])
-def test_each_group_gets_all_and_durations(pytest_that, group):
-    pytest_that(f'"pytest --all --durations=10 {group}"', 1)
+@pytest.mark.parametrize("process", ["/first", "/1", "/2"])
+def test_each_process_gets_all_and_durations(pytest_that, process):
+    pytest_that(f'"{process} -P -m pytest --all --durations=10 --share="', 1)
     assert command.main(["--all", "--durations=10"]) == 1
 
 
 def test_arguments_are_those_of_pytest(pytest_that):
-    pytest_that('"-k hang"', 5)
+    pytest_that('"pytest -k hang"', 5)
     assert command.main(["-k", "hang"]) == 5

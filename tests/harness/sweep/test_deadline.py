@@ -207,13 +207,11 @@ def test_a_share_of_bandwidth_needs_eight_new_tokens(new_tokens, given):
 
 
 def test_a_block_with_a_limit_ends_in_time():
-    start_s = time.monotonic()
     whole = deadline.Deadline(1.0, time.monotonic() + 1.0)
     with pytest.raises(deadline.TimeUp, match="cut off after 0 s") as cut:
         with whole.limit(), whole.limit(0.2):
             time.sleep(5)
     assert cut.value.measuring
-    assert 0.1 < time.monotonic() - start_s < 2
     with deadline.Deadline(1.0, time.monotonic() + 0.1).limit():
         pass
     time.sleep(0.2)  # the limit is over with its block

@@ -157,10 +157,8 @@ def test_a_killed_rank_ends_the_call_with_a_reason(started):
     sharded = load(group, lambda workload: Waits(workload, group, calls=1))
     sharded.predict(batch())
     threading.Timer(0.2, group._ranks[0].process.kill).start()
-    begun_s = time.monotonic()
     with pytest.raises(Reported, match="rank 1 was killed by signal SIGKILL in the call 'predict'"):
         sharded.predict(batch())
-    assert time.monotonic() - begun_s < 10
     with pytest.raises(Reported):
         sharded.predict(batch())
 
@@ -179,12 +177,10 @@ def test_a_hung_rank_ends_the_call_with_a_reason(started):
     sharded.predict(batch())
     sharded.predict(batch())
     os.kill(group._ranks[0].process.pid, signal.SIGSTOP)
-    begun_s = time.monotonic()
     with pytest.raises(
         Reported, match="the ranks hung: the call 'predict' was not done within 0.3"
     ):
         sharded.predict(batch())
-    assert time.monotonic() - begun_s < 5
 
 
 def test_a_call_without_an_earlier_time_may_take_long(started):

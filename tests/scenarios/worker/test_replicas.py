@@ -340,15 +340,13 @@ def test_a_fault_on_a_node_ends_the_test_and_all_replicas(kind, words, status, t
 
 
 def ends_with(job, kind, words, status):
-    """Check that a test ends with a reason within ten seconds."""
+    """Check that a test ends with a reason."""
     sut = started(job, kind, hang_s=2.0 if kind in (Hangs, Stops) else 10.0)
-    begun_s = time.monotonic()
     with pytest.raises(Reported, match=words) as found:
         offline_run(job, sut)
         sut.end()
     sut.close()
     assert found.value.outcome.status == status
-    assert time.monotonic() - begun_s < 10
 
 
 def test_with_end_tokens_a_longer_answer_of_the_calibration_is_no_hang(tmp_path):
@@ -444,13 +442,11 @@ def test_an_answer_says_the_node_of_each_replica_and_no_command_line_has_the_sec
 def test_without_the_program_of_the_cluster_the_test_ends_and_all_replicas(tmp_path):
     job = on_cluster(job_of(tmp_path, latency_ms=50.0))
     sut = started(job)
-    begun_s = time.monotonic()
     threading.Timer(0.3, sut._placement._process.kill).start()
     with pytest.raises(Reported, match="does not run the replicas any more|ended|closed"):
         offline_run(job, sut, count=4000)
     sut.close()
     assert gone(job.log_dir)
-    assert time.monotonic() - begun_s < 10
 
 
 def test_a_replica_that_hangs_ends_with_the_link(tmp_path):
