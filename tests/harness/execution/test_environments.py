@@ -33,9 +33,7 @@ def locks(tmp_path):
 
 @pytest.fixture
 def uv(tmp_path):
-    """`uv venv … DIR` makes DIR/bin/python; every call is a line of calls.txt. The file `compiled`
-    says that all modules are compiled.
-    """
+    """`uv venv … DIR` makes DIR/bin/python; every call is a line of calls.txt."""
     script = tmp_path / "uv"
     script.write_text(f"""#!{sys.executable}
 import pathlib, sys, time
@@ -44,8 +42,6 @@ with open({str(tmp_path / "calls.txt")!r}, "a") as f:
 if sys.argv[1] == "venv":
     (pathlib.Path(sys.argv[-1]) / "bin").mkdir(parents=True)
     (pathlib.Path(sys.argv[-1]) / "bin/python").touch()
-if "--compile-bytecode" in sys.argv:
-    pathlib.Path({str(tmp_path / "compiled")!r}).touch()
 time.sleep(0.3)
 if pathlib.Path({str(tmp_path / "broken")!r}).exists():
     sys.exit("error: no such package")
@@ -70,15 +66,6 @@ def test_it_is_made_once(tmp_path, locks, uv):
     assert make(tmp_path, locks, uv) > 0
     assert make(tmp_path, locks, uv) == 0
     assert calls(tmp_path) == ["venv -q", "pip install"]
-
-
-@pytest.mark.parametrize("keeps_none", [True, False])
-def test_modules_are_compiled_if_python_keeps_no_bytecode(
-    tmp_path, locks, uv, monkeypatch, keeps_none
-):
-    monkeypatch.setattr(sys, "dont_write_bytecode", keeps_none)
-    make(tmp_path, locks, uv)
-    assert (tmp_path / "compiled").exists() == keeps_none
 
 
 def test_a_changed_lock_makes_it_again(tmp_path, locks, uv):
