@@ -77,7 +77,7 @@ def job_in(folder):
 def test_a_reference_answers_each_batch_once_without_a_warm_up(make, tmp_path):
     outcome, answers = make(job_in(tmp_path))
     assert make.answered == [4] * 4
-    assert outcome.warmup == [] and outcome.evidence_after is None
+    assert outcome.warmup == []
     assert set(outcome.seconds) == {"answers", "candidates", "writing", "work"}
     assert len(answers["tokens"]) == len(answers["top_ids"]) == mock_job.SAMPLES
     assert len(answers["logits"]) == 4  # of the first rows only
