@@ -17,7 +17,7 @@ from formats.cell import INT8
 from sut.contract import Batch, Call, Evidence, Unsupported, Workload
 from sut.evidence import device_memory, precision, supported, torch_products, torch_profile
 from sut.native_torch import compiled, scripted, sharded, tuning
-from sut.registry import FIT, QUANTIZE
+from sut.registry import FIT
 
 TOKENS: Batch = {"input_ids": np.full((1, 8), 3, np.int64)}
 """An example of the inputs of a model of text."""
@@ -215,7 +215,7 @@ def evidence(
     return Evidence(
         graphs=graphs + script_modules,
         graph_breaks=torch_profile.dynamo_graph_breaks() if is_compiled else None,
-        precision=_precision(dtypes, product_errors, seen, workload.options.get(QUANTIZE)),
+        precision=_precision(dtypes, product_errors, seen),
         compiled_share=seen.scripted_share if is_scripted else seen.compiled_share,
         peak_device_bytes=device_memory.peak(torch_profile.peak_device_bytes(workload.device)),
         matrix_flops=matrix_flops,
@@ -268,20 +268,10 @@ def _name(dtype: torch.dtype) -> str:
     return INT8 if dtype == torch.qint8 else str(dtype).removeprefix("torch.")
 
 
-def _precision(
-    dtypes: Sequence[str], errors: Sequence[float], seen: torch_profile.Observed, kind: str | None
-) -> str:
+def _precision(dtypes: Sequence[str], errors: Sequence[float], seen: torch_profile.Observed) -> str:
     """Return the precision, or `mixed` if the weights, the probe products outside of and within the
     call, and the inputs of the call's own products disagree.
-
-    `kind`: of quantised weights. At least half of the products have integers as operands.
     """
-    if kind:
-        floats = [dtype for dtype in dtypes if dtype != INT8]
-        if INT8 not in dtypes or seen.integer_products < max(1, sum(seen.product_bits.values())):
-            return "mixed"
-        others = _precision(floats, errors, seen, None)
-        return others if others == "mixed" else f"{others} with {kind}"
     dtype = dtypes[0]
     precisions = {precision.classify(error, dtype) for error in errors}
     bits = 32 if dtype == "float32" else 16
