@@ -341,14 +341,8 @@ def test_end_tokens_are_recorded_where_the_weights_bring_their_tokenizer(
         SimpleNamespace(eos=None, dataset=tmp_path / "prompts", scenario="Offline", trains=False),
     )
     known = user_weights._end_tokens(tmp_path, {"eos_token_id": told, "vocab_size": 300})
-    assert (
-        list(
-            plan._end_tokens(asked, model, SimpleNamespace(tokenizer=tokenizer, end_tokens=known))[
-                0
-            ]
-        )
-        == ends
-    )
+    weights = SimpleNamespace(tokenizer=tokenizer, end_tokens=known, other_end="")
+    assert list(plan._end_tokens(asked, model, weights)[0]) == ends
     assert plan._end_tokens(asked, model, None)[0] == ()
 
 
