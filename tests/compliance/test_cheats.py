@@ -93,7 +93,7 @@ def test_a_skipped_sample_ends_the_worker_before_there_is_a_result(
     tmp_path: Path, scenario: str
 ) -> None:
     with pytest.raises(
-        runs.WorkerFailed, match=r"the SUT answered \d rows of \d bytes for \d samples"
+        runs.WorkerFailed, match=r"has the shape \[\d, 2\] for a batch of \d samples"
     ):
         runs.build(tmp_path / "run", scenario, worker=("tests.cheats.worker", "skips"))
 
