@@ -10,9 +10,10 @@ import os
 import re
 import shutil
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -58,15 +59,33 @@ _POOL = "tf_XLAEigen"  # the threads of XLA's CPU client, for every library
 _HANDED_OVER = "stage"  # the program that hands an array over to the device
 _compilations: Counter[str] = Counter()
 _events: Counter[str] = Counter()  # JAX's events that are no durations
-_products: Counter[tuple[str, str, str]] = Counter()  # (program, dtype, precision) of each product
-_callbacks: Counter[str] = Counter()  # program → calls of Python from within it
-_moving: dict[str, bool] = {}  # program → whether it only moves values
-_flops: dict[str, list[int | None]] = {}  # program → operations of each of its compilations
-_looking_up: set[str] = set()  # programs that take rows of a table of floats
-_entered_by_now: set[str] = set()  # the model's programs, in all watched calls
 # The configured precision. JAX's own configuration may show that of a context.
 _set_for_all: list[str] = []
 _product = jax.jit(jnp.matmul)
+
+
+@dataclass
+class _Program:
+    """The content of a program, from the texts of all its compilations in StableHLO.
+
+    Attributes:
+        products: (dtype, precision) → number of matrix products.
+        callbacks: calls of Python from within it.
+        computes: whether it calculates with floats; others only move values.
+        looks_up: whether it takes rows of a table of floats.
+        flops: floating-point operations of each compilation; NaN: not known.
+        entered: whether a watched call ran it.
+    """
+
+    products: Counter[tuple[str, str]] = field(default_factory=Counter)
+    callbacks: int = 0
+    computes: bool = False
+    looks_up: bool = False
+    flops: list[float] = field(default_factory=list)
+    entered: bool = False
+
+
+_programs: defaultdict[str, _Program] = defaultdict(_Program)
 
 
 def _count(event: str, duration: float, **known: Any) -> None:
@@ -94,24 +113,23 @@ def _read_dumps(folder: Path) -> None:
     for path in folder.glob("*"):
         named = _DUMP.fullmatch(path.name)
         if named:
-            _read_program(_plain(named[1]), path.read_text())
+            _read_program(_programs[_plain(named[1])], path.read_text())
     shutil.rmtree(folder, ignore_errors=True)  # JAX creates it again
 
 
-def _read_program(program: str, text: str) -> None:
-    """Count the products and callbacks of one compiled program, from its text in StableHLO."""
-    _flops.setdefault(program, []).append(stablehlo_flops.of(text))
-    _callbacks[program] += len(_CALLBACK.findall(text))
-    _moving[program] = _moving.get(program, True) and not _ARITHMETIC.search(text)
+def _read_program(program: _Program, text: str) -> None:
+    """Add one compilation, from its text in StableHLO."""
+    program.flops.append(stablehlo_flops.of(text))
+    program.callbacks += len(_CALLBACK.findall(text))
+    program.computes |= bool(_ARITHMETIC.search(text))
     for table, rows in _GATHER.findall(text):
-        if _elements(table) != _elements(rows):
-            _looking_up.add(program)
+        program.looks_up |= _elements(table) != _elements(rows)
     for attributes, *operands in _DOT.findall(text):
         dtypes = [operand.rpartition("x")[2] for operand in operands]
         narrowest = min(dtypes, key=_bits)
         precisions = _PRECISION.findall(attributes)
         lowest = min(precisions, key=_RANK.__getitem__, default="DEFAULT")
-        _products[program, narrowest, lowest] += 1
+        program.products[narrowest, lowest] += 1
 
 
 def _elements(tensor: str) -> int:
@@ -147,12 +165,7 @@ def configure(device: str, wanted: str) -> None:
         os.environ["XLA_FLAGS"] = f"{_WITHOUT_YNNPACK} {own.replace(_WITHOUT_YNNPACK, '')}".strip()
     set_precision(wanted)
     _compilations.clear()
-    _products.clear()
-    _callbacks.clear()
-    _moving.clear()
-    _looking_up.clear()
-    _flops.clear()
-    _entered_by_now.clear()
+    _programs.clear()
     # Only StableHLO shows dtype and precision of a program's products: in XLA's own text, a CPU's
     # bfloat16 products are float32.
     jax.config.update("jax_dump_ir_to", str(_dumps()))
@@ -222,88 +235,86 @@ def watch(call: Call) -> dict[str, Any]:
     """
     trace = _trace(call)
     run = Counter(_entered(trace))
-    programs = {name for name, _, _ in _products} & set(run)
-    _entered_by_now.update(programs)
+    programs = {name for name in run if _programs[name].products}
+    for name in programs:
+        _programs[name].entered = True
     # Calls of batches of other shapes may enter other programs of the model.
-    of_model = _entered_by_now if programs else ()
+    of_model = [name for name, each in _programs.items() if each.entered and programs]
     compiled = {name: _compilations[name] for name in sorted(of_model)}
-    others = set(run) - programs - {_HANDED_OVER}
-    operators = {name: run[name] for name in others}
-    computing = [n for name, n in operators.items() if not _moving.get(name)]
-    looking_up = [n for name, n in operators.items() if name in _looking_up]
+    others = run.keys() - programs - {_HANDED_OVER}
+    moving = {name for name, each in _programs.items() if each.flops and not each.computes}
+    looking_up = {name for name, each in _programs.items() if each.looks_up}
     return {
         "graphs": sum(compiled.values()),
         "xla_programs": sum(compiled.values()),
         "programs": compiled,
         "regions": sum(run[name] for name in programs),
-        "operators": sum(operators.values()),
-        "operators_that_compute": sum(computing),
-        "table_lookups": sum(looking_up),
+        "operators": sum(run[name] for name in others),
+        "operators_that_compute": sum(run[name] for name in others - moving),
+        "table_lookups": sum(run[name] for name in others & looking_up),
         "compilations": sum(_compilations.values()),
-        "host_callbacks": sum(_callbacks[name] for name in run),
-        "flops": _flops_of({name: run[name] for name in programs}, trace),
+        "host_callbacks": sum(_programs[name].callbacks for name in run),
+        "flops": _flops({name: run[name] for name in programs}, trace),
         "matrix_products": _matrix_products(programs),
         **_precisions(programs),
     }
 
 
-def _flops_of(runs: Mapping[str, int], trace: Any) -> int | None:
+def _flops(runs: Mapping[str, int], trace: Any) -> float | None:
     """Return the floating-point operations of so many runs of these programs. None: not known.
 
     If a program was compiled for several shapes, the profile of a CPU shows which one ran. Without
     it, a run counts as one of the largest.
     """
-    known = {name: [flops for flops in _flops[name] if flops is not None] for name in runs}
-    if any(len(known[name]) < len(_flops[name]) for name in runs):
+    known = {name: _programs[name].flops for name in runs}
+    if any(math.isnan(sum(flops)) for flops in known.values()):
         return None
-    of_numbers = _flops_by_number({name: each for name, each in known.items() if len(each) > 1})
-    seen = _runs(trace) if of_numbers else ()
-    total = 0
+    several = [name for name in runs if len(known[name]) > 1]
+    numbers = _numbers(trace) if several else {}
+    total: float = 0
     for name, times in runs.items():
-        ran = [of_numbers[each[:2]] for each in seen if each[0] == name and each[:2] in of_numbers]
+        of_number = _flops_by_number(name) if name in several else {}
+        ran = [of_number[each] for each, _ in numbers.get(name, ()) if each in of_number]
         total += sum(ran) if len(ran) == times else times * max(known[name])
     return total
 
 
-def _runs(trace: Any) -> set[tuple[str, int, int]]:
-    """Return (name, number of the program in XLA, number of the run) of each run of a program."""
-    runs = set()
+def _numbers(trace: Any) -> dict[str, set[tuple[int, int]]]:
+    """Return name of a program → (its number in XLA, number of the run) of each run."""
+    numbers: dict[str, set[tuple[int, int]]] = defaultdict(set)
     for plane in trace.planes:
         for line in plane.lines:
             for event in line.events:
                 facts = dict(event.stats)
                 if "program_id" in facts and "run_id" in facts:
                     name = _plain(str(facts["hlo_module"]).removeprefix("jit_"))
-                    runs.add((name, facts["program_id"], facts["run_id"]))
-    return runs
+                    numbers[name].add((facts["program_id"], facts["run_id"]))
+    return numbers
 
 
-def _flops_by_number(several: Mapping[str, Sequence[int]]) -> dict[tuple[str, int], int]:
-    """Return (name, number of the program in XLA) → its operations. A name is left out if its
-    programs in memory are not those that were compiled.
+def _flops_by_number(name: str) -> dict[int, float]:
+    """Return number in XLA → operations, of all programs of this name. It is empty if those in
+    memory are not those that were compiled.
 
     XLA's own costs, which count a loop once, say which of these programs are larger.
-
-    Args:
-        several: name → operations of each of its programs.
     """
-    costs: dict[str, dict[int, float]] = {name: {} for name in several}
     client = jax.devices()[0].client
-    for executable in client.live_executables() if several else ():
+    costs: dict[int, float] = {}
+    for module in _in_memory({name}):
+        number = hlo.number_of(module.as_serialized_hlo_module_proto())
+        costs[number] = _jax.hlo_module_cost_analysis(client, module).get("flops", 0.0)
+    flops = sorted(_programs[name].flops)
+    if len(costs) != len(flops):
+        return {}
+    return dict(zip(sorted(costs, key=costs.__getitem__), flops, strict=True))
+
+
+def _in_memory(programs: Set[str]) -> Iterator[Any]:
+    """Yield these programs, as XLA compiled them."""
+    for executable in jax.devices()[0].client.live_executables():
         for module in executable.hlo_modules():
-            name = _plain(module.name.removeprefix("jit_"))
-            if name in several:
-                number = hlo.number_of(module.as_serialized_hlo_module_proto())
-                cost = _jax.hlo_module_cost_analysis(client, module)
-                costs[name][number] = cost.get("flops", 0.0)
-    return {
-        (name, number): flops
-        for name, of_name in costs.items()
-        if len(of_name) == len(several[name])
-        for number, flops in zip(
-            sorted(of_name, key=of_name.__getitem__), sorted(several[name]), strict=True
-        )
-    }
+            if _plain(module.name.removeprefix("jit_")) in programs:
+                yield module
 
 
 def _matrix_products(programs: Set[str]) -> dict[str, Any]:
@@ -315,10 +326,8 @@ def _matrix_products(programs: Set[str]) -> dict[str, Any]:
     """
     products = Counter[str]()
     with suppress(Exception):  # no figure depends on it
-        for executable in jax.devices()[0].client.live_executables():
-            for module in executable.hlo_modules():
-                if _plain(module.name.removeprefix("jit_")) in programs:
-                    products += matrix_library.of_hlo(module.to_string())
+        for module in _in_memory(programs):
+            products += matrix_library.of_hlo(module.to_string())
     threads = matrix_library.pool(_POOL) if jax.default_backend() == "cpu" else None
     return matrix_library.fact(matrix_library.most(products), threads=threads)
 
@@ -362,9 +371,8 @@ def _precisions(programs: Set[str]) -> dict[str, Any]:
     for all counts as the bits that XLA may leave of it.
     """
     products: Counter[tuple[str, str]] = Counter()
-    for (name, dtype, wanted), n in _products.items():
-        if name in programs:
-            products[dtype, wanted] += n
+    for name in programs:
+        products += _programs[name].products
     bits: Counter[str] = Counter()
     for (dtype, wanted), n in products.items():
         width = _bits(dtype)
