@@ -12,7 +12,7 @@ import json
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -82,11 +82,11 @@ def load(workload: Workload, *, compiled: bool = False) -> tuple[Any, set[str]]:
             in_float32.add(layer)
 
 
-def flat(model: Any) -> Any:
-    """Return the model with lists of its inputs and outputs, compiled to predict without XLA."""
-    plain = keras.Model(list(model.inputs), list(model.outputs))
-    plain.compile(optimizer=None, loss=None, metrics=None, jit_compile=False)
-    return plain
+def flat(inputs: Iterable[Any], outputs: Iterable[Any]) -> Any:
+    """Return the model of these lists of inputs and outputs, compiled to predict without XLA."""
+    model = keras.Model(list(inputs), list(outputs))
+    model.compile(optimizer=None, loss=None, metrics=None, jit_compile=False)
+    return model
 
 
 def name_of(tensor: Any) -> str:
@@ -108,16 +108,16 @@ def output_names(model: Any) -> list[str]:
     """Return the name of each output: its keys in a dict, else the name of its layer. A layer with
     several outputs is numbered.
     """
-    paths = [path for path, _ in keras.tree.flatten_with_path(outputs(model))]
     layers = list(map(name_of, model.outputs))
-    return [
-        ".".join(map(str, path))
-        if path and isinstance(path[-1], str)
-        else layer
-        if layers.count(layer) == 1
-        else f"{layer}_{path[-1]}"
-        for path, layer in zip(paths, layers, strict=True)
-    ]
+    names = []
+    for (path, _), layer in zip(keras.tree.flatten_with_path(outputs(model)), layers, strict=True):
+        if path and isinstance(path[-1], str):
+            names.append(".".join(map(str, path)))
+        elif layers.count(layer) > 1:
+            names.append(f"{layer}_{path[-1]}")
+        else:
+            names.append(layer)
+    return names
 
 
 def nodes(model: Any) -> Iterator[Any]:
