@@ -35,7 +35,8 @@ _WITHOUT_YNNPACK = "--xla_cpu_experimental_ynn_fusion_type=-reduce"  # for reduc
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _FOUND = "/jax/compilation_cache/cache_hits"
 _NOT_FOUND = "/jax/compilation_cache/cache_misses"
-_DUMP = re.compile(r"jax_ir\d+_jit_(.+)_compile\.mlir")
+_DUMP = re.compile(r"jax_ir\d+_(jit_.+)_compile\.mlir")
+_JIT = re.compile(r"^(jit_+)+")
 _CALLBACK = re.compile(r"custom_call @\w*python\w*callback")
 # JAX's own names. Its default for float32 products is tf32 on an NVIDIA GPU. With JAX's
 # "tensorfloat32" XLA's Triton kernels compute float32.
@@ -90,14 +91,15 @@ _programs: defaultdict[str, _Program] = defaultdict(_Program)
 
 def _count(event: str, duration: float, **known: Any) -> None:
     if event == _COMPILED:
-        name = str(known.get("fun_name")).removeprefix("jit(").removesuffix(")")
-        _compilations[_plain(name)] += 1
+        _compilations[_plain(str(known.get("fun_name")))] += 1
         _read_dumps(_dumps())
 
 
 def _plain(name: str) -> str:
-    """Return the name of a program as it occurs in the names of dumps: a lambda's is `lambda`."""
-    return re.sub(r"\W", "_", name).strip("_")
+    """Return the name of a program's function, of which a module and an event have the form
+    `jit_name` or `jit(name)`. A lambda's is `lambda`.
+    """
+    return _JIT.sub("", re.sub(r"\W", "_", name).strip("_"))
 
 
 @cache
@@ -287,7 +289,7 @@ def _numbers(trace: Any) -> dict[str, set[tuple[int, int]]]:
             for event in line.events:
                 facts = dict(event.stats)
                 if "program_id" in facts and "run_id" in facts:
-                    name = _plain(str(facts["hlo_module"]).removeprefix("jit_"))
+                    name = _plain(str(facts["hlo_module"]))
                     numbers[name].add((facts["program_id"], facts["run_id"]))
     return numbers
 
@@ -313,7 +315,7 @@ def _in_memory(programs: Set[str]) -> Iterator[Any]:
     """Yield these programs, as XLA compiled them."""
     for executable in jax.devices()[0].client.live_executables():
         for module in executable.hlo_modules():
-            if _plain(module.name.removeprefix("jit_")) in programs:
+            if _plain(module.name) in programs:
                 yield module
 
 
@@ -362,7 +364,7 @@ def _entered_by(thread: Any) -> Iterator[str]:
         found = _RUN.match(event.name)
         if found and event.start_ns >= end_of.get(found[1], 0.0):
             end_of[found[1]] = event.start_ns + event.duration_ns
-            yield _plain(found[1].removeprefix("jit(").removesuffix(")"))
+            yield _plain(found[1])
 
 
 def _precisions(programs: Set[str]) -> dict[str, Any]:
