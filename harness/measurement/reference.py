@@ -63,44 +63,6 @@ class Reference:
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
 
 
-def directory(
-    request: Request,
-    reference: str,
-    checkpoint_digest: str,
-    inputs: Inputs,
-    environment: Callable[[str], Environment],
-) -> Path:
-    """The folder of a reference. Its name has a digest of everything that may change the answers,
-    including the installed packages and the source files, so that no wrong reference is reused.
-    """
-    name = spec_of(reference).environment
-    locks = [
-        path.read_text(encoding="utf-8")
-        for path in lock_files(name, request.device, request.rules.round)
-    ]
-    rows = logits_rows(request, inputs)
-    parts = [
-        _FORMAT,
-        reference,
-        request.model.name,
-        checkpoint_digest,
-        inputs.digest,
-        request.device,
-        rows,
-        TOP,
-        environment(reference).lock_sha256 if request.options.python else locks,
-        _source_digest(request, reference),
-        request.end_tokens,
-        *([request.batch_size, request.optimizer] if request.trains else []),
-        *([request.lora_config] if request.lora_config else []),
-        # The checkpoint's digest has only the user's part of this configuration.
-        *([request.size.config] if request.weights or request.model.file else []),
-        *([request.model.file.code_digest] if request.model.file else []),
-    ]
-    key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
-    return request.options.cache / "references" / f"{request.benchmark}-{key}"
-
-
 def _source_digest(request: Request, reference: str) -> str:
     """sha256 of the source files that compute the reference: the call of the library, its helpers,
     and the worker's code.
@@ -203,10 +165,36 @@ class _Maker:
 
     @cached_property
     def folder(self) -> Path:
-        """The folder of the reference."""
-        return directory(
-            self.request, self.name, self.checkpoint.digest, self.inputs, self.environment
-        )
+        """The folder of the reference. Its name has a digest of everything that may change the
+        answers, including the installed packages and the source files, so that no wrong reference
+        is reused.
+        """
+        request = self.request
+        name = spec_of(self.name).environment
+        locks = [
+            path.read_text(encoding="utf-8")
+            for path in lock_files(name, request.device, request.rules.round)
+        ]
+        parts = [
+            _FORMAT,
+            self.name,
+            request.model.name,
+            self.checkpoint.digest,
+            self.inputs.digest,
+            request.device,
+            logits_rows(request, self.inputs),
+            TOP,
+            self.environment(self.name).lock_sha256 if request.options.python else locks,
+            _source_digest(request, self.name),
+            request.end_tokens,
+            *([request.batch_size, request.optimizer] if request.trains else []),
+            *([request.lora_config] if request.lora_config else []),
+            # The checkpoint's digest has only the user's part of this configuration.
+            *([request.size.config] if request.weights or request.model.file else []),
+            *([request.model.file.code_digest] if request.model.file else []),
+        ]
+        key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+        return request.options.cache / "references" / f"{request.benchmark}-{key}"
 
     @property
     def path(self) -> Path:

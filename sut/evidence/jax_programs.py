@@ -372,9 +372,7 @@ def _precisions(programs: Set[str]) -> dict[str, Any]:
     compilations. A loop's body counts once. A product with a lower precision than `configure` set
     for all counts as the bits that XLA may leave of it.
     """
-    products: Counter[tuple[str, str]] = Counter()
-    for name in programs:
-        products += _programs[name].products
+    products = sum((_programs[name].products for name in programs), Counter[tuple[str, str]]())
     bits: Counter[str] = Counter()
     for (dtype, wanted), n in products.items():
         width = _bits(dtype)
