@@ -25,6 +25,7 @@ from jax._src.lib import _jax, _profiler  # the public profiler writes its trace
 
 from sut.contract import Call, Unsupported
 from sut.evidence import compilations, hlo, matrix_library, matrix_rate, precision, stablehlo_flops
+from sut.evidence.stablehlo_flops import sides
 
 EXECUTIONS = ("xla",)
 WRONG_ROWS = "0.10.2"
@@ -44,9 +45,6 @@ _MATMUL = {"float32": "highest", "tf32": "default", "bfloat16": "default", "floa
 # XLA's names of precisions, then JAX's.
 _RANK = {"DEFAULT": 0, "HIGH": 1, "HIGHEST": 2, "default": 0, "highest": 2}
 _LOWER_BITS = {"HIGH": 19, "DEFAULT": 16}  # that XLA may leave of a float32 product
-_DOT = re.compile(
-    r"stablehlo\.(?:dot_general|convolution)\b(.*) : \(tensor<([^>]*)>, tensor<([^>]*)>\)"
-)
 _PRECISION = re.compile(r"\b(DEFAULT|HIGH|HIGHEST)\b")
 _FLOATS = r"tensor<(?:\d+x)*(?:bf16|f\d+)>"
 _ARITHMETIC = re.compile(
@@ -124,21 +122,14 @@ def _read_program(program: _Program, text: str) -> None:
     program.flops.append(stablehlo_flops.of(text))
     program.callbacks += len(_CALLBACK.findall(text))
     program.computes |= bool(_ARITHMETIC.search(text))
-    for table, rows in _GATHER.findall(text):
-        program.looks_up |= _elements(table) != _elements(rows)
-    for attributes, *operands in _DOT.findall(text):
+    for table, rows in _GATHER.findall(text):  # a reordering of rows has as many elements
+        program.looks_up |= math.prod(sides(table)) != math.prod(sides(rows))
+    for attributes, *operands, _ in stablehlo_flops.PRODUCT.findall(text):
         dtypes = [operand.rpartition("x")[2] for operand in operands]
         narrowest = min(dtypes, key=_bits)
         precisions = _PRECISION.findall(attributes)
         lowest = min(precisions, key=_RANK.__getitem__, default="DEFAULT")
         program.products[narrowest, lowest] += 1
-
-
-def _elements(tensor: str) -> int:
-    """Return the number of elements of a tensor, from its type in StableHLO. A reordering of rows
-    does not change this number.
-    """
-    return math.prod(int(side) for side in re.findall(r"(\d+)x", tensor))
 
 
 def _bits(dtype: str) -> int:

@@ -15,10 +15,11 @@ _LOOP = re.compile(r"stablehlo\.while\((.*?)\) : ")
 _BEGINS_AT = re.compile(r"%(\w+) = %(\w+)")
 _BELOW = re.compile(r"stablehlo\.compare LT, %(\w+), %(\w+),")
 _CALL = re.compile(r"\bcall @([\w.\-$]+)\(")
-_PRODUCT = re.compile(
+PRODUCT = re.compile(
     r"stablehlo\.(?:dot_general|convolution)\b(.*)"
     r" : \(tensor<(.*?)>, tensor<(.*?)>\) -> tensor<(.*?)>"
 )
+"""A matrix product: its attributes, and the types of its operands and of its result."""
 _CONTRACTED = re.compile(r"contracting_dims = \[([\d, ]*)\]")
 _KERNEL = re.compile(r"\]x\[([^\]]*)\]->")
 
@@ -60,7 +61,7 @@ def of(text: str) -> float:
             loops[-1].rounds = constants.get(found[2], nan) - constants.get(first, nan)
         elif found := _CALL.search(line):
             parts.append((found[1], _rounds(loops)))
-        elif found := _PRODUCT.search(line):
+        elif found := PRODUCT.search(line):
             parts.append((_flops(*found.groups()), _rounds(loops)))
     return _total("main", functions)
 
@@ -79,17 +80,17 @@ def _total(name: str, functions: Mapping[str, Parts]) -> float:
     return total
 
 
+def sides(tensor: str) -> list[int]:
+    """Return the lengths of a tensor's axes, from its type such as `4x8xf32`."""
+    return [int(side) for side in re.findall(r"(\d+)x", tensor)]
+
+
 def _flops(attributes: str, first: str, second: str, result: str) -> int:
     """Return the operations of one product: two for each multiplication."""
     kernel = _KERNEL.search(attributes)
     if kernel:
-        outputs = _sides(second)[kernel[1].split(", ").index("o")]
-        return 2 * prod(_sides(result)) * prod(_sides(second)) // outputs
+        outputs = sides(second)[kernel[1].split(", ").index("o")]
+        return 2 * prod(sides(result)) * prod(sides(second)) // outputs
     contracted = _CONTRACTED.search(attributes)
     places = re.findall(r"\d+", contracted[1]) if contracted else ()
-    return 2 * prod(_sides(result)) * prod(_sides(first)[int(place)] for place in places)
-
-
-def _sides(tensor: str) -> list[int]:
-    """The lengths of a tensor's axes, from its type such as `4x8xf32`."""
-    return [int(side) for side in tensor.split("x")[:-1]]
+    return 2 * prod(sides(result)) * prod(sides(first)[int(place)] for place in places)
