@@ -7,8 +7,8 @@ A file fixes the precision of each layer, so a copy is loaded whose precisions a
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
+import runpy
 import shutil
 import tempfile
 import zipfile
@@ -158,11 +158,8 @@ def _run_code(path: Path) -> None:
     """Run the file, which registers its layers with Keras. Raises Unsupported if it fails."""
     if not path.exists():
         return
-    spec = importlib.util.spec_from_file_location("custom_layers", path)
-    assert spec is not None
-    assert spec.loader is not None
     try:
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+        runpy.run_path(str(path), run_name="custom_layers")
     except Exception as e:
         raise Unsupported(f"--custom: its code raises {type(e).__name__}: {e}") from e
 
