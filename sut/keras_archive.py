@@ -9,6 +9,7 @@ import json
 import runpy
 import shutil
 import tempfile
+import warnings
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -119,24 +120,17 @@ def _changed(path: Path, folder: Path, change: Callable[[Any], None]) -> Path:
     """A file with the changed configuration. It is the file itself if nothing is to be changed."""
     with zipfile.ZipFile(path) as archive:
         text = archive.read("config.json")
-        if b"keras_hub" in text:
-            importlib.import_module("keras_hub")  # it registers its layers
-        config = json.loads(text)
-        change(config)
-        if config == json.loads(text):
-            return path
-        copy = folder / MODEL
-        with zipfile.ZipFile(copy, "w") as new:
-            for name in archive.namelist():
-                if name != "config.json":
-                    _copy_member(archive, new, name)
-            new.writestr("config.json", json.dumps(config))
+    if b"keras_hub" in text:
+        importlib.import_module("keras_hub")  # it registers its layers
+    config = json.loads(text)
+    change(config)
+    if config == json.loads(text):
+        return path
+    copy = shutil.copyfile(path, folder / MODEL)
+    with zipfile.ZipFile(copy, "a") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of two members with one name, the last one is read
+        archive.writestr("config.json", json.dumps(config))
     return copy
-
-
-def _copy_member(archive: zipfile.ZipFile, new: zipfile.ZipFile, name: str) -> None:
-    with archive.open(name) as source, new.open(name, "w", force_zip64=True) as target:
-        shutil.copyfileobj(source, target, 1 << 24)
 
 
 def _to_train(config: Any, jit_compile: bool) -> None:

@@ -11,6 +11,7 @@ import json
 import runpy
 import shutil
 import tempfile
+import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -166,8 +167,8 @@ def _run_code(path: Path) -> None:
 
 def _copy(workload: Workload, copy: Path, in_float32: set[str]) -> Path:
     """Write the file with other precisions. Training has neither metrics nor XLA."""
-    path = workload.checkpoint / "model.keras"
-    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(copy, "w") as new:
+    shutil.copyfile(workload.checkpoint / "model.keras", copy)
+    with zipfile.ZipFile(copy, "a") as archive, warnings.catch_warnings():
         text = archive.read("config.json")
         if b"keras_hub" in text:
             importlib.import_module("keras_hub")  # it registers its layers
@@ -175,11 +176,8 @@ def _copy(workload: Workload, copy: Path, in_float32: set[str]) -> Path:
         _set_precision(config, workload.precision, in_float32)
         if config.get("compile_config"):
             config["compile_config"] |= _COMPILED
-        new.writestr("config.json", json.dumps(config))
-        for name in archive.namelist():
-            if name != "config.json":
-                with archive.open(name) as source, new.open(name, "w", force_zip64=True) as target:
-                    shutil.copyfileobj(source, target, 1 << 24)
+        warnings.simplefilter("ignore")  # of two members with one name, the last one is read
+        archive.writestr("config.json", json.dumps(config))
     return copy
 
 
