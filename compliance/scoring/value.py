@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -82,7 +81,7 @@ _OF_VALUE, _OF_LIMIT = 0.1, 4.0
 _ROUNDINGS = 2.0**-20  # a place that differs by 16 roundings of float32 or less is constant
 
 
-def counted(expected: np.ndarray, counts: np.ndarray | None) -> Any:
+def counted(expected: np.ndarray, counts: np.ndarray | None) -> np.ndarray:
     """The values, of which those that do not count are masked.
 
     Args:
@@ -95,7 +94,7 @@ def counted(expected: np.ndarray, counts: np.ndarray | None) -> Any:
     return np.ma.array(expected, mask=np.broadcast_to(left_out, expected.shape))
 
 
-def units(expected: Any, limit: float, what: str) -> np.ndarray:
+def units(expected: np.ndarray, limit: float, what: str) -> np.ndarray:
     """The unit of the differences at each place of an answer, float64 [...].
 
     It is the standard deviation of the whole array, or ten times the standard deviation over the
@@ -126,14 +125,14 @@ def units(expected: Any, limit: float, what: str) -> np.ndarray:
     return np.minimum(whole, np.maximum(by_spread, by_value))
 
 
-def largest_magnitudes(expected: Any) -> np.ndarray:
+def largest_magnitudes(expected: np.ndarray) -> np.ndarray:
     """The largest magnitude over the samples at each place, float64 [...]. It is 0 at a place that
     counts in no sample.
     """
     return np.ma.filled(np.abs(expected).max(0), 0.0).astype(np.float64)
 
 
-def largest_deviations(expected: Any) -> np.ndarray:
+def largest_deviations(expected: np.ndarray) -> np.ndarray:
     """The largest distance from the mean over the samples at each place, float64 [...]."""
     distances = np.abs(expected - expected.mean(0, dtype=np.float64))
     return np.ma.filled(distances.max(0), 0.0)

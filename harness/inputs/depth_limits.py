@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -91,7 +90,7 @@ def of_weights(
     return limits(keys, layers, precision, reference)
 
 
-def _largest_in_units(answers: Any) -> float:
+def _largest_in_units(answers: np.ndarray) -> float:
     """The largest value over the unit of its place; 1 for whole numbers."""
     if answers.dtype.kind != "f":
         return 1.0
@@ -100,7 +99,7 @@ def _largest_in_units(answers: Any) -> float:
     return float((largest / unit).max())
 
 
-def _differs(answers: Any, limit: float) -> bool:
+def _differs(answers: np.ndarray, limit: float) -> bool:
     """Whether the mean over the samples, which ignores the inputs, would not pass as an answer."""
     if answers.dtype.kind != "f":
         return bool((answers != answers[0]).any())

@@ -20,7 +20,7 @@ from sut.registry import framework_of, spec_of
 _PROGRAM = "sut.reference.keras_layers"
 _ROWS = 4
 _SAME = 1e-5  # of the largest value of a layer; float32 differs by less, float64 by 1e-14
-_NEAR = 1e-3
+_NEAR = 1e-3  # the same for two frameworks of which one computes in float32
 
 
 def why_none(reasons: Mapping[str, str]) -> str:
