@@ -1,20 +1,21 @@
-"""Loads the model of a `.keras` file with Keras 3, in one precision, by the names of its inputs and
-outputs. The SUTs and their reference both use it, each on its own backend.
+"""Loads the model of a `.keras` file with Keras 3 in float32, for the SUTs and for the description
+of a model to train. The reference shares none of this code.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
+import runpy
 import shutil
 import tempfile
+import warnings
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 
 from sut import keras_config
 from sut.contract import Batch, Unsupported, Workload
@@ -30,7 +31,7 @@ def load(workload: Workload) -> Any:
 
     Raises Unsupported with Keras' own words if Keras does not load the file.
     """
-    model = _loaded(workload, lambda config: _set_dtypes(config, "float32"), compiled=False)
+    model = _loaded(workload, _set_float32, compiled=False)
     names = workload.config["model"]
     inputs = dict(zip(names["inputs"], model.inputs, strict=True))
     outputs = dict(zip(names["outputs"], model.outputs, strict=True))
@@ -89,27 +90,8 @@ def labels(model: Any, workload: Workload, batch: Batch) -> Any:
     return keras.tree.pack_sequence_as(structure, given)
 
 
-def state(model: Any) -> list[np.ndarray]:
-    """Return copies of the values of all variables of a compiled model and of its optimizer."""
-    return [np.array(keras.ops.convert_to_numpy(each)) for each in _variables(model)]
-
-
-def restore(model: Any, values: Sequence[np.ndarray]) -> None:
-    """Set all variables to the values that `state` returned."""
-    for variable, value in zip(_variables(model), values, strict=True):
-        variable.assign(value)
-
-
-def _variables(model: Any) -> list[Any]:
-    return [*model.variables, *model.optimizer.variables]
-
-
-def _loaded(workload: Workload, change: Callable[[Any], bool], *, compiled: bool) -> Any:
-    """The model of the file.
-
-    Args:
-        change: changes the configuration in place. Returns whether it changed anything.
-    """
+def _loaded(workload: Workload, change: Callable[[Any], None], *, compiled: bool) -> Any:
+    """The model of the file. `change`: changes the configuration in place."""
     path = workload.checkpoint / MODEL
     _run_code(workload.checkpoint / CODE)
     with tempfile.TemporaryDirectory() as folder:
@@ -128,40 +110,32 @@ def _run_code(path: Path) -> None:
     """Run the file, which registers its layers with Keras. Raises Unsupported if it fails."""
     if not path.exists():
         return
-    spec = importlib.util.spec_from_file_location("custom_layers", path)
-    assert spec is not None
-    assert spec.loader is not None
     try:
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+        runpy.run_path(str(path), run_name="custom_layers")
     except Exception as e:
         raise Unsupported(f"--custom: its code raises {type(e).__name__}: {e}") from e
 
 
-def _changed(path: Path, folder: Path, change: Callable[[Any], bool]) -> Path:
+def _changed(path: Path, folder: Path, change: Callable[[Any], None]) -> Path:
     """A file with the changed configuration. It is the file itself if nothing is to be changed."""
     with zipfile.ZipFile(path) as archive:
-        config = json.loads(archive.read("config.json"))
-        if "keras_hub" in json.dumps(config):
-            importlib.import_module("keras_hub")  # it registers its layers
-        if not change(config):
-            return path
-        copy = folder / MODEL
-        with zipfile.ZipFile(copy, "w") as new:
-            for name in archive.namelist():
-                if name != "config.json":
-                    _copy_member(archive, new, name)
-            new.writestr("config.json", json.dumps(config))
+        text = archive.read("config.json")
+    if b"keras_hub" in text:
+        importlib.import_module("keras_hub")  # it registers its layers
+    config = json.loads(text)
+    change(config)
+    if config == json.loads(text):
+        return path
+    copy = shutil.copyfile(path, folder / MODEL)
+    with zipfile.ZipFile(copy, "a") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of two members with one name, the last one is read
+        archive.writestr("config.json", json.dumps(config))
     return copy
 
 
-def _copy_member(archive: zipfile.ZipFile, new: zipfile.ZipFile, name: str) -> None:
-    with archive.open(name) as source, new.open(name, "w", force_zip64=True) as target:
-        shutil.copyfileobj(source, target, 1 << 24)
-
-
-def _to_train(config: Any, jit_compile: bool) -> bool:
+def _to_train(config: Any, jit_compile: bool) -> None:
     """Change the configuration of a model: float32, no rates of dropout, no metrics."""
-    _set_dtypes(config, "float32")
+    _set_float32(config)
     for each in keras_config.objects(config["config"]):
         for key in keras_config.random_rates(each):
             each["config"][key] = 0.0
@@ -172,25 +146,16 @@ def _to_train(config: Any, jit_compile: bool) -> bool:
         "steps_per_execution": 1,
         "jit_compile": jit_compile,
     }
-    return True
 
 
-def _set_dtypes(config: Any, dtype: str) -> bool:
-    """Set the precision of all layers. Returns whether one had another one."""
-    changed = [_set_dtype(each, dtype) for each in keras_config.objects(config)]
-    return any(changed)
-
-
-def _set_dtype(described: dict[str, Any], dtype: str) -> bool:
-    """Set the precision of a layer, or of a policy. Returns whether it was another one. Whole
-    numbers, and the dtype of an input, stay.
+def _set_float32(config: Any) -> None:
+    """Set the precision of all layers and policies. Whole numbers, and the dtype of an input,
+    stay.
     """
-    config = described.get("config")
-    if described["class_name"] == "InputLayer" or not isinstance(config, dict):
-        return False
-    key = "name" if described["class_name"] == "DTypePolicy" else "dtype"
-    found = config.get(key)
-    if not isinstance(found, str) or not found.startswith(_FLOATS) or found == dtype:
-        return False
-    config[key] = dtype
-    return True
+    for each in keras_config.objects(config):
+        inner = each.get("config")
+        if each["class_name"] == "InputLayer" or not isinstance(inner, dict):
+            continue
+        key = "name" if each["class_name"] == "DTypePolicy" else "dtype"
+        if str(inner.get(key)).startswith(_FLOATS):
+            inner[key] = "float32"

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from compliance.scoring.payload import split
-from compliance.scoring.value import LEVELS, Accuracy, AnswerBytes, Arrays, units
+from compliance.scoring.value import LEVELS, Accuracy, AnswerBytes, Arrays, counted, units
 
 IS_TOKEN = "is_token"
 _PEAK, _EQUAL_DB = 255.0, 100.0
@@ -50,7 +50,7 @@ def score(
         )
     is_token = _is_token(reference, expected)
     unit = {
-        key: units(array, tolerance.get(f"{key}_error", 0.0), key, is_token)
+        key: units(counted(array, is_token), tolerance.get(f"{key}_error", 0.0), key)
         for key, array in expected.items()
         if array.dtype.kind == "f"
     }

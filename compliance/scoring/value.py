@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -82,9 +81,20 @@ _OF_VALUE, _OF_LIMIT = 0.1, 4.0
 _ROUNDINGS = 2.0**-20  # a place that differs by 16 roundings of float32 or less is constant
 
 
-def units(
-    expected: np.ndarray, limit: float, what: str, counts: np.ndarray | None = None
-) -> np.ndarray:
+def counted(expected: np.ndarray, counts: np.ndarray | None) -> np.ndarray:
+    """The values, of which those that do not count are masked.
+
+    Args:
+        expected: the reference's values, [samples, ...].
+        counts: bool, as the first axes of `expected`: which values count. None: all.
+    """
+    if counts is None:
+        return expected
+    left_out = ~counts.reshape(counts.shape + (1,) * (expected.ndim - counts.ndim))
+    return np.ma.array(expected, mask=np.broadcast_to(left_out, expected.shape))
+
+
+def units(expected: np.ndarray, limit: float, what: str) -> np.ndarray:
     """The unit of the differences at each place of an answer, float64 [...].
 
     It is the standard deviation of the whole array, or ten times the standard deviation over the
@@ -97,16 +107,15 @@ def units(
     the whole array. Of a constant array it is the magnitude, or 1 if that is 0.
 
     Args:
-        expected: the reference's values, [samples, ...].
+        expected: the reference's values, [samples, ...], as `counted` returns them.
         limit: the limit of the differences in this unit.
         what: the name of the values in an error.
-        counts: bool, as the first axes of `expected`: which values count. None: all.
 
     Raises ValueError if a value is not finite.
     """
-    whole = _whole(expected if counts is None else expected[counts], what)
-    spreads = np.ma.filled(_counted(expected, counts).std(0, dtype=np.float64), 0.0)
-    largest = largest_magnitudes(expected, counts)
+    whole = _whole(np.ma.compressed(expected), what)
+    spreads = np.ma.filled(expected.std(0, dtype=np.float64), 0.0)
+    largest = largest_magnitudes(expected)
     differing = spreads[spreads > _ROUNDINGS * largest]
     if len(expected) < _SAMPLES or not differing.size:
         return np.full(spreads.shape, whole)
@@ -116,24 +125,17 @@ def units(
     return np.minimum(whole, np.maximum(by_spread, by_value))
 
 
-def largest_magnitudes(expected: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
+def largest_magnitudes(expected: np.ndarray) -> np.ndarray:
     """The largest magnitude over the samples at each place, float64 [...]. It is 0 at a place that
     counts in no sample.
     """
-    return np.ma.filled(np.abs(_counted(expected, counts)).max(0), 0.0).astype(np.float64)
+    return np.ma.filled(np.abs(expected).max(0), 0.0).astype(np.float64)
 
 
-def largest_deviations(expected: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
+def largest_deviations(expected: np.ndarray) -> np.ndarray:
     """The largest distance from the mean over the samples at each place, float64 [...]."""
-    rows = _counted(expected, counts)
-    return np.ma.filled(np.abs(rows - rows.mean(0, dtype=np.float64)).max(0), 0.0)
-
-
-def _counted(expected: np.ndarray, counts: np.ndarray | None) -> Any:
-    if counts is None:
-        return expected
-    left_out = ~counts.reshape(counts.shape + (1,) * (expected.ndim - counts.ndim))
-    return np.ma.array(expected, mask=np.broadcast_to(left_out, expected.shape))
+    distances = np.abs(expected - expected.mean(0, dtype=np.float64))
+    return np.ma.filled(distances.max(0), 0.0)
 
 
 def _whole(expected: np.ndarray, what: str) -> float:

@@ -52,14 +52,13 @@ def limits(
     is_token = reference.get(IS_TOKEN)
     judges = False
     for key in keys:
-        answers = reference[key]
-        counted = answers if is_token is None else answers[is_token]
-        if answers.dtype.kind == "f" and not np.isfinite(counted).all():
+        answers = value.counted(reference[key], is_token)
+        if answers.dtype.kind == "f" and not np.isfinite(answers).all():
             return {}, (
                 f"the answers {key} of the reference are not all finite: give real inputs with"
                 " --dataset"
             )
-        ratio = _largest_in_units(answers, is_token)
+        ratio = _largest_in_units(answers)
         if roundings * ROUNDOFF[precision] * ratio > most:
             return {}, (
                 f"the answers {key} to these inputs hardly differ (the largest is {ratio:.2g}"
@@ -71,7 +70,7 @@ def limits(
         made[f"{key}_error"] = limit
         for pattern, least in allowed.at_least.items():
             made[f"{key}{pattern[1:]}"] = least
-        judges = judges or _differs(answers, limit, is_token)
+        judges = judges or _differs(answers, limit)
     if not judges:
         return {}, (
             "the answers of the reference to different inputs hardly differ, so an answer that"
@@ -91,18 +90,18 @@ def of_weights(
     return limits(keys, layers, precision, reference)
 
 
-def _largest_in_units(answers: np.ndarray, is_token: np.ndarray | None) -> float:
+def _largest_in_units(answers: np.ndarray) -> float:
     """The largest value over the unit of its place; 1 for whole numbers."""
     if answers.dtype.kind != "f":
         return 1.0
-    unit = value.units(answers, 0.0, "answers", is_token)
-    largest = value.largest_magnitudes(answers, is_token)
+    unit = value.units(answers, 0.0, "answers")
+    largest = value.largest_magnitudes(answers)
     return float((largest / unit).max())
 
 
-def _differs(answers: np.ndarray, limit: float, is_token: np.ndarray | None) -> bool:
+def _differs(answers: np.ndarray, limit: float) -> bool:
     """Whether the mean over the samples, which ignores the inputs, would not pass as an answer."""
     if answers.dtype.kind != "f":
         return bool((answers != answers[0]).any())
-    allowed = limit * value.units(answers, limit, "answers", is_token)
-    return bool((value.largest_deviations(answers, is_token) > allowed).any())
+    allowed = limit * value.units(answers, limit, "answers")
+    return bool((value.largest_deviations(answers) > allowed).any())

@@ -20,19 +20,14 @@ from sut.registry import framework_of, spec_of
 _PROGRAM = "sut.reference.keras_layers"
 _ROWS = 4
 _SAME = 1e-5  # of the largest value of a layer; float32 differs by less, float64 by 1e-14
-_NONE = "no reference: "
+_NEAR = 1e-3  # the same for two frameworks of which one computes in float32
 
 
 def why_none(reasons: Mapping[str, str]) -> str:
-    """Return why there is no reference, if none could be made. `reasons`: name of each → why."""
+    """Return why there is no reference, if none could be made. `reasons`: framework → why."""
     if len(reasons) == 1:
         return next(iter(reasons.values()))
-    each = (f"{framework_of(name)}: {_cause(reason)}" for name, reason in reasons.items())
-    return _NONE + "; ".join(each)
-
-
-def _cause(reason: str) -> str:
-    return reason.removeprefix(_NONE)
+    return "; ".join(f"{framework}: {reason}" for framework, reason in reasons.items())
 
 
 def notes(reasons: Mapping[str, str], found: Mapping[str, Path]) -> tuple[str, ...]:
@@ -40,15 +35,11 @@ def notes(reasons: Mapping[str, str], found: Mapping[str, Path]) -> tuple[str, .
     others compute in float32 instead of float64.
 
     Args:
-        reasons: name of each reference → why it could not be made, or an empty text.
+        reasons: framework → why its reference could not be made.
         found: name of each other reference → its file.
     """
     judging = " and ".join(map(framework_of, found))
-    made = [
-        f"only {judging} judges the answers; {framework_of(name)}: {_cause(reason)}"
-        for name, reason in reasons.items()
-        if reason
-    ]
+    made = [f"only {judging} judges the answers; {each}: {reasons[each]}" for each in reasons]
     for name, path in found.items():
         outcome = read_outcome(path.parent)
         evidence = (outcome and outcome.evidence_after) or {}
@@ -153,24 +144,27 @@ def difference(one: str, two: str, values: Mapping[str, Mapping[str, np.ndarray]
         values: framework → the values of its layers, by the names that `sut.reference.keras_layers`
             writes. A framework may be missing.
     """
-    numbered = {
-        framework: {name.partition("|")[0]: value for name, value in found.items()}
-        for framework, found in values.items()
-    }
-    for layer in values.get(one, ()):
-        number, _, described = layer.partition("|")
-        seen = {name: found[number] for name, found in numbered.items() if number in found}
-        if two not in seen or not _differ(seen[one], seen[two]):
-            continue
-        name, kind, given, made = described.rsplit("|", 3)
-        place = f"from the layer {name} on ({kind}, {given} → {made})"
-        for other in seen.keys() - {one, two}:
-            near = [each for each in (one, two) if not _differ(seen[each], seen[other], 1e-3)]
-            if len(near) == 1:
-                differs = two if near == [one] else one
-                return f"{near[0]} and {other} agree, {differs} differs {place}"
-        return f"{', '.join(seen)} differ {place}"
+    if {one, two} <= values.keys():
+        arrays = (found.values() for found in values.values())
+        for layer, *of_layer in zip(values[one], *arrays, strict=False):
+            seen = dict(zip(values, of_layer, strict=True))
+            if _differ(seen[one], seen[two]):
+                name, kind, given, made = layer.partition("|")[2].rsplit("|", 3)
+                place = f"from the layer {name} on ({kind}, {given} → {made})"
+                return f"{_who(one, two, seen)} {place}"
     return f"{one} and {two} differ, and no single layer shows it"
+
+
+def _who(one: str, two: str, seen: Mapping[str, np.ndarray]) -> str:
+    """Which of two frameworks differs from all others. If a third does not decide it, all do."""
+    others = seen.keys() - {one, two}
+    apart = [
+        each for each in (one, two) for other in others if _differ(seen[each], seen[other], _NEAR)
+    ]
+    if len(apart) != 1:
+        return f"{', '.join(seen)} differ"
+    agreeing = " and ".join(each for each in seen if each not in apart)
+    return f"{agreeing} agree, {apart[0]} differs"
 
 
 def _differ(one: np.ndarray, other: np.ndarray, share: float = _SAME) -> bool:

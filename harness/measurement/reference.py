@@ -35,6 +35,7 @@ from sut.devices import DEVICES, HOST
 from sut.registry import FIT, framework_of, missing, module_of, spec_of
 
 _FORMAT = 4
+_NONE = "no reference: "
 # Nothing is timed here, so idle OpenMP threads may sleep. Spinning threads made torch 60 times
 # slower next to another process on two cores.
 _PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -62,48 +63,6 @@ class Reference:
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
 
 
-def directory(
-    request: Request,
-    reference: str,
-    checkpoint_digest: str,
-    inputs: Inputs,
-    environment: Callable[[str], Environment],
-) -> Path:
-    """The folder of a reference. Its name has a digest of everything that may change the answers,
-    including the installed packages and the source files, so that no wrong reference is reused.
-    """
-    name = spec_of(reference).environment
-    locks = [
-        path.read_text(encoding="utf-8")
-        for path in lock_files(name, request.device, request.rules.round)
-    ]
-    rows = logits_rows(request, inputs)
-    parts = [
-        _FORMAT,
-        reference,
-        request.model.name,
-        checkpoint_digest,
-        inputs.digest,
-        request.device,
-        rows,
-        TOP,
-        environment(reference).lock_sha256 if request.options.python else locks,
-        _source_digest(request, reference),
-        request.end_tokens,
-        *([request.batch_size, request.optimizer] if request.trains else []),
-        *([request.lora_config] if request.lora_config else []),
-        # The checkpoint's digest has only the user's part of this configuration.
-        *([request.size.config] if request.weights or request.model.file else []),
-        *([request.model.file.code_digest] if request.model.file else []),
-    ]
-    key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
-    return request.options.cache / "references" / f"{request.benchmark}-{key}"
-
-
-def _module(request: Request, reference: str) -> Path:
-    return ROOT / f"{module_of(reference, request.model.architecture).replace('.', '/')}.py"
-
-
 def _source_digest(request: Request, reference: str) -> str:
     """sha256 of the source files that compute the reference: the call of the library, its helpers,
     and the worker's code.
@@ -112,9 +71,10 @@ def _source_digest(request: Request, reference: str) -> str:
         ROOT / "scenarios" / "worker" / name
         for name in (("fit.py",) if request.trains else ("reference.py", "teacher_forcing.py"))
     ]
+    module = module_of(reference, request.model.architecture)
     total = hashlib.sha256()
     for path in (
-        _module(request, reference),
+        ROOT / f"{module.replace('.', '/')}.py",
         ROOT / "sut" / "adapters.py",
         *sorted((ROOT / "sut" / "reference").glob("*.py")),
         *worker,
@@ -148,9 +108,13 @@ def ensure(
         for name in request.references
     }
     found = {name: each.path for name, each in made.items() if each.path}
-    reasons = {name: each.reason for name, each in made.items()}
+    reasons = {
+        framework_of(name): each.reason.removeprefix(_NONE)
+        for name, each in made.items()
+        if each.reason
+    }
     if not found:
-        return Reference(None, reason=judges.why_none(reasons))
+        return Reference(None, reason=_NONE + judges.why_none(reasons))
     name, path = next(iter(found.items()))
     with path.open("rb") as f:
         digest = hashlib.file_digest(f, "sha256").hexdigest()
@@ -201,10 +165,36 @@ class _Maker:
 
     @cached_property
     def folder(self) -> Path:
-        """The folder of the reference."""
-        return directory(
-            self.request, self.name, self.checkpoint.digest, self.inputs, self.environment
-        )
+        """The folder of the reference. Its name has a digest of everything that may change the
+        answers, including the installed packages and the source files, so that no wrong reference
+        is reused.
+        """
+        request = self.request
+        name = spec_of(self.name).environment
+        locks = [
+            path.read_text(encoding="utf-8")
+            for path in lock_files(name, request.device, request.rules.round)
+        ]
+        parts = [
+            _FORMAT,
+            self.name,
+            request.model.name,
+            self.checkpoint.digest,
+            self.inputs.digest,
+            request.device,
+            logits_rows(request, self.inputs),
+            TOP,
+            self.environment(self.name).lock_sha256 if request.options.python else locks,
+            _source_digest(request, self.name),
+            request.end_tokens,
+            *([request.batch_size, request.optimizer] if request.trains else []),
+            *([request.lora_config] if request.lora_config else []),
+            # The checkpoint's digest has only the user's part of this configuration.
+            *([request.size.config] if request.weights or request.model.file else []),
+            *([request.model.file.code_digest] if request.model.file else []),
+        ]
+        key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+        return request.options.cache / "references" / f"{request.benchmark}-{key}"
 
     @property
     def path(self) -> Path:
@@ -225,7 +215,7 @@ class _Maker:
     def made(self) -> Reference:
         """Return the reference, or why there is none."""
         if lacks := missing(self.name, self.request.model.architecture, self.request.task):
-            return Reference(None, reason=f"no reference: {lacks}")
+            return Reference(None, reason=_NONE + lacks)
         try:
             with self.locked():
                 reason, seconds = self.answer()
@@ -236,7 +226,7 @@ class _Maker:
         except EnvironmentFailure as e:
             if wheels.bundle(ROOT) is None:
                 raise
-            return Reference(None, reason=f"no reference: {e}")
+            return Reference(None, reason=f"{_NONE}{e}")
         reason = counted.reason
         notes = (f"the model's operations are not counted: {reason}",) if reason else ()
         return Reference(path, work=counted.work, notes=notes, seconds=seconds)
@@ -250,7 +240,7 @@ class _Maker:
         reason = shortage(self.request)
         if reason:
             return reason, {}
-        outcome = self._run(self._job(self.request))
+        outcome = self._run(self._job(self.request, self.scratch))
         on_device = DEVICES[self.request.device].accelerator and not self.request.trains
         if outcome.status == "oom" and on_device:
             on_host = replace(self.request, device=HOST)
@@ -261,16 +251,17 @@ class _Maker:
                 f"the reference does not fit on {self.request.device} ({outcome.reason}): the CPU"
                 " makes it, which may take long"
             )
-            outcome = self._run(self._job(on_host))
+            outcome = self._run(self._job(on_host, self.scratch))
         if outcome.status != "ok":
-            return f"no reference: {outcome.status}: {outcome.reason}", {}
+            return f"{_NONE}{outcome.status}: {outcome.reason}", {}
         used_files.check(self.request.linked)
         shutil.rmtree(self.folder, ignore_errors=True)
         for part in self.scratch.glob(PARTS):
             part.unlink()
         self.scratch.rename(self.folder)
         counted_work.keep(self.folder)
-        seconds = seconds_of(outcome)
+        loading_s = (outcome.import_ns + outcome.load_ns) / 1e9
+        seconds = {"load": loading_s, **outcome.seconds}
         total = {"total": sum(seconds.values())}
         self.say(f"reference: {times(total | seconds)}")
         return "", seconds
@@ -280,14 +271,45 @@ class _Maker:
         self.folder.mkdir(exist_ok=True)
         known = self.path if self.path.exists() else None
         scratch = self.scratch.with_suffix(".work")
-        answering = _job(self.request, self.name, self.checkpoint, self.inputs, scratch)
-        job = replace(answering, procedure=COUNT, reference=known)
+        job = replace(self._job(self.request, scratch), procedure=COUNT, reference=known)
         return counted_work.of(
             self.request, self.name, self.folder, lambda: self._run(job), scratch
         )
 
-    def _job(self, request: Request) -> Job:
-        return _job(request, self.name, self.checkpoint, self.inputs, self.scratch)
+    def _job(self, request: Request, log_dir: Path) -> Job:
+        spec = spec_of(self.name)
+        inputs = self.inputs
+        batch = request.batch_size if request.trains else min(REFERENCE_BATCH, inputs.count)
+        workload = Workload(
+            model=request.model.name,
+            task=request.task,
+            config=workload_config(request, inputs.description.config),
+            checkpoint=self.checkpoint.path,
+            precision=spec.precisions[0],
+            batch_size=batch,
+            device=request.device,
+            backend=spec.backend,
+            execution=spec.execution,
+        )
+        return Job(
+            sut=self.name,
+            architecture=request.model.architecture,
+            workload=workload,
+            scenario=request.options.scenario,
+            test=REFERENCE,
+            procedure=FIT if request.trains else "reference",
+            benchmark=request.benchmark,
+            answer=request.model.answer_keys,
+            inputs=inputs.path,
+            synthetic=inputs.synthetic,
+            warmup_rows=inputs.warmup_rows,
+            limits=Limits(
+                min_duration_ms=0, min_query_count=0, performance_sample_count=inputs.count
+            ),
+            log_dir=log_dir,
+            logits_rows=logits_rows(request, inputs),
+            fresh=inputs.fresh if request.trains else None,
+        )
 
     def _run(self, job: Job) -> WorkerOutcome:
         job.log_dir.mkdir(exist_ok=True)
@@ -298,50 +320,12 @@ class _Maker:
         return process.run(job, self.environment(self.name).python, variables, self.watch)
 
 
-def seconds_of(outcome: WorkerOutcome) -> dict[str, float]:
-    """Return step → its seconds, of the worker that made a reference."""
-    return {"load": (outcome.import_ns + outcome.load_ns) / 1e9, **outcome.seconds}
-
-
 def shortage(request: Request) -> str | None:
     """Why this machine has too little memory for a reference. None: it has enough, or that is not
     known.
     """
     found = memory_shortage(request, spec_of(request.references[0]).precisions[0])
-    return found and f"no reference: {found}"
-
-
-def _job(request: Request, name: str, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path) -> Job:
-    spec = spec_of(name)
-    batch = request.batch_size if request.trains else min(REFERENCE_BATCH, inputs.count)
-    workload = Workload(
-        model=request.model.name,
-        task=request.task,
-        config=workload_config(request, inputs.description.config),
-        checkpoint=checkpoint.path,
-        precision=spec.precisions[0],
-        batch_size=batch,
-        device=request.device,
-        backend=spec.backend,
-        execution=spec.execution,
-    )
-    return Job(
-        sut=name,
-        architecture=request.model.architecture,
-        workload=workload,
-        scenario=request.options.scenario,
-        test=REFERENCE,
-        procedure=FIT if request.trains else "reference",
-        benchmark=request.benchmark,
-        answer=request.model.answer_keys,
-        inputs=inputs.path,
-        synthetic=inputs.synthetic,
-        warmup_rows=inputs.warmup_rows,
-        limits=Limits(min_duration_ms=0, min_query_count=0, performance_sample_count=inputs.count),
-        log_dir=log_dir,
-        logits_rows=logits_rows(request, inputs),
-        fresh=inputs.fresh if request.trains else None,
-    )
+    return found and _NONE + found
 
 
 def workload_config(request: Request, shapes: Mapping[str, object]) -> dict[str, object]:

@@ -132,9 +132,10 @@ class Taker:
         before = self._begun
         watched = self._shapes(requests)
         if not isinstance(before, Evidence):
-            while_measuring = _compiled() - before
+            while_measuring = (compilations.count() or 0) - before
             before = self._watch(watched)
-            before = _with(before, compilations=_compiled() - while_measuring)
+            compiled = before.detail["compilations"] - while_measuring
+            before = _with(before, compilations=compiled)
         more = watched[:1] * self._sut.in_flight + watched
         as_many = before.detail["batches"] == len(more)
         after = self._watch(watched[-1:] if as_many else more)
@@ -166,10 +167,6 @@ def taker(job: Job, sut: Inference, beat: Heartbeat, limit_s: float) -> Taker:
     after which the batches of a call count as hung.
     """
     return Taker(sut, partial(batches, job, sut), partial(beat.within, limit_s))
-
-
-def _compiled() -> int:
-    return compilations.count() or 0
 
 
 def _with(evidence: Evidence, **detail: Any) -> Evidence:

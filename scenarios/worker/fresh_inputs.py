@@ -74,21 +74,19 @@ def compare(
     assert job.fresh is not None
     fresh, sizes = Qsl(job.fresh, sut.prepare), evidence.sizes(job, requests)
     rounds = max(1, min(_MOST, fresh.count // sum(sizes)))
+    rows = np.arange(rounds * sum(sizes)).reshape(rounds, -1)
+    samples = min(fresh.count, rows.size)
     beat.enter("fresh inputs", LOAD_LIMIT_S, rounds * len(sizes))
-    rows_of = {each: range(min(each.count, rounds * sum(sizes))) for each in (fresh, known)}
-    evidence.watch_prepare(sut, lambda: fresh.load(rows_of[fresh]))
-    known.load(rows_of[known])
+    evidence.watch_prepare(sut, lambda: fresh.load(range(samples)))
+    known.load(range(min(known.count, rows.size)))
     beat.allow(hang_s)
-    found = []
-    first = 0
-    for size in sizes:
-        rows = np.arange(first, first + rounds * size).reshape(rounds, size)
-        found.append(_of_size(sut, fresh, known, rows, beat, _ENOUGH_NS // len(sizes)))
-        first += rounds * size
+    enough_ns = _ENOUGH_NS // len(sizes)
+    of_sizes = np.split(rows, np.cumsum(sizes)[:-1], axis=1)
+    found = [_of_size(sut, fresh, known, each, beat, enough_ns) for each in of_sizes]
     return {
         **max(found, key=itemgetter("slower")),
-        "prepare_ns": fresh.prepare_ns / len(rows_of[fresh]),
-        "copy_ns": fresh.copy_ns / len(rows_of[fresh]),
+        "prepare_ns": fresh.prepare_ns / samples,
+        "copy_ns": fresh.copy_ns / samples,
     }
 
 
@@ -98,12 +96,13 @@ def _of_size(
     """Compare batches of one size. `rows`: int64 [rounds, size]; `enough_ns`: see `_enough`."""
     times: Times = []
     began, load_before = _clock(), disturbance.read()
-    while len(times) < len(rows) and not _enough(times, _clock() - began, enough_ns):
+    for number, row in enumerate(rows):
+        if _enough(times, _clock() - began, enough_ns):
+            break
         new, old = (
-            each.batch((rows[len(times)] % len(each.singles)).tolist(), rows.shape[1])
-            for each in (fresh, known)
+            each.batch((row % len(each.singles)).tolist(), len(row)) for each in (fresh, known)
         )
-        times.append(_round(sut, new, old, met_first=len(times) % 2 == 1))
+        times.append(_round(sut, new, old, met_first=number % 2 == 1))
         beat.bump(1)
     first, again, met = _least(times)
     return {

@@ -250,10 +250,10 @@ def _look_back(
     kept = {"kept_sha256": watch.write(job.log_dir / "answers.npz", qsl.count)}
     if job.fresh is None:
         return kept
+    requests = _requests(watch)
     if isinstance(sut, Replicated):
         beat.enter("fresh inputs", hang_s)
-        return {**kept, "fresh": sut.of_one("fresh", requests=_requests(watch))["fresh"]}
-    requests = _requests(watch)
+        return {**kept, "fresh": sut.of_one("fresh", requests=requests)["fresh"]}
     return {**kept, "fresh": fresh_inputs.compare(job, sut, qsl, beat, hang_s, requests)}
 
 

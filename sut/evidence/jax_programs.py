@@ -10,9 +10,10 @@ import os
 import re
 import shutil
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from jax._src.lib import _jax, _profiler  # the public profiler writes its trace
 
 from sut.contract import Call, Unsupported
 from sut.evidence import compilations, hlo, matrix_library, matrix_rate, precision, stablehlo_flops
+from sut.evidence.stablehlo_flops import sides
 
 EXECUTIONS = ("xla",)
 WRONG_ROWS = "0.10.2"
@@ -34,7 +36,8 @@ _WITHOUT_YNNPACK = "--xla_cpu_experimental_ynn_fusion_type=-reduce"  # for reduc
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _FOUND = "/jax/compilation_cache/cache_hits"
 _NOT_FOUND = "/jax/compilation_cache/cache_misses"
-_DUMP = re.compile(r"jax_ir\d+_jit_(.+)_compile\.mlir")
+_DUMP = re.compile(r"jax_ir\d+_(jit_.+)_compile\.mlir")
+_JIT = re.compile(r"^(jit_+)+")
 _CALLBACK = re.compile(r"custom_call @\w*python\w*callback")
 # JAX's own names. Its default for float32 products is tf32 on an NVIDIA GPU. With JAX's
 # "tensorfloat32" XLA's Triton kernels compute float32.
@@ -42,9 +45,6 @@ _MATMUL = {"float32": "highest", "tf32": "default", "bfloat16": "default", "floa
 # XLA's names of precisions, then JAX's.
 _RANK = {"DEFAULT": 0, "HIGH": 1, "HIGHEST": 2, "default": 0, "highest": 2}
 _LOWER_BITS = {"HIGH": 19, "DEFAULT": 16}  # that XLA may leave of a float32 product
-_DOT = re.compile(
-    r"stablehlo\.(?:dot_general|convolution)\b(.*) : \(tensor<([^>]*)>, tensor<([^>]*)>\)"
-)
 _PRECISION = re.compile(r"\b(DEFAULT|HIGH|HIGHEST)\b")
 _FLOATS = r"tensor<(?:\d+x)*(?:bf16|f\d+)>"
 _ARITHMETIC = re.compile(
@@ -58,27 +58,46 @@ _POOL = "tf_XLAEigen"  # the threads of XLA's CPU client, for every library
 _HANDED_OVER = "stage"  # the program that hands an array over to the device
 _compilations: Counter[str] = Counter()
 _events: Counter[str] = Counter()  # JAX's events that are no durations
-_products: Counter[tuple[str, str, str]] = Counter()  # (program, dtype, precision) of each product
-_callbacks: Counter[str] = Counter()  # program → calls of Python from within it
-_moving: dict[str, bool] = {}  # program → whether it only moves values
-_flops: dict[str, list[int | None]] = {}  # program → operations of each of its compilations
-_looking_up: set[str] = set()  # programs that take rows of a table of floats
-_entered_by_now: set[str] = set()  # the model's programs, in all watched calls
 # The configured precision. JAX's own configuration may show that of a context.
 _set_for_all: list[str] = []
 _product = jax.jit(jnp.matmul)
 
 
+@dataclass
+class _Program:
+    """The content of a program, from the texts of all its compilations in StableHLO.
+
+    Attributes:
+        products: (dtype, precision) → number of matrix products.
+        callbacks: calls of Python from within it.
+        computes: whether it calculates with floats; others only move values.
+        looks_up: whether it takes rows of a table of floats.
+        flops: floating-point operations of each compilation; NaN: not known.
+        entered: whether a watched call ran it.
+    """
+
+    products: Counter[tuple[str, str]] = field(default_factory=Counter)
+    callbacks: int = 0
+    computes: bool = False
+    looks_up: bool = False
+    flops: list[float] = field(default_factory=list)
+    entered: bool = False
+
+
+_programs: defaultdict[str, _Program] = defaultdict(_Program)
+
+
 def _count(event: str, duration: float, **known: Any) -> None:
     if event == _COMPILED:
-        name = str(known.get("fun_name")).removeprefix("jit(").removesuffix(")")
-        _compilations[_plain(name)] += 1
+        _compilations[_plain(str(known.get("fun_name")))] += 1
         _read_dumps(_dumps())
 
 
 def _plain(name: str) -> str:
-    """Return the name of a program as it occurs in the names of dumps: a lambda's is `lambda`."""
-    return re.sub(r"\W", "_", name).strip("_")
+    """Return the name of a program's function, of which a module and an event have the form
+    `jit_name` or `jit(name)`. A lambda's is `lambda`.
+    """
+    return _JIT.sub("", re.sub(r"\W", "_", name).strip("_"))
 
 
 @cache
@@ -94,31 +113,23 @@ def _read_dumps(folder: Path) -> None:
     for path in folder.glob("*"):
         named = _DUMP.fullmatch(path.name)
         if named:
-            _read_program(_plain(named[1]), path.read_text())
+            _read_program(_programs[_plain(named[1])], path.read_text())
     shutil.rmtree(folder, ignore_errors=True)  # JAX creates it again
 
 
-def _read_program(program: str, text: str) -> None:
-    """Count the products and callbacks of one compiled program, from its text in StableHLO."""
-    _flops.setdefault(program, []).append(stablehlo_flops.of(text))
-    _callbacks[program] += len(_CALLBACK.findall(text))
-    _moving[program] = _moving.get(program, True) and not _ARITHMETIC.search(text)
-    for table, rows in _GATHER.findall(text):
-        if _elements(table) != _elements(rows):
-            _looking_up.add(program)
-    for attributes, *operands in _DOT.findall(text):
+def _read_program(program: _Program, text: str) -> None:
+    """Add one compilation, from its text in StableHLO."""
+    program.flops.append(stablehlo_flops.of(text))
+    program.callbacks += len(_CALLBACK.findall(text))
+    program.computes |= bool(_ARITHMETIC.search(text))
+    for table, rows in _GATHER.findall(text):  # a reordering of rows has as many elements
+        program.looks_up |= math.prod(sides(table)) != math.prod(sides(rows))
+    for attributes, *operands, _ in stablehlo_flops.PRODUCT.findall(text):
         dtypes = [operand.rpartition("x")[2] for operand in operands]
         narrowest = min(dtypes, key=_bits)
         precisions = _PRECISION.findall(attributes)
         lowest = min(precisions, key=_RANK.__getitem__, default="DEFAULT")
-        _products[program, narrowest, lowest] += 1
-
-
-def _elements(tensor: str) -> int:
-    """Return the number of elements of a tensor, from its type in StableHLO. A reordering of rows
-    does not change this number.
-    """
-    return math.prod(int(side) for side in re.findall(r"(\d+)x", tensor))
+        program.products[narrowest, lowest] += 1
 
 
 def _bits(dtype: str) -> int:
@@ -147,12 +158,7 @@ def configure(device: str, wanted: str) -> None:
         os.environ["XLA_FLAGS"] = f"{_WITHOUT_YNNPACK} {own.replace(_WITHOUT_YNNPACK, '')}".strip()
     set_precision(wanted)
     _compilations.clear()
-    _products.clear()
-    _callbacks.clear()
-    _moving.clear()
-    _looking_up.clear()
-    _flops.clear()
-    _entered_by_now.clear()
+    _programs.clear()
     # Only StableHLO shows dtype and precision of a program's products: in XLA's own text, a CPU's
     # bfloat16 products are float32.
     jax.config.update("jax_dump_ir_to", str(_dumps()))
@@ -222,88 +228,86 @@ def watch(call: Call) -> dict[str, Any]:
     """
     trace = _trace(call)
     run = Counter(_entered(trace))
-    programs = {name for name, _, _ in _products} & set(run)
-    _entered_by_now.update(programs)
+    programs = {name for name in run if _programs[name].products}
+    for name in programs:
+        _programs[name].entered = True
     # Calls of batches of other shapes may enter other programs of the model.
-    of_model = _entered_by_now if programs else ()
+    of_model = [name for name, each in _programs.items() if each.entered and programs]
     compiled = {name: _compilations[name] for name in sorted(of_model)}
-    others = set(run) - programs - {_HANDED_OVER}
-    operators = {name: run[name] for name in others}
-    computing = [n for name, n in operators.items() if not _moving.get(name)]
-    looking_up = [n for name, n in operators.items() if name in _looking_up]
+    others = run.keys() - programs - {_HANDED_OVER}
+    moving = {name for name, each in _programs.items() if each.flops and not each.computes}
+    looking_up = {name for name, each in _programs.items() if each.looks_up}
     return {
         "graphs": sum(compiled.values()),
         "xla_programs": sum(compiled.values()),
         "programs": compiled,
         "regions": sum(run[name] for name in programs),
-        "operators": sum(operators.values()),
-        "operators_that_compute": sum(computing),
-        "table_lookups": sum(looking_up),
+        "operators": sum(run[name] for name in others),
+        "operators_that_compute": sum(run[name] for name in others - moving),
+        "table_lookups": sum(run[name] for name in others & looking_up),
         "compilations": sum(_compilations.values()),
-        "host_callbacks": sum(_callbacks[name] for name in run),
-        "flops": _flops_of({name: run[name] for name in programs}, trace),
+        "host_callbacks": sum(_programs[name].callbacks for name in run),
+        "flops": _flops({name: run[name] for name in programs}, trace),
         "matrix_products": _matrix_products(programs),
         **_precisions(programs),
     }
 
 
-def _flops_of(runs: Mapping[str, int], trace: Any) -> int | None:
+def _flops(runs: Mapping[str, int], trace: Any) -> float | None:
     """Return the floating-point operations of so many runs of these programs. None: not known.
 
     If a program was compiled for several shapes, the profile of a CPU shows which one ran. Without
     it, a run counts as one of the largest.
     """
-    known = {name: [flops for flops in _flops[name] if flops is not None] for name in runs}
-    if any(len(known[name]) < len(_flops[name]) for name in runs):
+    known = {name: _programs[name].flops for name in runs}
+    if any(math.isnan(sum(flops)) for flops in known.values()):
         return None
-    of_numbers = _flops_by_number({name: each for name, each in known.items() if len(each) > 1})
-    seen = _runs(trace) if of_numbers else ()
-    total = 0
+    several = [name for name in runs if len(known[name]) > 1]
+    numbers = _numbers(trace) if several else {}
+    total: float = 0
     for name, times in runs.items():
-        ran = [of_numbers[each[:2]] for each in seen if each[0] == name and each[:2] in of_numbers]
+        of_number = _flops_by_number(name) if name in several else {}
+        ran = [of_number[each] for each, _ in numbers.get(name, ()) if each in of_number]
         total += sum(ran) if len(ran) == times else times * max(known[name])
     return total
 
 
-def _runs(trace: Any) -> set[tuple[str, int, int]]:
-    """Return (name, number of the program in XLA, number of the run) of each run of a program."""
-    runs = set()
+def _numbers(trace: Any) -> dict[str, set[tuple[int, int]]]:
+    """Return name of a program → (its number in XLA, number of the run) of each run."""
+    numbers: dict[str, set[tuple[int, int]]] = defaultdict(set)
     for plane in trace.planes:
         for line in plane.lines:
             for event in line.events:
                 facts = dict(event.stats)
                 if "program_id" in facts and "run_id" in facts:
-                    name = _plain(str(facts["hlo_module"]).removeprefix("jit_"))
-                    runs.add((name, facts["program_id"], facts["run_id"]))
-    return runs
+                    name = _plain(str(facts["hlo_module"]))
+                    numbers[name].add((facts["program_id"], facts["run_id"]))
+    return numbers
 
 
-def _flops_by_number(several: Mapping[str, Sequence[int]]) -> dict[tuple[str, int], int]:
-    """Return (name, number of the program in XLA) → its operations. A name is left out if its
-    programs in memory are not those that were compiled.
+def _flops_by_number(name: str) -> dict[int, float]:
+    """Return number in XLA → operations, of all programs of this name. It is empty if those in
+    memory are not those that were compiled.
 
     XLA's own costs, which count a loop once, say which of these programs are larger.
-
-    Args:
-        several: name → operations of each of its programs.
     """
-    costs: dict[str, dict[int, float]] = {name: {} for name in several}
     client = jax.devices()[0].client
-    for executable in client.live_executables() if several else ():
+    costs: dict[int, float] = {}
+    for module in _in_memory({name}):
+        number = hlo.number_of(module.as_serialized_hlo_module_proto())
+        costs[number] = _jax.hlo_module_cost_analysis(client, module).get("flops", 0.0)
+    flops = sorted(_programs[name].flops)
+    if len(costs) != len(flops):
+        return {}
+    return dict(zip(sorted(costs, key=costs.__getitem__), flops, strict=True))
+
+
+def _in_memory(programs: Set[str]) -> Iterator[Any]:
+    """Yield these programs, as XLA compiled them."""
+    for executable in jax.devices()[0].client.live_executables():
         for module in executable.hlo_modules():
-            name = _plain(module.name.removeprefix("jit_"))
-            if name in several:
-                number = hlo.number_of(module.as_serialized_hlo_module_proto())
-                cost = _jax.hlo_module_cost_analysis(client, module)
-                costs[name][number] = cost.get("flops", 0.0)
-    return {
-        (name, number): flops
-        for name, of_name in costs.items()
-        if len(of_name) == len(several[name])
-        for number, flops in zip(
-            sorted(of_name, key=of_name.__getitem__), sorted(several[name]), strict=True
-        )
-    }
+            if _plain(module.name) in programs:
+                yield module
 
 
 def _matrix_products(programs: Set[str]) -> dict[str, Any]:
@@ -315,10 +319,8 @@ def _matrix_products(programs: Set[str]) -> dict[str, Any]:
     """
     products = Counter[str]()
     with suppress(Exception):  # no figure depends on it
-        for executable in jax.devices()[0].client.live_executables():
-            for module in executable.hlo_modules():
-                if _plain(module.name.removeprefix("jit_")) in programs:
-                    products += matrix_library.of_hlo(module.to_string())
+        for module in _in_memory(programs):
+            products += matrix_library.of_hlo(module.to_string())
     threads = matrix_library.pool(_POOL) if jax.default_backend() == "cpu" else None
     return matrix_library.fact(matrix_library.most(products), threads=threads)
 
@@ -353,7 +355,7 @@ def _entered_by(thread: Any) -> Iterator[str]:
         found = _RUN.match(event.name)
         if found and event.start_ns >= end_of.get(found[1], 0.0):
             end_of[found[1]] = event.start_ns + event.duration_ns
-            yield _plain(found[1].removeprefix("jit(").removesuffix(")"))
+            yield _plain(found[1])
 
 
 def _precisions(programs: Set[str]) -> dict[str, Any]:
@@ -361,10 +363,7 @@ def _precisions(programs: Set[str]) -> dict[str, Any]:
     compilations. A loop's body counts once. A product with a lower precision than `configure` set
     for all counts as the bits that XLA may leave of it.
     """
-    products: Counter[tuple[str, str]] = Counter()
-    for (name, dtype, wanted), n in _products.items():
-        if name in programs:
-            products[dtype, wanted] += n
+    products = sum((_programs[name].products for name in programs), Counter[tuple[str, str]]())
     bits: Counter[str] = Counter()
     for (dtype, wanted), n in products.items():
         width = _bits(dtype)

@@ -8,9 +8,16 @@ from typing import Any
 
 _ATTENTION = "aten::_scaled_dot_product"
 _MADE_OF_OTHERS = "aten::_scaled_dot_product_attention_math"  # its products are recorded, too
-# Operator → the place of the first of its two operands.
-_MATRICES = {"aten::mm": 0, "aten::bmm": 0, "aten::addmm": 1, "aten::baddbmm": 1}
-_LINEAR = ("aten::mkldnn_linear", "mkldnn::_linear_pointwise")
+_MATRICES = {
+    "aten::mm": (0, -1),
+    "aten::bmm": (0, -1),
+    "aten::addmm": (1, -1),
+    "aten::baddbmm": (1, -1),
+    "aten::mkldnn_linear": (0, 0),
+    "mkldnn::_linear_pointwise": (0, 0),
+}
+"""Operator → the place of the first of its two operands, and the axis of the outputs in the second.
+"""
 
 
 def of(event: Any) -> int | None:
@@ -26,10 +33,9 @@ def of(event: Any) -> int | None:
         query, key, value = shapes[:3]
         return 2 * prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
     if name in _MATRICES:
-        first, second = shapes[_MATRICES[name] :][:2]
-        return 2 * prod(first) * int(second[-1])
-    if name in _LINEAR:
-        return 2 * prod(shapes[0]) * int(shapes[1][0])
+        place, axis = _MATRICES[name]
+        first, second = shapes[place : place + 2]
+        return 2 * prod(first) * int(second[axis])
     if name == "aten::convolution":
         return _of_convolution(shapes[0], shapes[1], event.concrete_inputs()[3:7])
     return None

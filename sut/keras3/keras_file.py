@@ -86,11 +86,16 @@ class FileTraining(KerasTraining):
             return
         for batch in batches:
             super().fit(iter([batch]), 1, on_step)
-            keras_archive.restore(self.model, self.kept)
+            for variable, value in zip(self._variables(), self.kept, strict=True):
+                variable.assign(value)
 
     def freeze(self) -> None:
         """Keep the values of all variables."""
-        self.kept = keras_archive.state(self.model)
+        values = map(keras.ops.convert_to_numpy, self._variables())
+        self.kept = [np.array(each) for each in values]
+
+    def _variables(self) -> list[Any]:
+        return [*self.model.variables, *self.model.optimizer.variables]
 
 
 def load_training(workload: Workload) -> KerasTraining:

@@ -20,7 +20,27 @@ _ROUNDINGS = 1e-6
 """The relative change of a weight: as much as 16 roundings of float32."""
 
 
-class Reference(AsGiven):
+class _Described(AsGiven):
+    """A model of which no time is measured. `in_float32`: its layers that compute in float32."""
+
+    in_float32: set[str]
+
+    def synchronise(self) -> None:
+        """Do nothing: no time is measured."""
+
+    def evidence(self, call: Call) -> Evidence:
+        """Return the backend, and the layers that compute in float32."""
+        call()
+        detail = {
+            "keras": keras.__version__,
+            "backend": keras.backend.backend(),
+            "in_float32": sorted(self.in_float32),
+        }
+        precision = keras.config.floatx()
+        return Evidence(graphs=0, graph_breaks=None, precision=precision, detail=detail)
+
+
+class Reference(_Described):
     """The file's model, called on one batch at a time.
 
     Raises ValueError if Keras finds other outputs in the file than the harness.
@@ -38,7 +58,7 @@ class Reference(AsGiven):
                 f"Keras finds the outputs {', '.join(self.names)} in the file, and the harness"
                 f" finds {', '.join(expected)}"
             )
-        self.model = keras_model.flat(loaded)
+        self.model = keras_model.flat(loaded.inputs, loaded.outputs)
         self.in_float32 |= keras_model.below_float64(self.model)
 
     def predict(self, batch: Batch) -> Mapping[str, Any]:
@@ -59,15 +79,8 @@ class Reference(AsGiven):
             arrays[name] = np.ascontiguousarray(array, dtype)
         return arrays
 
-    def synchronise(self) -> None:
-        """Do nothing: no time is measured."""
 
-    def evidence(self, call: Call) -> Evidence:
-        """Return the backend, and the layers that compute in float32. It is not measured."""
-        return _evidence(call, self.in_float32)
-
-
-class ReferenceTraining(AsGiven):
+class ReferenceTraining(_Described):
     """The file's own model, trained by `train_on_batch`. Its methods are those of
     `sut.contract.Training`.
 
@@ -102,13 +115,6 @@ class ReferenceTraining(AsGiven):
         """Keep the values of all variables."""
         values = map(keras.ops.convert_to_numpy, _variables(self.model))
         self.kept = [np.array(each) for each in values]
-
-    def synchronise(self) -> None:
-        """Do nothing: no time is measured."""
-
-    def evidence(self, call: Call) -> Evidence:
-        """Return the backend, and the layers that compute in float32. It is not measured."""
-        return _evidence(call, self.in_float32)
 
 
 def _to_train(workload: Workload) -> tuple[Any, set[str]]:
@@ -157,16 +163,6 @@ def _labels(model: Any, batch: Batch) -> Any:
     if len(given) < len(found):
         return tuple(given)
     return keras.tree.pack_sequence_as(keras.tree.lists_to_tuples(structure), given)
-
-
-def _evidence(call: Call, in_float32: set[str]) -> Evidence:
-    call()
-    detail = {
-        "keras": keras.__version__,
-        "backend": keras.backend.backend(),
-        "in_float32": sorted(in_float32),
-    }
-    return Evidence(graphs=0, graph_breaks=None, precision=keras.config.floatx(), detail=detail)
 
 
 def load(workload: Workload) -> Reference:

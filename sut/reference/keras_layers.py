@@ -7,33 +7,30 @@ are called `number|name|class|shapes of the inputs|shapes of the outputs`, in th
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
-from sut.contract import Workload
+from formats.job import read_job
 from sut.reference import keras_model
 
 
 def main(arguments: Sequence[str]) -> None:
     """Write the arrays."""
     job, precision, inputs, out = arguments
-    fields = json.loads(Path(job).read_text(encoding="utf-8"))["workload"]
-    here = {"checkpoint": Path(fields["checkpoint"]), "precision": precision, "device": "cpu"}
-    workload = Workload(**{**fields, **here})
+    workload = replace(read_job(Path(job)).workload, precision=precision, device="cpu")
     keras_model.configure(workload)
     loaded, _ = keras_model.load(workload)
-    model = keras_model.flat(loaded)
+    model = keras_model.flat(loaded.inputs, loaded.outputs)
     with np.load(inputs) as file:
         batch = keras_model.given(model, dict(file))
     tensors = dict(_tensors(model))
-    every = keras.Model(model.inputs, list(tensors.values()))
-    every.compile(optimizer=None, loss=None, metrics=None, jit_compile=False)
+    every = keras_model.flat(model.inputs, tensors.values())
     values = map(keras.ops.convert_to_numpy, every.predict_on_batch(batch))
     np.savez(out, allow_pickle=False, **dict(zip(tensors, values, strict=True)))
 

@@ -7,12 +7,13 @@ A file fixes the precision of each layer, so a copy is loaded whose precisions a
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
+import runpy
 import shutil
 import tempfile
+import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -82,11 +83,11 @@ def load(workload: Workload, *, compiled: bool = False) -> tuple[Any, set[str]]:
             in_float32.add(layer)
 
 
-def flat(model: Any) -> Any:
-    """Return the model with lists of its inputs and outputs, compiled to predict without XLA."""
-    plain = keras.Model(list(model.inputs), list(model.outputs))
-    plain.compile(optimizer=None, loss=None, metrics=None, jit_compile=False)
-    return plain
+def flat(inputs: Iterable[Any], outputs: Iterable[Any]) -> Any:
+    """Return the model of these lists of inputs and outputs, compiled to predict without XLA."""
+    model = keras.Model(list(inputs), list(outputs))
+    model.compile(optimizer=None, loss=None, metrics=None, jit_compile=False)
+    return model
 
 
 def name_of(tensor: Any) -> str:
@@ -108,16 +109,16 @@ def output_names(model: Any) -> list[str]:
     """Return the name of each output: its keys in a dict, else the name of its layer. A layer with
     several outputs is numbered.
     """
-    paths = [path for path, _ in keras.tree.flatten_with_path(outputs(model))]
     layers = list(map(name_of, model.outputs))
-    return [
-        ".".join(map(str, path))
-        if path and isinstance(path[-1], str)
-        else layer
-        if layers.count(layer) == 1
-        else f"{layer}_{path[-1]}"
-        for path, layer in zip(paths, layers, strict=True)
-    ]
+    names = []
+    for (path, _), layer in zip(keras.tree.flatten_with_path(outputs(model)), layers, strict=True):
+        if path and isinstance(path[-1], str):
+            names.append(".".join(map(str, path)))
+        elif layers.count(layer) > 1:
+            names.append(f"{layer}_{path[-1]}")
+        else:
+            names.append(layer)
+    return names
 
 
 def nodes(model: Any) -> Iterator[Any]:
@@ -158,19 +159,16 @@ def _run_code(path: Path) -> None:
     """Run the file, which registers its layers with Keras. Raises Unsupported if it fails."""
     if not path.exists():
         return
-    spec = importlib.util.spec_from_file_location("custom_layers", path)
-    assert spec is not None
-    assert spec.loader is not None
     try:
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+        runpy.run_path(str(path), run_name="custom_layers")
     except Exception as e:
         raise Unsupported(f"--custom: its code raises {type(e).__name__}: {e}") from e
 
 
 def _copy(workload: Workload, copy: Path, in_float32: set[str]) -> Path:
     """Write the file with other precisions. Training has neither metrics nor XLA."""
-    path = workload.checkpoint / "model.keras"
-    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(copy, "w") as new:
+    shutil.copyfile(workload.checkpoint / "model.keras", copy)
+    with zipfile.ZipFile(copy, "a") as archive, warnings.catch_warnings():
         text = archive.read("config.json")
         if b"keras_hub" in text:
             importlib.import_module("keras_hub")  # it registers its layers
@@ -178,11 +176,8 @@ def _copy(workload: Workload, copy: Path, in_float32: set[str]) -> Path:
         _set_precision(config, workload.precision, in_float32)
         if config.get("compile_config"):
             config["compile_config"] |= _COMPILED
-        new.writestr("config.json", json.dumps(config))
-        for name in archive.namelist():
-            if name != "config.json":
-                with archive.open(name) as source, new.open(name, "w", force_zip64=True) as target:
-                    shutil.copyfileobj(source, target, 1 << 24)
+        warnings.simplefilter("ignore")  # of two members with one name, the last one is read
+        archive.writestr("config.json", json.dumps(config))
     return copy
 
 

@@ -76,7 +76,7 @@ def test_without_its_environment_only_a_bundle_goes_on(made, monkeypatch, tmp_pa
     def lacking(*arguments):
         raise EnvironmentFailure("the bundle holds core")
 
-    monkeypatch.setattr(reference, "directory", lacking)
+    monkeypatch.setattr(reference, "lock_files", lacking)
     with pytest.raises(EnvironmentFailure):
         made()
     monkeypatch.setattr(reference.wheels, "bundle", lambda root: tmp_path)
