@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
+from harness.errors import Refused, UsageError
 from harness.inputs import architectures, models, user_folder
 from harness.inputs.models import Model
 
@@ -38,13 +38,13 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
     """
     config = load(path)
     if not model.like:
-        _check_kind(path, model, config)
+        _check_kind(model, config)
     if "quantization_config" in config:
-        raise UsageError(
-            f"--weights {path}: config.json has a quantization_config, and quantised weights are"
+        raise Refused(
+            "config.json has a quantization_config, and quantised weights are"
             " not supported: give the weights from which they were made"
         )
-    config = _of_unlisted(path, model, config) if model.like else _complete(path, model, config)
+    config = _of_unlisted(model, config) if model.like else _complete(model, config)
     notes = []
     if "auto_map" in config:
         notes.append("config.json names code of its own (auto_map), which is not run")
@@ -80,29 +80,29 @@ def _of_limits(model: Model) -> str:
     )
 
 
-def _complete(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
+def _complete(model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration of a listed model, with every default written out."""
     complete = {
         **model.user_weights.defaults,
-        **_rope(path, model, config),
+        **_rope(model, config),
         **model.user_weights.always,
     }
     named = {name: other for name, other in model.also_called.items() if other in complete}
     complete |= {name: complete[other] for name, other in named.items()}
     _derive(complete, model)
-    _check_dimensions(path, model, complete)
+    _check_dimensions(model, complete)
     for key, accepted in model.user_weights.only.items():
         value = complete.get(key)
         if value is not None and value not in accepted:
             there = " or ".join(map(json.dumps, accepted))
-            raise UsageError(
-                f"--weights {path}: config.json says {key} {json.dumps(value)}, and {model.name}"
+            raise Refused(
+                f"config.json says {key} {json.dumps(value)}, and {model.name}"
                 f" here is computed with {there} only: not every SUT has another"
             )
     return complete
 
 
-def _of_unlisted(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
+def _of_unlisted(model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration of an unlisted model as it is, with the numbers that the harness and
     KerasHub read under their names. The libraries know the defaults. Only Transformers knows that
     of `id2label`, which Transformers 5 does not store for two classes without names.
@@ -114,8 +114,8 @@ def _of_unlisted(path: Path, model: Model, config: Mapping[str, Any]) -> dict[st
     for name in model.user_weights.numbers:
         if not _whole(complete.get(name)):
             value = json.dumps(complete[name]) if name in complete else "no"
-            raise UsageError(
-                f"--weights {path}: config.json has {value} {name}, and the harness needs a whole"
+            raise Refused(
+                f"config.json has {value} {name}, and the harness needs a whole"
                 " number from 1 on: write it there"
             )
     return complete
@@ -143,28 +143,28 @@ def load(path: Path, name: str = "config.json") -> dict[str, Any]:
     return document
 
 
-def _check_kind(path: Path, model: Model, config: Mapping[str, Any]) -> None:
+def _check_kind(model: Model, config: Mapping[str, Any]) -> None:
     kind = config.get("model_type")
     expected_kind = model.config["model_type"]
     if kind != expected_kind:
         other = models.of_type(kind)
         advice = f"--model {other}" if other else "leave --model out, and the folder decides"
-        raise UsageError(
-            f"--weights {path}: config.json says model_type {kind}, and --model {model.name} is"
+        raise Refused(
+            f"config.json says model_type {kind}, and --model {model.name} is"
             f" {expected_kind}: {advice}"
         )
     named = config.get("architectures")
     needed = model.native_class
     if named and needed not in named and not model.user_weights.any_head:
-        raise UsageError(
-            f"--weights {path}: contains {', '.join(map(str, named))}, and {model.name} here is"
+        raise Refused(
+            f"contains {', '.join(map(str, named))}, and {model.name} here is"
             f" {needed}: train the missing head first."
             f" {needed}.from_pretrained(DIR).save_pretrained(NEW) adds a random head, which is only"
             " good for measuring speed"
         )
 
 
-def _rope(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
+def _rope(model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
     """Convert today's `rope_parameters` and the older spelling to `rope_theta` and, if positions
     are scaled, `rope_scaling`.
     """
@@ -182,15 +182,14 @@ def _rope(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]
     if kind not in model.user_weights.rope:
         ways = " or ".join(model.user_weights.rope)
         supported = f"scaled as {ways}" if ways else "not scaled"
-        raise UsageError(
-            f"--weights {path}: config.json scales its rotary positions ({kind}), and those of"
+        raise Refused(
+            f"config.json scales its rotary positions ({kind}), and those of"
             f" {model.name} here are {supported}"
         )
     missing = [key for key in _ROPE[kind] if not isinstance(rope.get(key), int | float)]
     if missing:
-        raise UsageError(
-            f"--weights {path}: config.json scales its rotary positions ({kind}) and gives no"
-            f" number for {missing[0]}"
+        raise Refused(
+            f"config.json scales its rotary positions ({kind}) and gives no number for {missing[0]}"
         )
     return {**rest, "rope_scaling": {"rope_type": kind, **rope}}
 
@@ -211,14 +210,13 @@ def _derive(config: dict[str, Any], model: Model) -> None:
         config["num_key_value_heads"] = config.get("num_attention_heads")
 
 
-def _check_dimensions(path: Path, model: Model, config: Mapping[str, Any]) -> None:
+def _check_dimensions(model: Model, config: Mapping[str, Any]) -> None:
     needed = model.dimensions | {"num_attention_heads", "max_position_embeddings"}
     for key in sorted(needed & model.sizes["full"].config.keys()):
         if not _whole(config.get(key)):
             value = json.dumps(config[key]) if key in config else "no"
-            raise UsageError(
-                f"--weights {path}: config.json has {value} {key}, and {model.name} needs a whole"
-                " number from 1 on"
+            raise Refused(
+                f"config.json has {value} {key}, and {model.name} needs a whole number from 1 on"
             )
     heads = config["num_attention_heads"]
     divisors = [("num_key_value_heads", config.get("num_key_value_heads", 1), heads)]
@@ -226,9 +224,7 @@ def _check_dimensions(path: Path, model: Model, config: Mapping[str, Any]) -> No
         divisors.append(("num_attention_heads", heads, config["hidden_size"]))
     for key, number, whole in divisors:
         if whole % number:
-            raise UsageError(
-                f"--weights {path}: config.json says {key} {number}, which does not divide {whole}"
-            )
+            raise Refused(f"config.json says {key} {number}, which does not divide {whole}")
 
 
 def _whole(value: Any) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from formats import bounds
-from harness.errors import UsageError
+from harness.errors import Refused, UsageError
 
 LARGEST_JSON = 64_000_000
 """Bytes. The index of the largest models has some megabytes."""
@@ -36,24 +36,24 @@ def check(path: Path) -> None:
     if any(name.endswith(".safetensors") and not _of_adapter(name) for name in names):
         return
     if any(_of_adapter(name) for name in names):
-        raise UsageError(
-            f"--weights {path}: contains only an adapter (such as LoRA) and not a whole model: give"
+        raise Refused(
+            f"contains only an adapter (such as LoRA) and not a whole model: give"
             f" NEW after {convert(path, 'NEW', '--base', 'FOLDER_OF_THE_BASE_MODEL')}"
         )
     for name in names:
         if name.endswith(".gguf"):
-            raise UsageError(
-                f"--weights {path}: {name} is a GGUF file of quantised weights: give the folder"
+            raise Refused(
+                f"{name} is a GGUF file of quantised weights: give the folder"
                 " from which it was made. Or write its weights in float32, and give NEW:"
                 f" {convert(folder / name, 'NEW')}"
             )
         if name.endswith(".keras"):
-            raise UsageError(f"--weights {path}: {name} is a whole model: give it as --model")
+            raise Refused(f"{name} is a whole model: give it as --model")
     if any(name.endswith(".onnx") for name in [*names, *_names(path / "onnx")]):
         pickles = any(name.endswith(".bin") for name in names)
         if not pickles:
-            raise UsageError(
-                f"--weights {path}: contains an ONNX graph, which no SUT reads: give the folder of"
+            raise Refused(
+                "contains an ONNX graph, which no SUT reads: give the folder of"
                 " safetensors from which it was exported"
             )
 

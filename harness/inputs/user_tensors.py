@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from formats import bounds
-from harness.errors import UsageError
+from harness.errors import Refused, UsageError
 from harness.inputs import architectures, stored_tensors, user_folder
 from harness.inputs.models import Model
 from harness.inputs.models.drawn import Tensor
@@ -93,9 +93,8 @@ def check_index(path: Path, headers: Headers) -> list[str]:
     listed = weight_map(path)
     strays = sorted(name for name, file in headers.files.items() if listed.get(name) != file)
     if strays:
-        raise UsageError(
-            f"--weights {path}: {INDEX} and its files do not agree on the place of {strays[0]}:"
-            " save the folder again"
+        raise Refused(
+            f"{INDEX} and its files do not agree on the place of {strays[0]}: save the folder again"
         )
     more = sorted(listed.keys() - headers.files.keys())
     return [f"{INDEX} names tensors that are in no file: {named(more)}"] if more else []
@@ -153,9 +152,8 @@ def weight_map(path: Path) -> dict[str, str]:
         files = user_folder.read_json(path / INDEX)["weight_map"]
         return {str(k): str(v) for k, v in files.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise UsageError(
-            f"--weights {path}: {INDEX} is not JSON with a `weight_map` of tensor names and files:"
-            " download it again"
+        raise Refused(
+            f"{INDEX} is not JSON with a `weight_map` of tensor names and files: download it again"
         ) from None
 
 
@@ -202,8 +200,8 @@ def compare(
     shapes = {t.name: t.shape for t in expected}
     missing = [name for name in shapes if name not in found]
     if missing:
-        raise UsageError(
-            f"--weights {path}: lacks {named(missing)}, of the {len(shapes)} tensors that"
+        raise Refused(
+            f"lacks {named(missing)}, of the {len(shapes)} tensors that"
             f" {model.name} has: {_advice(model)}"
         )
     rules = model.user_weights
@@ -213,21 +211,19 @@ def compare(
     head = {name for name in unexpected - ignored if _of_head(found[name][0], tensors, model)}
     extra = sorted(unexpected - ignored - tied - head)
     if extra:
-        raise UsageError(
-            f"--weights {path}: contains {named(extra)}, which {model.name} lacks: {_advice(model)}"
-        )
+        raise Refused(f"contains {named(extra)}, which {model.name} lacks: {_advice(model)}")
     wrong = [name for name, shape in shapes.items() if found[name][1] != shape]
     if wrong:
         first = wrong[0]
         more = f" (and {len(wrong) - 1} more)" if wrong[1:] else ""
-        raise UsageError(
-            f"--weights {path}: {first}{more} is {list(found[first][1])} and config.json makes it"
+        raise Refused(
+            f"{first}{more} is {list(found[first][1])} and config.json makes it"
             f" {list(shapes[first])}: not of one model"
         )
     others = [name for name in shapes if found[name][2] not in DTYPES]
     if others:
-        raise UsageError(
-            f"--weights {path}: {others[0]} is stored as {found[others[0]][2]}: quantised weights"
+        raise Refused(
+            f"{others[0]} is stored as {found[others[0]][2]}: quantised weights"
             " are not supported, only F32, F16 and BF16; give the folder from which it was made"
         )
     for name in tied:
@@ -285,8 +281,8 @@ def _check_equal(path: Path, name: str, other: str) -> None:
 
     for one, another in zip_longest(rows(path, name), rows(path, other)):
         if not np.array_equal(one, another):
-            raise UsageError(
-                f"--weights {path}: {name} differs from {other}, with which this model ties it: one"
+            raise Refused(
+                f"{name} differs from {other}, with which this model ties it: one"
                 " of the two would be lost"
             )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import UsageError
+from harness.errors import Refused, UsageError
 from harness.inputs import prompt_files, tokenizer
 from harness.inputs.architectures import (
     Architecture,
@@ -199,11 +199,8 @@ def _weights_inputs(
     most = text.positions(config)
     if full["prompt_length"] + full["new_tokens"] > most:
         lengths = f"{full['prompt_length']} + {full['new_tokens']}"
-        raise UsageError(
-            f"--weights {path}: max_position_embeddings {most}: {model.name} takes {lengths} tokens"
-            " here"
-        )
-    special_ids = text.special_ids(path, config, own)
+        raise Refused(f"max_position_embeddings {most}: {model.name} takes {lengths} tokens here")
+    special_ids = text.special_ids(config, own)
     inputs = {**full, _OF_PROMPTS: _NEW_TOKENS, "special_ids": special_ids}
     if "trained_tokens" in full:
         inputs["trained_tokens"] = min(full["trained_tokens"], most)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import UsageError
+from harness.errors import Refused
 from harness.inputs import pictures
 from harness.inputs.architectures import Architecture, Arrays, Dataset
 from harness.inputs.models import Model, Size
@@ -139,8 +139,8 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
             "iou_hidden_dim": shapes["mask_decoder.iou_prediction_head.layers.0.weight"][0],
         }
     except (KeyError, IndexError, ValueError) as e:
-        raise UsageError(
-            f"--weights {path}: is no checkpoint of Segment Anything in Meta's own names ({e}):"
+        raise Refused(
+            f"is no checkpoint of Segment Anything in Meta's own names ({e}):"
             " give sam_vit_b, sam_vit_l or sam_vit_h of"
             " github.com/facebookresearch/segment-anything, written as safetensors"
         ) from None

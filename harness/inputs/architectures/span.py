@@ -102,7 +102,7 @@ def _weights_inputs(
         usual = listed.user_weights.defaults["type_vocab_size"]
     return {
         "sequence_length": min(features.WIDTH, text.positions(config)),
-        "special_ids": text.special_ids(path, config, own),
+        "special_ids": text.special_ids(config, own),
         "has_types": config.get("type_vocab_size", usual) > 1,
     }
 

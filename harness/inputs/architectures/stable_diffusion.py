@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import UsageError
+from harness.errors import Refused, UsageError
 from harness.inputs import models, prompt_files, tokenizer
 from harness.inputs.architectures import Architecture, Arrays, Dataset, text
 from harness.inputs.models import Model, Size
@@ -150,8 +150,8 @@ def _weights_inputs(
     """The inputs of the size full. Raises UsageError if the tokenizer is not CLIP's."""
     marks = [config["bos_token_id"], config["eos_token_id"]]
     if own and own.encode("") != marks:
-        raise UsageError(
-            f"--weights {path}: tokenizer/{own.name} makes {own.encode('')} of an empty prompt, and"
+        raise Refused(
+            f"tokenizer/{own.name} makes {own.encode('')} of an empty prompt, and"
             f" that of CLIP makes {marks}"
         )
     return dict(model.sizes["full"].inputs)
@@ -178,29 +178,28 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
         }
         expected = PARTS.configs(config)
     except (KeyError, TypeError) as e:
-        raise UsageError(
-            f"--weights {path}: the config.json of a part lacks {e}: give the folder that"
-            " save_pretrained wrote"
+        raise Refused(
+            f"the config.json of a part lacks {e}: give the folder that save_pretrained wrote"
         ) from None
     for part, defaults in _DEFAULTS.items():
         required = {**expected[part], **defaults}
         for key, value in required.items():
             if key not in _FREE and own[part].get(key, value) != value:
-                raise UsageError(
-                    f"--weights {path}: {part}/config.json says {key} {json.dumps(own[part][key])},"
+                raise Refused(
+                    f"{part}/config.json says {key} {json.dumps(own[part][key])},"
                     " and stable-diffusion here is Stable Diffusion 1, which has"
                     f" {json.dumps(value)}"
                 )
     if config["vocab_size"] <= config["eos_token_id"]:
-        raise UsageError(
-            f"--weights {path}: text_encoder/config.json says vocab_size {config['vocab_size']},"
+        raise Refused(
+            f"text_encoder/config.json says vocab_size {config['vocab_size']},"
             f" and the vocabulary of CLIP has {config['eos_token_id'] + 1}"
         )
     scheduler = _document(path, "scheduler/scheduler_config.json")
     kind = scheduler.get("prediction_type", "epsilon")
     if kind != "epsilon":
-        raise UsageError(
-            f"--weights {path}: its UNet predicts {kind}, and stable-diffusion here is computed"
+        raise Refused(
+            f"its UNet predicts {kind}, and stable-diffusion here is computed"
             " with one that predicts noise"
         )
     return config
@@ -219,8 +218,8 @@ def _check_pipeline(path: Path) -> None:
     ours = models.load("stable-diffusion").native_class
     kind = _document(path, "model_index.json").get("_class_name")
     if kind != ours:
-        raise UsageError(
-            f"--weights {path}: model_index.json says {kind}, and stable-diffusion here is {ours}"
+        raise Refused(
+            f"model_index.json says {kind}, and stable-diffusion here is {ours}"
             " (Stable Diffusion 1.1 to 1.5)"
         )
 
@@ -228,16 +227,11 @@ def _check_pipeline(path: Path) -> None:
 def _document(path: Path, name: str) -> dict[str, Any]:
     file = path / name
     if not file.is_file():
-        raise UsageError(
-            f"--weights {path}: there is no {name} in it; give the folder that save_pretrained"
-            " wrote"
-        )
+        raise Refused(f"there is no {name} in it; give the folder that save_pretrained wrote")
     try:
         return dict(json.loads(file.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as e:
-        raise UsageError(
-            f"--weights {path}: {name} is not a JSON object ({e}): download or save it again"
-        ) from None
+        raise Refused(f"{name} is not a JSON object ({e}): download or save it again") from None
 
 
 def _least_flops_of_encoder(size: Size, arrays: Arrays) -> float:

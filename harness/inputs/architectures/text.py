@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import UsageError
+from harness.errors import Refused, UsageError
 from harness.inputs import prompt_files, tokenizer
 from harness.inputs.architectures import Arrays, Description
 from harness.inputs.models import Model, Size
@@ -80,13 +80,13 @@ def weights_inputs(
     """
     longest = positions(config)
     if longest < 1:
-        raise UsageError(
-            f"--weights {path}: max_position_embeddings {config['max_position_embeddings']}:"
+        raise Refused(
+            f"max_position_embeddings {config['max_position_embeddings']}:"
             f" {model.name} has no position for a token"
         )
     return {
         "sequence_length": min(longest, model.sizes["full"].inputs["sequence_length"]),
-        "special_ids": special_ids(path, config, own),
+        "special_ids": special_ids(config, own),
     }
 
 
@@ -307,7 +307,7 @@ def lengths(each: np.ndarray, width: int) -> dict[str, int]:
     return {"shortest": int(each.min()), "longest": int(each.max()), "padded_to": width}
 
 
-def special_ids(path: Path, config: Mapping[str, Any], own: Tokenizer | None) -> tuple[int, ...]:
+def special_ids(config: Mapping[str, Any], own: Tokenizer | None) -> tuple[int, ...]:
     """The ids of a user's weights that mean no text. Raises UsageError if no other id is left."""
     named: list[Any] = list(own.special) if own else []
     for key in _SPECIAL_KEYS:
@@ -316,8 +316,7 @@ def special_ids(path: Path, config: Mapping[str, Any], own: Tokenizer | None) ->
     vocabulary = config["vocab_size"]
     special = {i for i in named if isinstance(i, int) and 0 <= i < vocabulary}
     if len(special) == vocabulary:
-        raise UsageError(
-            f"--weights {path}: all {vocabulary} tokens are special ones, so no text can be written"
-            " with them"
+        raise Refused(
+            f"all {vocabulary} tokens are special ones, so no text can be written with them"
         )
     return tuple(sorted(special))
