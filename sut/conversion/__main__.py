@@ -38,13 +38,18 @@ def gguf(source: Path, folder: Path, base: Path | None) -> list[str]:
     reader = GGUFReader(source)
     values = sum(int(tensor.n_elements) for tensor in reader.tensors)
     bounds.check(f"{source} in float32", 4 * values, bounds.COPIED)
+    from transformers import AutoTokenizer
+
     from sut.conversion import gguf_file
 
     model, notes = gguf_file.load(source, {tensor.name: tensor for tensor in reader.tensors})
     # Transformers would not save a model that still says it is quantised.
     model.hf_quantizer.remove_quantization_config(model)
     model.save_pretrained(folder)
-    gguf_file.tokenizer(source).save_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(
+        source.parent, gguf_file=source.name, local_files_only=True
+    )
+    tokenizer.save_pretrained(folder)
     return notes
 
 
