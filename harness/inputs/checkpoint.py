@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from blake3 import blake3
 
+from formats.workload import Config
 from harness.errors import EnvironmentFailure
 from harness.inputs import keras_file, stored_tensors
 from harness.inputs.models import Model, Size, Tensor
@@ -307,7 +308,7 @@ _Contents = tuple[Mapping[str, Any], str, tuple[Tensor, ...]]
 """config.json, file of weights, its tensors."""
 
 
-def _folders(model: Model, size: Size, config: Mapping[str, Any]) -> dict[str, _Contents]:
+def _folders(model: Model, size: Size, config: Config) -> dict[str, _Contents]:
     """Folder within the checkpoint → its config.json, its file of weights and their tensors.
 
     The first is the checkpoint itself, which has no weights if the model has parts.

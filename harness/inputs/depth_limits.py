@@ -18,6 +18,8 @@ from compliance.scoring import value
 from compliance.scoring.arrays import IS_TOKEN
 from harness.inputs.models import Size
 
+Limits = tuple[dict[str, float], str]
+"""The limits of the answers by name, and why the reference cannot judge answers; empty: it can."""
 ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 """The unit roundoff of each precision."""
 # The limit over the error that these roundings cause in a chain of layers. Sums of products add to
@@ -33,7 +35,7 @@ pictures of full size have 0.3 to 0.55 in bfloat16.
 
 def limits(
     keys: Iterable[str], layers: int, precision: str, reference: Mapping[str, np.ndarray]
-) -> tuple[dict[str, float], str]:
+) -> Limits:
     """(The limits of the answers by name, why the reference cannot judge answers or an empty text).
 
     No limit is looser than the audit accepts.
@@ -80,9 +82,7 @@ def limits(
     return made, ""
 
 
-def of_weights(
-    size: Size, precision: str, reference: Mapping[str, np.ndarray]
-) -> tuple[dict[str, float], str]:
+def of_weights(size: Size, precision: str, reference: Mapping[str, np.ndarray]) -> Limits:
     """An `Architecture.limits` for a folder of weights. Each tensor of two axes or more counts as a
     layer.
     """

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from compliance.scoring import imagenet
 from formats import bounds
+from formats.workload import Config
 from harness.errors import UsageError
 from harness.inputs import area_resize, picture_processor, pictures
 
@@ -85,7 +85,7 @@ OF_PYTORCH = Preparation(
 )
 
 
-def preparation(weights: Path, config: Mapping[str, Any]) -> Preparation:
+def preparation(weights: Path, config: Config) -> Preparation:
     """The way for the weights of a folder: that with the mean and the deviation of its
     preprocessor_config.json. Without this file it is that of TensorFlow, whose weights set the
     target of the benchmark. Raises UsageError for another mean or deviation.

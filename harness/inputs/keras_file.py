@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from formats import bounds
+from formats.workload import Config
 from harness.errors import Refused, UsageError, about
 from harness.inputs.user_folder import LARGEST_JSON
 from sut import keras_config
@@ -187,14 +188,14 @@ def _from_keras_2(path: Path) -> str:
     return f"convert it with {first} and then {_converted(f'{stem}.h5', stem)}"
 
 
-def _wrapped(config: Mapping[str, Any]) -> str:
+def _wrapped(config: Config) -> str:
     """The call that saves a model of another class with its inputs."""
     if _of_keras(config):
         return "keras.Model(model.inputs, model.outputs).save(FILE)"
     return "x = keras.Input(SHAPE); keras.Model(x, model(x)).save(FILE), and give --custom"
 
 
-def _of_keras(described: Mapping[str, Any]) -> bool:
+def _of_keras(described: Config) -> bool:
     """Whether Keras or KerasHub has the code of a class or a function. A registered function is
     stored as `keras_hub>gelu_approximate`.
     """
@@ -265,7 +266,7 @@ def check_weights(path: Path) -> None:
         raise UsageError(f"--model {path}: {damaged} is damaged: save or copy the file again")
 
 
-def _check_code(config: Mapping[str, Any], custom: bool, trains: bool) -> None:
+def _check_code(config: Config, custom: bool, trains: bool) -> None:
     """Raises UsageError if the model contains Python code, or needs code that is not given. Metrics
     are not loaded, and losses and optimizer only to train.
     """
@@ -299,7 +300,7 @@ def _check_code(config: Mapping[str, Any], custom: bool, trains: bool) -> None:
                 )
 
 
-def _compiled(config: Mapping[str, Any], outputs: tuple[str, ...]) -> Compiled:
+def _compiled(config: Config, outputs: tuple[str, ...]) -> Compiled:
     """How the model is trained. Raises UsageError if the file does not say."""
     given = config.get("compile_config") or {}
     if not given.get("loss"):
@@ -319,7 +320,7 @@ def _compiled(config: Mapping[str, Any], outputs: tuple[str, ...]) -> Compiled:
     )
 
 
-def _frozen(config: Mapping[str, Any]) -> tuple[str, ...]:
+def _frozen(config: Config) -> tuple[str, ...]:
     """The settings with which Keras does not compile the model after it has loaded the file."""
     compiled = config.get("compile_config") or {}
     slow = {"jit_compile": False, "run_eagerly": True}
@@ -381,14 +382,14 @@ def _check_policies(policies: set[str]) -> None:
             )
 
 
-def _policy(value: Mapping[str, Any]) -> str | None:
+def _policy(value: Config) -> str | None:
     """The name of a precision, if the object is one."""
     if "DTypePolicy" not in value["class_name"] or not isinstance(value.get("config"), dict):
         return None
     return str(value["config"].get("name", ""))
 
 
-def _all_layers(model: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _all_layers(model: Config) -> Iterator[dict[str, Any]]:
     """The layers of a model and of the models within it."""
     for layer in model["layers"]:
         if "layers" in layer["config"]:
@@ -397,7 +398,7 @@ def _all_layers(model: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield layer
 
 
-def _inputs(model: Mapping[str, Any]) -> Iterator[Input]:
+def _inputs(model: Config) -> Iterator[Input]:
     layers = {layer["config"]["name"]: layer for layer in model["layers"]}
     names = _input_names(model)
     if not names:
@@ -440,14 +441,14 @@ def _inputs(model: Mapping[str, Any]) -> Iterator[Input]:
         )
 
 
-def _divides_pixels(layer: Mapping[str, Any]) -> bool:
+def _divides_pixels(layer: Config) -> bool:
     """Whether it is a Rescaling of pixels, by 1/255 or 1/127.5."""
     scale = layer["config"].get("scale")
     is_scale = isinstance(scale, int | float) and 0 < scale <= _LARGEST_SCALE
     return layer["class_name"] == "Rescaling" and is_scale
 
 
-def _input_names(model: Mapping[str, Any]) -> list[str]:
+def _input_names(model: Config) -> list[str]:
     """The names of a model's input layers, in the order of Keras' `model.inputs`."""
     if "input_layers" in model:
         return [layer for layer, _, _ in _tensors(model["input_layers"]).values()]
@@ -455,7 +456,7 @@ def _input_names(model: Mapping[str, Any]) -> list[str]:
     return [layer["config"]["name"] for layer in first if layer["class_name"] == "InputLayer"]
 
 
-def _outputs(model: Mapping[str, Any]) -> Iterator[str]:
+def _outputs(model: Config) -> Iterator[str]:
     """The key of each output in a dict of outputs, else the name of its layer."""
     if "output_layers" not in model:
         yield str(model["layers"][-1]["config"]["name"])
@@ -485,7 +486,7 @@ def _tensors(value: Any, key: str = "") -> dict[str, tuple[str, int, int]]:
     return found
 
 
-def _readers(model: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+def _readers(model: Config, name: str) -> Iterator[dict[str, Any]]:
     """The layers that read an input, such as an Embedding. They may be in a model within the
     model.
     """
@@ -503,7 +504,7 @@ def _readers(model: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
             yield dict(layer)
 
 
-def _padding_of(readers: Iterable[Mapping[str, Any]], ids: int | None) -> float | None:
+def _padding_of(readers: Iterable[Config], ids: int | None) -> float | None:
     """The value that means padding in an input with these readers; None: there is none."""
     for value in map(_padding, readers):
         if _is_number(value) and (ids is None or 0 <= value < ids):
@@ -511,14 +512,14 @@ def _padding_of(readers: Iterable[Mapping[str, Any]], ids: int | None) -> float 
     return None
 
 
-def _bins(readers: Iterable[Mapping[str, Any]]) -> Iterator[float]:
+def _bins(readers: Iterable[Config]) -> Iterator[float]:
     """The boundaries of each Discretization among the readers."""
     for each in readers:
         if each["class_name"] == "Discretization":
             yield from each["config"].get("bin_boundaries") or ()
 
 
-def _padding(layer: Mapping[str, Any]) -> Any:
+def _padding(layer: Config) -> Any:
     """The value that a layer takes for padding; None: there is none."""
     if layer["class_name"] in _COMPARISONS:
         compared = [each for node in layer["inbound_nodes"] for each in node["args"]]
@@ -529,7 +530,7 @@ def _padding(layer: Mapping[str, Any]) -> Any:
     return 0 if to_bool or layer["config"].get("mask_zero") else None
 
 
-def _read_tensors(layer: Mapping[str, Any]) -> list[str]:
+def _read_tensors(layer: Config) -> list[str]:
     """The names of the layers whose outputs a layer reads, in order."""
     found: list[str] = []
     pending = list(layer.get("inbound_nodes", ()))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from formats.workload import Config
 from harness.errors import UsageError
 from harness.inputs import user_config
 
@@ -84,7 +85,7 @@ class Processor:
         return picture.crop((left, top, left + self.width, top + self.height))
 
 
-def of_folder(path: Path, config: Mapping[str, Any]) -> Processor:
+def of_folder(path: Path, config: Config) -> Processor:
     """The steps of a folder of weights. Raises UsageError if they are not known, and if they leave
     pictures of several sizes.
 
@@ -166,7 +167,7 @@ def _read(file: Path, steps: Mapping[str, Any], channels: int) -> Processor:
     )
 
 
-def _without_file(path: Path, config: Mapping[str, Any], channels: int) -> Processor:
+def _without_file(path: Path, config: Config, channels: int) -> Processor:
     if "image_size" not in config:
         raise UsageError(
             f"--weights {path}: there is no {FILE} in it, and config.json has no image_size, so the"

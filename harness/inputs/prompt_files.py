@@ -79,9 +79,11 @@ class Prompt:
     messages: Sequence[Mapping[str, Any]] = ()
 
 
-def read(
-    path: Path, options: PromptOptions | None = None, labels: bool = False
-) -> tuple[list[Prompt], tuple[str, ...]]:
+_Noted = tuple[list[Prompt], tuple[str, ...]]
+"""Prompts, and notes about their file."""
+
+
+def read(path: Path, options: PromptOptions | None = None, labels: bool = False) -> _Noted:
     """Read the prompts of a .jsonl, .csv or .tsv file (one a row) or of any other text (one a
     paragraph; one a line if no empty line separates paragraphs). Also returns notes about the file.
 
@@ -163,7 +165,7 @@ def _text(path: Path) -> str:
     return text if "\n" in text else text.replace("\r", "\n")
 
 
-def _of_text(path: Path, text: str, options: PromptOptions) -> tuple[list[Prompt], tuple[str, ...]]:
+def _of_text(path: Path, text: str, options: PromptOptions) -> _Noted:
     if options.field is not None:
         raise UsageError(
             f"--field {options.field}: names a field of {', '.join(_ROWS)}, and {path.name} is read"
@@ -278,7 +280,7 @@ _ROWS: Mapping[str, Callable[[Path, str], Iterator[tuple[int, Any]]]] = {
 
 def _of_rows(
     path: Path, rows: Iterator[tuple[int, Any]], options: PromptOptions, labels: bool
-) -> tuple[list[Prompt], tuple[str, ...]]:
+) -> _Noted:
     every = list(rows)
     if not every:
         return [], ()
@@ -354,7 +356,7 @@ def _check_text(path: Path, rows: list[tuple[int, Any]], field: str) -> None:
             )
 
 
-def _messages(where: str, row: Any, field: str) -> list[dict[str, Any]]:
+def _messages(where: str, row: Any, field: str) -> messages.Messages:
     """The prompt as messages. A text is one message of the user."""
     value = row.get(field) if isinstance(row, dict) else None
     if isinstance(value, list) and value:
@@ -374,11 +376,11 @@ def _answer_at_end(value: Any) -> bool:
     return isinstance(value, list) and len(value) > 1 and value[-1]["role"] == "assistant"
 
 
-def _by_user(text: str) -> list[dict[str, Any]]:
+def _by_user(text: str) -> messages.Messages:
     return [{"role": "user", "content": text}]
 
 
-def _texts(conversations: Mapping[str, list[dict[str, Any]]], options: PromptOptions) -> list[str]:
+def _texts(conversations: Mapping[str, messages.Messages], options: PromptOptions) -> list[str]:
     """The text of each conversation. Without a chat template it has one message."""
     if options.chat is None:
         return [str(conversation[0]["content"]) for conversation in conversations.values()]

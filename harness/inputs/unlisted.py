@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from formats.workload import Config
 from harness.errors import Refused, UsageError, about
 from harness.inputs import models, user_config, user_folder
 from harness.inputs.models import Model, UserWeightsRules
@@ -141,7 +142,7 @@ def _model_of(path: Path, task: str | None) -> Model:
     return _unlisted(name, like, does, config)
 
 
-def _kind(heads: list[str], config: Mapping[str, Any]) -> _Kind | None:
+def _kind(heads: list[str], config: Config) -> _Kind | None:
     for each in _KINDS:
         is_named = any(head.endswith(each.ends) for head in heads)
         if is_named and (not each.needs or each.needs in config):
@@ -169,7 +170,7 @@ def _strings(value: Any) -> list[str]:
     return [str(each) for each in value] if isinstance(value, list) else []
 
 
-def _unlisted(name: str, like: Model, does: _Kind, config: Mapping[str, Any]) -> Model:
+def _unlisted(name: str, like: Model, does: _Kind, config: Config) -> Model:
     other_names = {
         number: other
         for number, others in _OTHER_NAMES.items()

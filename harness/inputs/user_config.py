@@ -5,10 +5,10 @@ every default of Transformers.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from formats.workload import Config
 from harness.errors import Refused, UsageError
 from harness.inputs import architectures, models, user_folder
 from harness.inputs.models import Model
@@ -80,7 +80,7 @@ def _of_limits(model: Model) -> str:
     )
 
 
-def _complete(model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
+def _complete(model: Model, config: Config) -> dict[str, Any]:
     """The configuration of a listed model, with every default written out."""
     complete = {
         **model.user_weights.defaults,
@@ -102,7 +102,7 @@ def _complete(model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
     return complete
 
 
-def _of_unlisted(model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
+def _of_unlisted(model: Model, config: Config) -> dict[str, Any]:
     """The configuration of an unlisted model as it is, with the numbers that the harness and
     KerasHub read under their names. The libraries know the defaults. Only Transformers knows that
     of `id2label`, which Transformers 5 does not store for two classes without names.
@@ -143,7 +143,7 @@ def load(path: Path, name: str = "config.json") -> dict[str, Any]:
     return document
 
 
-def _check_kind(model: Model, config: Mapping[str, Any]) -> None:
+def _check_kind(model: Model, config: Config) -> None:
     kind = config.get("model_type")
     expected_kind = model.config["model_type"]
     if kind != expected_kind:
@@ -164,7 +164,7 @@ def _check_kind(model: Model, config: Mapping[str, Any]) -> None:
         )
 
 
-def _rope(model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
+def _rope(model: Model, config: Config) -> dict[str, Any]:
     """Convert today's `rope_parameters` and the older spelling to `rope_theta` and, if positions
     are scaled, `rope_scaling`.
     """
@@ -210,7 +210,7 @@ def _derive(config: dict[str, Any], model: Model) -> None:
         config["num_key_value_heads"] = config.get("num_attention_heads")
 
 
-def _check_dimensions(model: Model, config: Mapping[str, Any]) -> None:
+def _check_dimensions(model: Model, config: Config) -> None:
     needed = model.dimensions | {"num_attention_heads", "max_position_embeddings"}
     for key in sorted(needed & model.sizes["full"].config.keys()):
         if not _whole(config.get(key)):

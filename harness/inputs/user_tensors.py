@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 from formats import bounds
+from formats.workload import Config
 from harness.errors import Refused, UsageError
 from harness.inputs import architectures, stored_tensors, user_folder
 from harness.inputs.models import Model
@@ -20,6 +20,8 @@ INDEX = "model.safetensors.index.json"
 """The file that names the file of each tensor."""
 DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 """dtype of a parameter, as safetensors names it → as Transformers names it."""
+Stored = Mapping[str, tuple[tuple[int, ...], str]]
+"""Name of a tensor in a file → (its shape, its dtype)."""
 _NAMED = 3
 _POINTER = b"version https://git-lfs"
 
@@ -35,7 +37,7 @@ class Headers:
         readable: whether Transformers opens the files.
     """
 
-    tensors: Mapping[str, tuple[tuple[int, ...], str]]
+    tensors: Stored
     files: Mapping[str, str]
     shared: Mapping[str, str]
     readable: bool
@@ -100,7 +102,7 @@ def check_index(path: Path, headers: Headers) -> list[str]:
     return [f"{INDEX} names tensors that are in no file: {named(more)}"] if more else []
 
 
-def readable_names(model: Model, config: Mapping[str, Any], headers: Headers) -> dict[str, str]:
+def readable_names(model: Model, config: Config, headers: Headers) -> dict[str, str]:
     """Name that the libraries read → stored name, of all tensors. Models whose configuration
     follows from their tensors, or with parts, are read as they are stored.
     """
@@ -157,9 +159,7 @@ def weight_map(path: Path) -> dict[str, str]:
         ) from None
 
 
-def expected(
-    model: Model, config: Mapping[str, Any], tensors: Mapping[str, tuple[tuple[int, ...], str]]
-) -> tuple[Tensor, ...]:
+def expected(model: Model, config: Config, tensors: Stored) -> tuple[Tensor, ...]:
     """The tensors that a folder must contain, and the optional ones that it contains."""
     if model.like:
         return _stored(model, config, tensors)
@@ -169,9 +169,7 @@ def expected(
     return tuple(t for t in every if t.name in there or not t.name.endswith(optional))
 
 
-def _stored(
-    model: Model, config: Mapping[str, Any], tensors: Mapping[str, tuple[tuple[int, ...], str]]
-) -> tuple[Tensor, ...]:
+def _stored(model: Model, config: Config, tensors: Stored) -> tuple[Tensor, ...]:
     """The parameters of an unlisted model's folder. A head tied to the embedding is not one."""
     ignored = model.user_weights.ignored
     ties = model.user_weights.tied if config.get("tie_word_embeddings") else {}
@@ -187,7 +185,7 @@ def compare(
     path: Path,
     model: Model,
     expected: Iterable[Tensor],
-    tensors: Mapping[str, tuple[tuple[int, ...], str]],
+    tensors: Stored,
     names: Mapping[str, str],
 ) -> tuple[set[str], list[str]]:
     """Return (dtypes of the parameters, notes). Raises UsageError with the first names that are

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from formats.workload import Config
 from harness.errors import Refused, UsageError, about
 from harness.inputs import architectures, tokenizer, user_config, user_folder, user_tensors
 from harness.inputs.models import Model, Size
@@ -141,7 +142,7 @@ def _look(path: Path, model: Model) -> Folder:
     )
 
 
-def _check_layers(config: Mapping[str, Any], headers: user_tensors.Headers) -> None:
+def _check_layers(config: Config, headers: user_tensors.Headers) -> None:
     """Raises UsageError if config.json says more layers than there are tensors. A list of a billion
     layers would fill the memory.
     """
@@ -162,7 +163,7 @@ def _check_links(path: Path) -> None:
         )
 
 
-def _tokenizer(path: Path, model: Model, config: Mapping[str, Any]) -> Tokenizer | None:
+def _tokenizer(path: Path, model: Model, config: Config) -> Tokenizer | None:
     """The folder's tokenizer. Raises UsageError if it has more tokens than the model."""
     folder = path / "tokenizer" if model.parts else path
     found = tokenizer.of_folder(folder, model.user_weights.adds)
@@ -186,7 +187,7 @@ def _layout(model: Model) -> str:
     return f"a folder with config.json and {SINGLE}"
 
 
-def _end_tokens(path: Path, config: Mapping[str, Any]) -> tuple[int, ...]:
+def _end_tokens(path: Path, config: Config) -> tuple[int, ...]:
     """The end tokens. As in Transformers, generation_config.json counts if it exists. Chat models
     have more end tokens there than in config.json.
     """
@@ -315,7 +316,7 @@ def check_finite(folder: Folder, model: Model) -> None:
                 )
 
 
-def _precision(config: Mapping[str, Any], stored: set[str]) -> str:
+def _precision(config: Config, stored: set[str]) -> str:
     """The precision of config.json, or that of the stored parameters if it has none. float16 is
     computed in float32 unless the user chooses float16.
     """
@@ -325,7 +326,7 @@ def _precision(config: Mapping[str, Any], stored: set[str]) -> str:
     return "bfloat16" if dtype == "bfloat16" else "float32"
 
 
-def _dtype_notes(config: Mapping[str, Any], stored: set[str], precision: str) -> list[str]:
+def _dtype_notes(config: Config, stored: set[str], precision: str) -> list[str]:
     """A note if config.json or a stored parameter has another dtype than `precision`."""
     named = config.get("dtype")
     kinds = sorted(user_tensors.DTYPES[kind] for kind in stored)

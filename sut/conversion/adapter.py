@@ -22,6 +22,8 @@ _PREFIX = "base_model.model."
 _ROUNDING = 1e-3
 """How far outputs in float32 may differ after the merge, as a share of the largest value."""
 _WITH_LABELS = ("SEQ_CLS", "TOKEN_CLS")
+_Tensors = Mapping[str, torch.Tensor]
+"""The tensors of an adapter, by name."""
 _Norms = tuple[float, ...]
 """Squares of the norms of a tensor of the base, of what was added to it, and of what of that is
 lost to the rounding of the sum to the dtype of the base.
@@ -52,7 +54,7 @@ def merge(source: Path, base: Path) -> tuple[Any, list[str]]:
     return merged, notes
 
 
-def _base_model(source: Path, base: Path, stored: Mapping[str, Any]) -> tuple[Any, torch.dtype]:
+def _base_model(source: Path, base: Path, stored: _Tensors) -> tuple[Any, torch.dtype]:
     """Return the base in float32, of the class for which the adapter was trained, and the dtype of
     its folder. Raises Lost if neither folder has a tensor of it.
     """
@@ -89,7 +91,7 @@ def _class(adapter: Any, config: Any) -> Any:
     return getattr(transformers, config.architectures[0])
 
 
-def _labels(adapter: Any, stored: Mapping[str, Any]) -> int | None:
+def _labels(adapter: Any, stored: _Tensors) -> int | None:
     """Return the number of classes of a trained head. None: the adapter has no such head."""
     if adapter.task_type not in _WITH_LABELS:
         return None
@@ -102,7 +104,7 @@ def _labels(adapter: Any, stored: Mapping[str, Any]) -> int | None:
     return min(rows, default=None)
 
 
-def _adapted(model: Any, source: Path, stored: Mapping[str, Any]) -> Any:
+def _adapted(model: Any, source: Path, stored: _Tensors) -> Any:
     """Return the model with the adapter. Raises Lost if they do not fit each other."""
     try:
         adapted = peft.PeftModel.from_pretrained(model, str(source), local_files_only=True)
@@ -148,7 +150,7 @@ def _merge_layers(adapted: Any, dtype: torch.dtype) -> dict[str, _Norms]:
 
 
 def _digest(
-    merged: Any, changes: Mapping[str, _Norms], stored: Mapping[str, Any], dtype: torch.dtype
+    merged: Any, changes: Mapping[str, _Norms], stored: _Tensors, dtype: torch.dtype
 ) -> str:
     """Return a sentence with the changed tensors, by how much, and their SHA-256."""
     values = merged.state_dict()

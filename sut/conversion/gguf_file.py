@@ -42,6 +42,8 @@ _LARGEST_GEMMA_LAYERS = (46, 62)
 """Layers of Gemma 2 27B and Gemma 3 27B, by which llama.cpp knows them (src/llama-model.cpp)."""
 _USUAL = {"attention.causal": True, "tensor_data_layout": "Meta AI original pth"}
 """Keys → the value that says nothing new of a language model."""
+_Keys = Mapping[str, Any]
+"""Keys of a file, with their values."""
 _NAMED = 3
 """How many tensors a sentence names."""
 
@@ -49,7 +51,7 @@ _NAMED = 3
 class _Asked(UserDict[str, Any]):
     """Metadata that remember which keys were read."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: _Keys) -> None:
         super().__init__(values)
         self.keys_read: set[str] = set()
 
@@ -86,7 +88,7 @@ def load(source: Path, tensors: Mapping[str, Any]) -> tuple[Any, list[str]]:
 
 def _configuration(
     source: Path,
-    metadata: Mapping[str, Any],
+    metadata: _Keys,
     tensors: tuple[str, ...],
     factors: Mapping[str, list[float]],
 ) -> Any:
@@ -116,7 +118,7 @@ def _configuration(
     return read_again
 
 
-def _unread(metadata: Mapping[str, Any], tensors: tuple[str, ...]) -> dict[str, Any]:
+def _unread(metadata: _Keys, tensors: tuple[str, ...]) -> dict[str, Any]:
     """Return the keys of the architecture, without its name, except those that Transformers reads
     by a function instead of its table.
     """
@@ -131,7 +133,7 @@ def _unread(metadata: Mapping[str, Any], tensors: tuple[str, ...]) -> dict[str, 
     }
 
 
-def _places_of_keys(config: Any, stated: Mapping[str, Any]) -> dict[str, str]:
+def _places_of_keys(config: Any, stated: _Keys) -> dict[str, str]:
     """Return the attribute of the configuration for each key that has one."""
     read = GGUF_CONFIG_MAPPING.get(config.model_type.removesuffix("_text"), {})
     attributes = config.to_dict()
@@ -146,7 +148,7 @@ def _places_of_keys(config: Any, stated: Mapping[str, Any]) -> dict[str, str]:
     return places
 
 
-def _says_nothing(config: Any, key: str, stated: Mapping[str, Any]) -> bool:
+def _says_nothing(config: Any, key: str, stated: _Keys) -> bool:
     """Return whether a key without a place leaves the model as it is."""
     if key in _OTHER_NAMES and stated[key] == rotary.head_size(config):
         return True

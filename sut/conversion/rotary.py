@@ -36,6 +36,8 @@ _SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
     "rope.scaling.finetuned": (False, True),
 }
 """Keys → values with which positions are not scaled by them."""
+_Parameters = dict[str, Any]
+"""The positions of a configuration, or a part of them."""
 _LENGTHS = [2**power for power in range(5, 21)]
 
 
@@ -82,7 +84,7 @@ def complete(config: Any, rope: Mapping[str, Any], factors: Mapping[str, list[fl
     return sorted(key for key in left if left[key] not in _SAYS_NOTHING.get(key, ()))
 
 
-def _scaling(config: Any, theta: float, original: int, left: dict[str, Any]) -> dict[str, Any]:
+def _scaling(config: Any, theta: float, original: int, left: dict[str, Any]) -> _Parameters:
     """Return the parameters of scaled positions, and remove from `left` what they say. Empty:
     positions are not scaled.
     """
@@ -101,7 +103,7 @@ def _scaling(config: Any, theta: float, original: int, left: dict[str, Any]) -> 
     return {"rope_type": "linear", "factor": factor}
 
 
-def _yarn(factor: float, original: int, left: dict[str, Any]) -> dict[str, Any]:
+def _yarn(factor: float, original: int, left: dict[str, Any]) -> _Parameters:
     yarn = {
         "rope_type": left.pop(_TYPE),
         "factor": factor,
@@ -115,7 +117,7 @@ def _yarn(factor: float, original: int, left: dict[str, Any]) -> dict[str, Any]:
     return yarn
 
 
-def _divided(config: Any, theta: float, factors: list[float]) -> dict[str, Any]:
+def _divided(config: Any, theta: float, factors: list[float]) -> _Parameters:
     """Return parameters with which Transformers divides the frequencies by these factors: those of
     Llama 3.1 if they give them, because most frameworks know only these.
     """
@@ -143,7 +145,7 @@ def _divided(config: Any, theta: float, factors: list[float]) -> dict[str, Any]:
 
 def _longrope(
     long: list[float], short: list[float], original: int, attention: float
-) -> dict[str, Any]:
+) -> _Parameters:
     return {
         "rope_type": "longrope",
         "long_factor": long,

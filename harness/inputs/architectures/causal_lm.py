@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -13,13 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from formats.workload import Config
 from harness.errors import Refused, UsageError
 from harness.inputs import prompt_files, tokenizer
 from harness.inputs.architectures import (
     Architecture,
     Arrays,
+    Counted,
     Dataset,
     Description,
+    Noted,
     causal_lm_fit,
     text,
 )
@@ -62,7 +65,7 @@ def _read(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     reader = own or tokenizer.of_bytes(closing=False)
     if options.chat and reader.encode_marked:
         reader = replace(reader, encode=reader.encode_marked)
@@ -132,7 +135,7 @@ def _buckets(lengths: np.ndarray, least: int) -> list[int]:
     return sorted({min(power, longest) for power in powers})
 
 
-def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> Counted:
     """A warm-up row for each (prompt, new tokens) bucket, then rows with the inputs' lengths and
     other ids.
     """
@@ -192,7 +195,7 @@ def _with_tokens(model: Model, size: Size, prompt: int | None, new: int | None) 
 
 
 def _weights_inputs(
-    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
+    path: Path, model: Model, config: Config, own: Tokenizer | None
 ) -> dict[str, Any]:
     """The full size's lengths. Raises UsageError if the folder has too few positions for them."""
     full = model.sizes["full"].inputs

@@ -26,7 +26,8 @@ from compliance.logs.files import unpacked_bytes
 from formats import bounds
 from harness.errors import UsageError
 from harness.inputs import depth_limits, keras_file, keras_labels, pictures
-from harness.inputs.architectures import Architecture, Arrays, Dataset
+from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset, Noted
+from harness.inputs.depth_limits import Limits
 from harness.inputs.keras_file import Input
 from harness.inputs.keras_labels import Label
 from harness.inputs.models import Model, ModelFile, Size, UserWeightsRules
@@ -282,7 +283,7 @@ def _drawn(rng: np.random.Generator, given: Input, shape: tuple[int, ...]) -> np
     return rng.random(shape, np.float32).astype(dtype)
 
 
-def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> Counted:
     """Rows with the padding of other rows, and with other values of the same array in all other
     places. So padding stays padding, and ids stay in their table. Without a layer that makes a mask
     the number 0 is padding.
@@ -316,7 +317,7 @@ def _read(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     """The inputs of a user's file or folder, checked against the model's specification."""
     given = _specified(size)
     if path.is_dir():
@@ -411,7 +412,7 @@ def _fitted(path: Path, given: Input, array: np.ndarray) -> np.ndarray:
     return array.astype(dtype)
 
 
-def _pictures(model: Model, given: tuple[Input, ...], path: Path) -> tuple[Arrays, tuple[str, ...]]:
+def _pictures(model: Model, given: tuple[Input, ...], path: Path) -> Noted:
     height, width, channels = given[0].shape if len(given[0].shape) == 3 else (None, None, None)
     if len(given) != 1 or height is None or width is None or channels not in (1, 3):
         raise UsageError(
@@ -426,9 +427,7 @@ def _pictures(model: Model, given: tuple[Input, ...], path: Path) -> tuple[Array
     return {given[0].name: images.astype(given[0].dtype)}, (note,)
 
 
-def limits(
-    size: Size, precision: str, reference: Mapping[str, np.ndarray]
-) -> tuple[dict[str, float], str]:
+def limits(size: Size, precision: str, reference: Mapping[str, np.ndarray]) -> Limits:
     """An `Architecture.limits`; see `depth_limits`."""
     layers = size.config["num_hidden_layers"]
     return depth_limits.limits(size.config["outputs"], layers, precision, reference)
@@ -477,7 +476,7 @@ def _read_labelled(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     """The inputs and labels of a user's .npz, checked against the model."""
     found = _read_file(path)
     names = [each.name for each in _specified(size)]
@@ -493,9 +492,7 @@ def _read_labelled(
     return arrays, (_counted(path, arrays),)
 
 
-def loss_limits(
-    size: Size, precision: str, reference: Mapping[str, np.ndarray]
-) -> tuple[dict[str, float], str]:
+def loss_limits(size: Size, precision: str, reference: Mapping[str, np.ndarray]) -> Limits:
     """(The limits of the losses, why the reference cannot judge losses or an empty text).
 
     Rounding errors grow while a model is trained, in some models fast. So the reference also trains

@@ -6,15 +6,15 @@ Its answers are logits, or hidden states if it has no head.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from formats.workload import Config
 from harness.errors import UsageError
 from harness.inputs import depth_limits, picture_processor, pictures
-from harness.inputs.architectures import Architecture, Arrays, Dataset, Description
+from harness.inputs.architectures import Architecture, Arrays, Dataset, Description, Noted
 from harness.inputs.models import Model, Size
 from harness.inputs.picture_processor import Processor
 from harness.inputs.prompt_files import PromptOptions
@@ -41,7 +41,7 @@ def _read(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     processor: Processor = size.inputs["processor"]
     if processor.source is None:
         raise UsageError(
@@ -63,7 +63,7 @@ def _describe(arrays: Arrays) -> Description:
 
 
 def _weights_inputs(
-    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
+    path: Path, model: Model, config: Config, own: Tokenizer | None
 ) -> dict[str, Any]:
     return {"processor": picture_processor.of_folder(path, config)}
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from harness.errors import Refused
 from harness.inputs import pictures
-from harness.inputs.architectures import Architecture, Arrays, Dataset
+from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset, Noted
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
@@ -67,7 +67,7 @@ def _prompts(
     return prompts
 
 
-def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> Counted:
     """Other pictures with as many points and boxes, and a warm-up row."""
     samples, points = arrays["labels"].shape
     side = size.config["image_size"]
@@ -92,7 +92,7 @@ def _read(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     return pictures.read(path, size.config["image_size"])
 
 

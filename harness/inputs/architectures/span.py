@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,10 @@ import numpy as np
 
 from compliance.scoring.squad import features
 from formats import bounds
+from formats.workload import Config
 from harness.errors import UsageError
 from harness.inputs import depth_limits, models, tokenizer
-from harness.inputs.architectures import Arrays, Dataset, bert, text
+from harness.inputs.architectures import Arrays, Counted, Dataset, Draw, Noted, bert, text
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
@@ -28,7 +28,7 @@ _OF_TEXT = 8
 """The question of a random input is an eighth of its width."""
 
 
-def _with_types(draw: Callable[[Size, int, int], Arrays]) -> Callable[[Size, int, int], Arrays]:
+def _with_types(draw: Draw) -> Draw:
     """Return a function that adds the types of the tokens to the random inputs of `draw`."""
 
     def typed(size: Size, samples: int, stream: int) -> Arrays:
@@ -42,7 +42,7 @@ def _with_types(draw: Callable[[Size, int, int], Arrays]) -> Callable[[Size, int
     return typed
 
 
-def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> Counted:
     made, rows = text.synthetic_of_padded(arrays, size, stream)
     if _TYPES in arrays:
         types = arrays[_TYPES]
@@ -62,7 +62,7 @@ def _read(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     """Read the questions of a file, and make their features. Raises UsageError."""
     if options.field:
         raise UsageError("--field: is for a file of prompts: leave it out")
@@ -93,7 +93,7 @@ def _read(
 
 
 def _weights_inputs(
-    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
+    path: Path, model: Model, config: Config, own: Tokenizer | None
 ) -> dict[str, Any]:
     """Random inputs have the length of features, or that of the folder's positions."""
     listed = models.load(model.like)

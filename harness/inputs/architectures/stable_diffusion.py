@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from formats.workload import Config
 from harness.errors import Refused, UsageError
 from harness.inputs import models, prompt_files, tokenizer
-from harness.inputs.architectures import Architecture, Arrays, Dataset, text
+from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset, Noted, text
 from harness.inputs.models import Model, Size
 from harness.inputs.models.stable_diffusion import PARTS
 from harness.inputs.prompt_files import PromptOptions
@@ -66,7 +67,7 @@ def _drawn_prompts(size: Size, samples: int, stream: int, which: int) -> list[li
     return [[begin, *row, end] for row in words.tolist()]
 
 
-def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> Counted:
     """Other prompts and noise, and a different negative prompt in each row. So a SUT that keeps the
     encoding of the empty prompt must encode these.
     """
@@ -104,7 +105,7 @@ def _read(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     reader = own or tokenizer.of_bytes(closing=True)
     prompts, unused = prompt_files.read(path, options)
     rows = text.encode(model, size, prompts, path, reader)
@@ -145,7 +146,7 @@ def _with_steps(model: Model, size: Size, steps: int) -> Size:
 
 
 def _weights_inputs(
-    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
+    path: Path, model: Model, config: Config, own: Tokenizer | None
 ) -> dict[str, Any]:
     """The inputs of the size full. Raises UsageError if the tokenizer is not CLIP's."""
     marks = [config["bos_token_id"], config["eos_token_id"]]

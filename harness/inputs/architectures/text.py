@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from formats.workload import Config
 from harness.errors import Refused, UsageError
 from harness.inputs import prompt_files, tokenizer
-from harness.inputs.architectures import Arrays, Description
+from harness.inputs.architectures import Arrays, Counted, Description, Noted
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import Prompt, PromptOptions
 from harness.inputs.tokenizer import Tokenizer
@@ -64,7 +65,7 @@ _LONGEST_TOKEN = 256
 """Characters. Tokens of vocabularies in use have at most half as many."""
 
 
-def positions(config: Mapping[str, Any]) -> int:
+def positions(config: Config) -> int:
     """The tokens for which a model has positions. There is no limit if they are relative."""
     count = int(config.get("max_position_embeddings", sys.maxsize))
     if config.get("model_type") in _AFTER_PADDING:
@@ -73,7 +74,7 @@ def positions(config: Mapping[str, Any]) -> int:
 
 
 def weights_inputs(
-    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
+    path: Path, model: Model, config: Config, own: Tokenizer | None
 ) -> dict[str, Any]:
     """An `Architecture.weights_inputs`: the full size's length, limited by the folder's positions.
     Raises UsageError if it has none.
@@ -156,7 +157,7 @@ def of_one_length(
     own: Tokenizer | None,
     seq_len: int | None,
     closing: bool,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     """Prompts padded to one length → (`input_ids` and `attention_mask`, int32 [prompts, length],
     notes for the reader).
 
@@ -213,7 +214,7 @@ def read_padded(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     """A `Dataset.read` for models that predict: prompts padded to one length. Raises UsageError for
     prompts that do not fit.
     """
@@ -230,7 +231,7 @@ def read_padded(
     return arrays, (first, *unused, *others)
 
 
-def synthetic_of_padded(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+def synthetic_of_padded(arrays: Arrays, size: Size, stream: int) -> Counted:
     """An `Architecture.synthetic_like` for padded inputs. A row without padding comes before the
     others.
     """
@@ -307,7 +308,7 @@ def lengths(each: np.ndarray, width: int) -> dict[str, int]:
     return {"shortest": int(each.min()), "longest": int(each.max()), "padded_to": width}
 
 
-def special_ids(config: Mapping[str, Any], own: Tokenizer | None) -> tuple[int, ...]:
+def special_ids(config: Config, own: Tokenizer | None) -> tuple[int, ...]:
     """The ids of a user's weights that mean no text. Raises UsageError if no other id is left."""
     named: list[Any] = list(own.special) if own else []
     for key in _SPECIAL_KEYS:

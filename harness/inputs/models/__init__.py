@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from formats.cell import UNKNOWN
+from formats.workload import Config
 from harness.inputs.models import drawn
 from harness.inputs.models.drawn import Parts, Rule, Tensor
 
@@ -66,7 +67,7 @@ class Size:
     name: str
     precision: str
     batch_size: Mapping[str, int]
-    config: Mapping[str, Any]
+    config: Config
     tensors: tuple[Tensor, ...]
     inputs: Mapping[str, Any]
     summary: str = ""
@@ -213,7 +214,7 @@ class Model:
     weights: tuple[Weight, ...]
     rules: tuple[Rule, ...]
     parts: Parts | None
-    config: Mapping[str, Any]
+    config: Config
     also_called: Mapping[str, str]
     user_weights: UserWeightsRules
     fit: Mapping[str, Any]
@@ -249,7 +250,7 @@ class Model:
                 factors.update(axis.split("*"))
         return frozenset(factor for factor in factors if not factor.isdigit())
 
-    def tensors(self, config: Mapping[str, Any]) -> tuple[Tensor, ...]:
+    def tensors(self, config: Config) -> tuple[Tensor, ...]:
         """The checkpoint of a configuration, in file order.
 
         Tensors are ordered by table row, then by layer. No reader depends on the order, and it lets
@@ -395,7 +396,7 @@ def _user_weights(data: Mapping[str, Any]) -> UserWeightsRules:
     return UserWeightsRules(**rules)
 
 
-def _tensors(weights: Sequence[Weight], config: Mapping[str, Any]) -> tuple[Tensor, ...]:
+def _tensors(weights: Sequence[Weight], config: Config) -> tuple[Tensor, ...]:
     """The tensors of a weight table, row by row."""
     tensors: list[Tensor] = []
     for weight in weights:
@@ -405,7 +406,7 @@ def _tensors(weights: Sequence[Weight], config: Mapping[str, Any]) -> tuple[Tens
     return tuple(tensors)
 
 
-def _expanded(name: str, config: Mapping[str, Any]) -> list[str]:
+def _expanded(name: str, config: Config) -> list[str]:
     """All names that a row of the table stands for. With several braces the last one changes
     fastest.
     """
@@ -419,7 +420,7 @@ def _expanded(name: str, config: Mapping[str, Any]) -> list[str]:
     return names
 
 
-def _words(inside: str, config: Mapping[str, Any]) -> Sequence[int | str]:
+def _words(inside: str, config: Config) -> Sequence[int | str]:
     """The words that a pair of braces stands for."""
     layers = range(config["num_hidden_layers"])
     of_image = config.get("global_attn_indexes", ())
@@ -432,7 +433,7 @@ def _words(inside: str, config: Mapping[str, Any]) -> Sequence[int | str]:
     return inside.split(",")
 
 
-def _tensor(weight: Weight, name: str, config: Mapping[str, Any]) -> Tensor:
+def _tensor(weight: Weight, name: str, config: Config) -> Tensor:
     shape = tuple(_length(axis, config) for axis in weight.shape)
     std = weight.std
     if weight.gain is not None:
@@ -442,6 +443,6 @@ def _tensor(weight: Weight, name: str, config: Mapping[str, Any]) -> Tensor:
     return Tensor(name=name, shape=shape, mean=weight.mean, std=std)
 
 
-def _length(axis: str, config: Mapping[str, Any]) -> int:
+def _length(axis: str, config: Config) -> int:
     """The length of an axis, which is a product of configuration keys and whole numbers."""
     return math.prod(int(config.get(factor, factor)) for factor in axis.split("*"))

@@ -17,6 +17,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from formats.workload import Config
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tensor:
@@ -58,8 +60,8 @@ class Parts:
         files: part → the name of the file with its weights.
     """
 
-    shapes: Callable[[Mapping[str, Any]], dict[str, tuple[int, ...]]]
-    configs: Callable[[Mapping[str, Any]], dict[str, dict[str, Any]]]
+    shapes: Callable[[Config], dict[str, tuple[int, ...]]]
+    configs: Callable[[Config], dict[str, dict[str, Any]]]
     files: Mapping[str, str]
 
 
