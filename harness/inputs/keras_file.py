@@ -18,7 +18,7 @@ from typing import Any
 from formats import bounds
 from formats.workload import Config
 from harness.errors import Refused, UsageError, about
-from harness.inputs.user_folder import LARGEST_JSON
+from harness.inputs.user_folder import LARGEST_JSON, Document
 from sut import keras_config
 from sut.registry import KERAS_PACKAGES
 
@@ -221,7 +221,7 @@ def _check_kind(path: Path) -> None:
         raise Refused(f"give a {SUFFIX} file, which model.save writes")
 
 
-def _documents(path: Path) -> tuple[dict[str, Any], dict[str, Any], int]:
+def _documents(path: Path) -> tuple[Document, Document, int]:
     """config.json, metadata.json, and the bytes of the weights."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -389,7 +389,7 @@ def _policy(value: Config) -> str | None:
     return str(value["config"].get("name", ""))
 
 
-def _all_layers(model: Config) -> Iterator[dict[str, Any]]:
+def _all_layers(model: Config) -> Iterator[Document]:
     """The layers of a model and of the models within it."""
     for layer in model["layers"]:
         if "layers" in layer["config"]:
@@ -486,7 +486,7 @@ def _tensors(value: Any, key: str = "") -> dict[str, tuple[str, int, int]]:
     return found
 
 
-def _readers(model: Config, name: str) -> Iterator[dict[str, Any]]:
+def _readers(model: Config, name: str) -> Iterator[Document]:
     """The layers that read an input, such as an Embedding. They may be in a model within the
     model.
     """

@@ -12,6 +12,7 @@ from formats.workload import Config
 from harness.errors import Refused, UsageError
 from harness.inputs import architectures, models, user_folder
 from harness.inputs.models import Model
+from harness.inputs.user_folder import Document
 
 # Keys without a meaning for the weights, which could change the behaviour of one library.
 _DROPPED = (
@@ -32,7 +33,7 @@ length of a prompt.
 """
 
 
-def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
+def read(path: Path, model: Model) -> tuple[Document, list[str]]:
     """Return (the configuration for the SUTs, notes). Raises UsageError with one sentence if it
     does not fit.
     """
@@ -80,7 +81,7 @@ def _of_limits(model: Model) -> str:
     )
 
 
-def _complete(model: Model, config: Config) -> dict[str, Any]:
+def _complete(model: Model, config: Config) -> Document:
     """The configuration of a listed model, with every default written out."""
     complete = {
         **model.user_weights.defaults,
@@ -102,7 +103,7 @@ def _complete(model: Model, config: Config) -> dict[str, Any]:
     return complete
 
 
-def _of_unlisted(model: Model, config: Config) -> dict[str, Any]:
+def _of_unlisted(model: Model, config: Config) -> Document:
     """The configuration of an unlisted model as it is, with the numbers that the harness and
     KerasHub read under their names. The libraries know the defaults. Only Transformers knows that
     of `id2label`, which Transformers 5 does not store for two classes without names.
@@ -121,7 +122,7 @@ def _of_unlisted(model: Model, config: Config) -> dict[str, Any]:
     return complete
 
 
-def load(path: Path, name: str = "config.json") -> dict[str, Any]:
+def load(path: Path, name: str = "config.json") -> Document:
     """The content of a folder's config.json, or of another JSON file in it. Raises UsageError."""
     file = path / name
     if not file.is_file():
@@ -164,7 +165,7 @@ def _check_kind(model: Model, config: Config) -> None:
         )
 
 
-def _rope(model: Model, config: Config) -> dict[str, Any]:
+def _rope(model: Model, config: Config) -> Document:
     """Convert today's `rope_parameters` and the older spelling to `rope_theta` and, if positions
     are scaled, `rope_scaling`.
     """
@@ -194,7 +195,7 @@ def _rope(model: Model, config: Config) -> dict[str, Any]:
     return {**rest, "rope_scaling": {"rope_type": kind, **rope}}
 
 
-def _derive(config: dict[str, Any], model: Model) -> None:
+def _derive(config: Document, model: Model) -> None:
     """Fill in null or missing dimensions that Transformers derives from other keys.
 
     `id2label` decides `num_labels` even if config.json has both. Without both, `num_labels` is 2.

@@ -13,6 +13,8 @@ from typing import Any
 from formats import bounds
 from harness.errors import Refused, UsageError
 
+Document = dict[str, Any]
+"""A JSON object."""
 LARGEST_JSON = 64_000_000
 """Bytes. The index of the largest models has some megabytes."""
 
@@ -120,7 +122,7 @@ def parse_json(text: str) -> Any:
         raise ValueError("its values are nested too deeply") from None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]]) -> Document:
     """Libraries do not agree on which value counts of a key that is there twice."""
     value = dict(pairs)
     if len(value) < len(pairs):

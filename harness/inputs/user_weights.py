@@ -20,6 +20,7 @@ from harness.inputs import architectures, tokenizer, user_config, user_folder, u
 from harness.inputs.models import Model, Size
 from harness.inputs.models.drawn import Parts, Tensor
 from harness.inputs.tokenizer import Tokenizer
+from harness.inputs.user_folder import Document
 from harness.inputs.user_tensors import INDEX, named, todays_name
 
 SINGLE = "model.safetensors"
@@ -98,7 +99,7 @@ def _look(path: Path, model: Model) -> Folder:
     if make_inputs is None:
         raise Refused(f"{model.name} runs with its seeded weights only: leave it out")
     _check_links(path)
-    config: dict[str, Any] | None = None
+    config: Document | None = None
     notes: list[str] = []
     if architecture.weights_config is None:
         config, notes = user_config.read(path, model)
@@ -344,7 +345,7 @@ def _dtype_notes(config: Config, stored: set[str], precision: str) -> list[str]:
 
 def _size(
     model: Model,
-    config: dict[str, Any],
+    config: Document,
     precision: str,
     tensors: tuple[Tensor, ...],
     inputs: Mapping[str, Any],

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset,
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
+from harness.inputs.user_folder import Document
 from harness.samples import masks
 
 _SEED = 20240611
@@ -96,7 +96,7 @@ def _read(
     return pictures.read(path, size.config["image_size"])
 
 
-def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Document:
     """The configuration, derived from the shapes of Meta's checkpoint, which has no config.json.
     Raises UsageError if it is no such checkpoint.
     """

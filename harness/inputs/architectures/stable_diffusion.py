@@ -25,6 +25,7 @@ from harness.inputs.models import Model, Size
 from harness.inputs.models.stable_diffusion import PARTS
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
+from harness.inputs.user_folder import Document
 from harness.samples import images
 
 _SEED = 20240611
@@ -158,7 +159,7 @@ def _weights_inputs(
     return dict(model.sizes["full"].inputs)
 
 
-def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Document:
     """The size's configuration, from which the config.json of each part is derived. Raises
     UsageError if a part's config.json differs from the derived one, because it is not of Stable
     Diffusion 1 then.
@@ -225,7 +226,7 @@ def _check_pipeline(path: Path) -> None:
         )
 
 
-def _document(path: Path, name: str) -> dict[str, Any]:
+def _document(path: Path, name: str) -> Document:
     file = path / name
     if not file.is_file():
         raise Refused(f"there is no {name} in it; give the folder that save_pretrained wrote")

@@ -19,6 +19,8 @@ from harness.inputs.models import drawn
 from harness.inputs.models.drawn import Parts, Rule, Tensor
 
 _HERE = Path(__file__).parent
+_Table = dict[str, Any]
+"""A table of a TOML file."""
 ITEM_BYTES = {"float64": 8, "float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2, UNKNOWN: 0}
 """Precision → bytes of a parameter. Those of an engine are not in our memory."""
 
@@ -329,7 +331,7 @@ def _weight(row: Mapping[str, Any]) -> Weight:
     return Weight(**{**row, "shape": tuple(row["shape"])})
 
 
-def _of_task(data: dict[str, Any], task: str, change: dict[str, Any]) -> dict[str, Any]:
+def _of_task(data: _Table, task: str, change: _Table) -> _Table:
     """The file's data for another task. Answers, classes and inputs are those of the task, and its
     rows of weights replace rows of the same name.
     """
@@ -369,7 +371,7 @@ def _groups() -> dict[str, str]:
     return {name: _document(name).get("group", "") for name in names()}
 
 
-def _document(name: str) -> dict[str, Any]:
+def _document(name: str) -> _Table:
     """The data of a model's file. A file that is `like` another contains only the differences,
     table by table.
     """
@@ -378,7 +380,7 @@ def _document(name: str) -> dict[str, Any]:
     return _merged(_document(like), data) if like else data
 
 
-def _merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+def _merged(base: _Table, change: _Table) -> _Table:
     """`base` with the values of `change`. Tables that both have are merged in the same way."""
     merged = {**base, **change}
     for key, value in change.items():
