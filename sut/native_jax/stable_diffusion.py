@@ -26,7 +26,6 @@ from sut.native_jax.unet import Config
 
 _Outputs = tuple[jax.Array, jax.Array]
 """Images, and latents."""
-
 _EPSILON_OF_TEXT = 1e-5
 
 

@@ -21,6 +21,7 @@ from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 from harness.inputs.user_folder import Document
+from sut.contract import Batch
 
 Arrays = dict[str, np.ndarray]
 """Named arrays, axis 0 = samples."""
@@ -144,7 +145,7 @@ class Architecture:
     show: Callable[[Path, Path, Tokenizer | None], None] = lambda directory, inputs, reader: None
     generates_tokens: bool = False
     check: Callable[[Model, Size], None] | None = None
-    limits: Callable[[Size, str, Mapping[str, np.ndarray]], Limits] | None = None
+    limits: Callable[[Size, str, Batch], Limits] | None = None
 
 
 def of(model: Model, trains: bool = False) -> Architecture:

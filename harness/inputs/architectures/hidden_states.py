@@ -62,10 +62,8 @@ def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> Counted:
 def _describe(arrays: Arrays) -> Description:
     if "attention_mask" in arrays:
         return text.describe_tokens(arrays)
-    length = arrays["input_ids"].shape[1]
-    return Description(
-        lengths={"shortest": length, "longest": length, "padded_to": length}, seq_len=length
-    )
+    rows, length = arrays["input_ids"].shape
+    return Description(lengths=text.lengths(np.full(rows, length), length), seq_len=length)
 
 
 def _with_sequence_length(model: Model, size: Size, length: int) -> Size:

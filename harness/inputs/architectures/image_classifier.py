@@ -8,7 +8,6 @@ the likeliest class, because its choice must be measured, too (MLPerf inference 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from harness.inputs.imagenet import CHANNELS, SIDE, Preparation
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
+from sut.contract import Batch
 
 _SEED = 20240611
 _MOST_SYNTHETIC = 1024
@@ -82,7 +82,7 @@ def _weights_inputs(
     return {"preparation": imagenet.preparation(path, config)}
 
 
-def _limits(size: Size, precision: str, reference: Mapping[str, np.ndarray]) -> Limits:
+def _limits(size: Size, precision: str, reference: Batch) -> Limits:
     """The share of equal classes. Nothing is judged if the reference has one class for all."""
     labels = reference["label"]
     if (labels == labels[0]).all():

@@ -12,7 +12,6 @@ import hashlib
 import math
 import re
 import zipfile
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -33,6 +32,7 @@ from harness.inputs.keras_labels import Label
 from harness.inputs.models import Model, ModelFile, Size, UserWeightsRules
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
+from sut.contract import Batch
 
 NAME = "keras_file"
 TRAINED = "trained/"
@@ -427,7 +427,7 @@ def _pictures(model: Model, given: tuple[Input, ...], path: Path) -> Noted:
     return {given[0].name: images.astype(given[0].dtype)}, (note,)
 
 
-def limits(size: Size, precision: str, reference: Mapping[str, np.ndarray]) -> Limits:
+def limits(size: Size, precision: str, reference: Batch) -> Limits:
     """An `Architecture.limits`; see `depth_limits`."""
     layers = size.config["num_hidden_layers"]
     return depth_limits.limits(size.config["outputs"], layers, precision, reference)
@@ -492,7 +492,7 @@ def _read_labelled(
     return arrays, (_counted(path, arrays),)
 
 
-def loss_limits(size: Size, precision: str, reference: Mapping[str, np.ndarray]) -> Limits:
+def loss_limits(size: Size, precision: str, reference: Batch) -> Limits:
     """(The limits of the losses, why the reference cannot judge losses or an empty text).
 
     Rounding errors grow while a model is trained, in some models fast. So the reference also trains
