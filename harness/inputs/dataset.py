@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from formats.record import ArrayKind
-from harness.errors import UsageError
+from harness.errors import UsageError, about
 from harness.inputs import architectures
 from harness.inputs.architectures import Architecture, Arrays, Counted, Description
 from harness.inputs.models import Model, Size
@@ -96,7 +96,8 @@ def read(
         options: how prompts are read; None: by default.
     """
     reader = architectures.dataset_of(model, trains)
-    arrays, notes = reader.read(model, size, path, own, seq_len, options or PromptOptions())
+    with about(f"--dataset {path}"):
+        arrays, notes = reader.read(model, size, path, own, seq_len, options or PromptOptions())
     return UserInputs(arrays, notes)
 
 

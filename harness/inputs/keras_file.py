@@ -139,14 +139,14 @@ def _description(path: Path, custom: bool, trains: bool) -> Description:
     version = str(metadata.get("keras_version", ""))
     if re.match(r"[012]\.", version):
         raise Refused(
-            f"is a file of Keras {version}, which Keras 3 does not load and no SUT"
-            f" here runs: {_from_keras_2(path)}"
+            f"is a file of Keras {version}, which Keras 3 does not load and no SUT here runs:"
+            f" {_from_keras_2(path)}"
         )
     own = config.get("config")
     if not isinstance(own, dict) or "layers" not in own:
         raise Refused(
-            f"its class {config.get('class_name')} is neither Functional nor"
-            f" Sequential, so its inputs are not in the file: save it with {_wrapped(config)}"
+            f"its class {config.get('class_name')} is neither Functional nor Sequential, so its"
+            f" inputs are not in the file: save it with {_wrapped(config)}"
         )
     _check_code(config, custom, trains)
     try:
@@ -155,8 +155,8 @@ def _description(path: Path, custom: bool, trains: bool) -> Description:
         depth = sum(layer["class_name"] not in _NOT_RUN for layer in _all_layers(own))
     except (KeyError, TypeError, IndexError, AttributeError, StopIteration) as e:
         raise Refused(
-            f"its {_CONFIG} is not one of Keras 3 ({type(e).__name__}: {e}): save"
-            " the model again with Keras 3"
+            f"its {_CONFIG} is not one of Keras 3 ({type(e).__name__}: {e}): save the model again"
+            " with Keras 3"
         ) from None
     policies = {name for each in keras_config.objects(own) if (name := _policy(each))}
     _check_policies(policies)
@@ -278,9 +278,9 @@ def _check_code(config: Config, custom: bool, trains: bool) -> None:
     for each in keras_config.objects(loaded):
         if each["class_name"] == "__lambda__":
             raise Refused(
-                f"has a Lambda layer or another lambda, whose Python code Keras"
-                " does not load in its safe mode: write it as a layer or a named function with"
-                f" {register}, save the model with it, and give --custom FILE.py"
+                "has a Lambda layer or another lambda, whose Python code Keras does not load in its"
+                f" safe mode: write it as a layer or a named function with {register}, save the"
+                " model with it, and give --custom FILE.py"
             )
         known = "module" not in each or _of_keras(each)
         if not known and not custom:
@@ -288,15 +288,15 @@ def _check_code(config: Config, custom: bool, trains: bool) -> None:
             name = each.get("config") if is_function else each["class_name"]
             kind = "function" if is_function else "class"
             raise Refused(
-                f"Keras could not locate {kind} {name!r}, which is not one of its"
-                f" own: give --custom FILE.py, in which {register} marks it"
+                f"Keras could not locate {kind} {name!r}, which is not one of its own: give"
+                f" --custom FILE.py, in which {register} marks it"
             )
         if each["class_name"] in ("LSTM", "GRU", "SimpleRNN", "RNN"):
             settings = each.get("config")
             if isinstance(settings, dict) and settings.get("stateful"):
                 raise Refused(
-                    f"its layer {settings.get('name')} is stateful, so its answers"
-                    " depend on earlier queries: save the model with stateful=False"
+                    f"its layer {settings.get('name')} is stateful, so its answers depend on"
+                    " earlier queries: save the model with stateful=False"
                 )
 
 
@@ -305,14 +305,14 @@ def _compiled(config: Config, outputs: tuple[str, ...]) -> Compiled:
     given = config.get("compile_config") or {}
     if not given.get("loss"):
         raise Refused(
-            "was saved without a loss, so it cannot be trained: call"
-            " model.compile(optimizer=..., loss=...) before model.save"
+            "was saved without a loss, so it cannot be trained: call model.compile(optimizer=...,"
+            " loss=...) before model.save"
         )
     losses = _losses(given["loss"], outputs)
     if losses is None or not any(losses):
         raise Refused(
-            f"its losses do not fit its outputs {', '.join(outputs)}: call"
-            " model.compile with one loss for each output, and save it again"
+            f"its losses do not fit its outputs {', '.join(outputs)}: call model.compile with one"
+            " loss for each output, and save it again"
         )
     rates = [keras_config.random_rates(each) for each in keras_config.objects(config["config"])]
     return Compiled(
@@ -377,8 +377,8 @@ def _check_policies(policies: set[str]) -> None:
     for name in policies:
         if re.search(r"u?int[48]|float8|gptq|awq", name):
             raise Refused(
-                f"has quantised layers ({name}), which are not measured: give the"
-                " file from before quantisation"
+                f"has quantised layers ({name}), which are not measured: give the file from before"
+                " quantisation"
             )
 
 
@@ -403,27 +403,27 @@ def _inputs(model: Config) -> Iterator[Input]:
     names = _input_names(model)
     if not names:
         raise Refused(
-            "has no inputs, because it was saved before it was built: call"
-            " model.build(input_shape) or add a keras.Input, and save it again"
+            "has no inputs, because it was saved before it was built: call model.build(input_shape)"
+            " or add a keras.Input, and save it again"
         )
     scales = any(_divides_pixels(layer) for layer in _all_layers(model))
     for name in names:
         config = layers[name]["config"]
         if config.get("sparse") or config.get("ragged"):
             raise Refused(
-                f"its input {name} is sparse or ragged, and inputs here are dense:"
-                " save the model with a dense input"
+                f"its input {name} is sparse or ragged, and inputs here are dense: save the model"
+                " with a dense input"
             )
         if name in _TAKEN:
             raise Refused(
-                f"its input is called {name}, and numpy.savez takes no array of"
-                " that name: save the model with another name of the input"
+                f"its input is called {name}, and numpy.savez takes no array of that name: save the"
+                " model with another name of the input"
             )
         dtype = str(config["dtype"])
         if dtype == "string":
             raise Refused(
-                f"its input {name} is text, which runs only on TensorFlow: save the"
-                " model without its layers for text"
+                f"its input {name} is text, which runs only on TensorFlow: save the model without"
+                " its layers for text"
             )
         readers = list(_readers(model, name))
         table = next((each for each in readers if each["class_name"] in _IDS), None)

@@ -106,9 +106,8 @@ def _model_of(path: Path, task: str | None) -> Model:
     user_folder.check(path)
     if not path.is_dir():
         raise Refused(
-            "is not a directory (names of the Hub are not downloaded: `hf"
-            " download NAME` prints the folder to give); give a folder with config.json and"
-            " model.safetensors"
+            "is not a directory (names of the Hub are not downloaded: `hf download NAME` prints the"
+            " folder to give); give a folder with config.json and model.safetensors"
         )
     if not (path / "config.json").is_file():
         raise _unnamed("there is no config.json in it")
@@ -130,9 +129,9 @@ def _model_of(path: Path, task: str | None) -> Model:
     if does is None or config.get("is_encoder_decoder"):
         ends = ", ".join(f"…{end}" for each in _KINDS for end in each.ends)
         raise Refused(
-            f"holds {', '.join(heads) or 'no named class'}. A folder of {kind} is"
-            f" measured if `architectures` in its config.json is one of {ends}, without a decoder"
-            " beside an encoder"
+            f"holds {', '.join(heads) or 'no named class'}. A folder of {kind} is measured if"
+            f" `architectures` in its config.json is one of {ends}, without a decoder beside an"
+            " encoder"
         )
     like = models.load(known if known and is_listed else does.like)
     if task not in (None, like.task):

@@ -42,8 +42,8 @@ def read(path: Path, model: Model) -> tuple[Document, list[str]]:
         _check_kind(model, config)
     if "quantization_config" in config:
         raise Refused(
-            "config.json has a quantization_config, and quantised weights are"
-            " not supported: give the weights from which they were made"
+            "config.json has a quantization_config, and quantised weights are not supported: give"
+            " the weights from which they were made"
         )
     config = _of_unlisted(model, config) if model.like else _complete(model, config)
     notes = []
@@ -97,8 +97,8 @@ def _complete(model: Model, config: Config) -> Document:
         if value is not None and value not in accepted:
             there = " or ".join(map(json.dumps, accepted))
             raise Refused(
-                f"config.json says {key} {json.dumps(value)}, and {model.name}"
-                f" here is computed with {there} only: not every SUT has another"
+                f"config.json says {key} {json.dumps(value)}, and {model.name} here is computed"
+                f" with {there} only: not every SUT has another"
             )
     return complete
 
@@ -116,8 +116,8 @@ def _of_unlisted(model: Model, config: Config) -> Document:
         if not _whole(complete.get(name)):
             value = json.dumps(complete[name]) if name in complete else "no"
             raise Refused(
-                f"config.json has {value} {name}, and the harness needs a whole"
-                " number from 1 on: write it there"
+                f"config.json has {value} {name}, and the harness needs a whole number from 1 on:"
+                " write it there"
             )
     return complete
 
@@ -151,17 +151,16 @@ def _check_kind(model: Model, config: Config) -> None:
         other = models.of_type(kind)
         advice = f"--model {other}" if other else "leave --model out, and the folder decides"
         raise Refused(
-            f"config.json says model_type {kind}, and --model {model.name} is"
-            f" {expected_kind}: {advice}"
+            f"config.json says model_type {kind}, and --model {model.name} is {expected_kind}:"
+            f" {advice}"
         )
     named = config.get("architectures")
     needed = model.native_class
     if named and needed not in named and not model.user_weights.any_head:
         raise Refused(
-            f"contains {', '.join(map(str, named))}, and {model.name} here is"
-            f" {needed}: train the missing head first."
-            f" {needed}.from_pretrained(DIR).save_pretrained(NEW) adds a random head, which is only"
-            " good for measuring speed"
+            f"contains {', '.join(map(str, named))}, and {model.name} here is {needed}: train the"
+            f" missing head first. {needed}.from_pretrained(DIR).save_pretrained(NEW) adds a random"
+            " head, which is only good for measuring speed"
         )
 
 
@@ -184,8 +183,8 @@ def _rope(model: Model, config: Config) -> Document:
         ways = " or ".join(model.user_weights.rope)
         supported = f"scaled as {ways}" if ways else "not scaled"
         raise Refused(
-            f"config.json scales its rotary positions ({kind}), and those of"
-            f" {model.name} here are {supported}"
+            f"config.json scales its rotary positions ({kind}), and those of {model.name} here are"
+            f" {supported}"
         )
     missing = [key for key in _ROPE[kind] if not isinstance(rope.get(key), int | float)]
     if missing:

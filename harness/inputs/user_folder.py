@@ -39,14 +39,14 @@ def check(path: Path) -> None:
         return
     if any(_of_adapter(name) for name in names):
         raise Refused(
-            f"contains only an adapter (such as LoRA) and not a whole model: give"
-            f" NEW after {convert(path, 'NEW', '--base', 'FOLDER_OF_THE_BASE_MODEL')}"
+            "contains only an adapter (such as LoRA) and not a whole model: give NEW after"
+            f" {convert(path, 'NEW', '--base', 'FOLDER_OF_THE_BASE_MODEL')}"
         )
     for name in names:
         if name.endswith(".gguf"):
             raise Refused(
-                f"{name} is a GGUF file of quantised weights: give the folder"
-                " from which it was made. Or write its weights in float32, and give NEW:"
+                f"{name} is a GGUF file of quantised weights: give the folder from which it was"
+                " made. Or write its weights in float32, and give NEW:"
                 f" {convert(folder / name, 'NEW')}"
             )
         if name.endswith(".keras"):
@@ -55,8 +55,8 @@ def check(path: Path) -> None:
         pickles = any(name.endswith(".bin") for name in names)
         if not pickles:
             raise Refused(
-                "contains an ONNX graph, which no SUT reads: give the folder of"
-                " safetensors from which it was exported"
+                "contains an ONNX graph, which no SUT reads: give the folder of safetensors from"
+                " which it was exported"
             )
 
 

@@ -199,8 +199,8 @@ def compare(
     missing = [name for name in shapes if name not in found]
     if missing:
         raise Refused(
-            f"lacks {named(missing)}, of the {len(shapes)} tensors that"
-            f" {model.name} has: {_advice(model)}"
+            f"lacks {named(missing)}, of the {len(shapes)} tensors that {model.name} has:"
+            f" {_advice(model)}"
         )
     rules = model.user_weights
     unexpected = set(found) - set(shapes)
@@ -221,8 +221,8 @@ def compare(
     others = [name for name in shapes if found[name][2] not in DTYPES]
     if others:
         raise Refused(
-            f"{others[0]} is stored as {found[others[0]][2]}: quantised weights"
-            " are not supported, only F32, F16 and BF16; give the folder from which it was made"
+            f"{others[0]} is stored as {found[others[0]][2]}: quantised weights are not supported,"
+            " only F32, F16 and BF16; give the folder from which it was made"
         )
     for name in tied:
         stored = names[found[name][0]]
@@ -280,8 +280,8 @@ def _check_equal(path: Path, name: str, other: str) -> None:
     for one, another in zip_longest(rows(path, name), rows(path, other)):
         if not np.array_equal(one, another):
             raise Refused(
-                f"{name} differs from {other}, with which this model ties it: one"
-                " of the two would be lost"
+                f"{name} differs from {other}, with which this model ties it: one of the two would"
+                " be lost"
             )
 
 

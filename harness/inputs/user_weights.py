@@ -150,8 +150,8 @@ def _check_layers(config: Config, headers: user_tensors.Headers) -> None:
     layers = config.get("num_hidden_layers", 0)
     if layers > len(headers.tensors):
         raise Refused(
-            f"config.json says num_hidden_layers {layers}, and the files have"
-            f" only {len(headers.tensors)} tensors: not of one model"
+            f"config.json says num_hidden_layers {layers}, and the files have only"
+            f" {len(headers.tensors)} tensors: not of one model"
         )
 
 
@@ -170,8 +170,8 @@ def _tokenizer(path: Path, model: Model, config: Config) -> Tokenizer | None:
     found = tokenizer.of_folder(folder, model.user_weights.adds)
     if found and found.vocabulary > config.get("vocab_size", found.vocabulary):
         raise Refused(
-            f"{found.name} has {found.vocabulary} tokens and config.json says"
-            f" vocab_size {config['vocab_size']}: the two are not of one model"
+            f"{found.name} has {found.vocabulary} tokens and config.json says vocab_size"
+            f" {config['vocab_size']}: the two are not of one model"
         )
     return found
 
@@ -229,14 +229,14 @@ def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
         strays = [shard for shard in shards if Path(shard).name != shard]
         if strays:
             raise Refused(
-                f"{INDEX} names a file outside the folder ({strays[0]}): copy it"
-                " in, and name it without a path"
+                f"{INDEX} names a file outside the folder ({strays[0]}): copy it in, and name it"
+                " without a path"
             )
         missing = [shard for shard in shards if not (path / shard).is_file()]
         if missing:
             raise Refused(
-                f"{INDEX} names {len(shards)} files and {named(missing)} are"
-                " missing: download them again"
+                f"{INDEX} names {len(shards)} files and {named(missing)} are missing: download them"
+                " again"
             )
         return tuple(shards), True
     pickles = sorted(p.name for p in path.iterdir() if p.suffix in _PICKLES)
@@ -245,8 +245,8 @@ def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
     other = sorted(p.name for p in path.glob("*.safetensors"))
     also = f" ({named(other)} is not read: rename it, or write {INDEX})" if other else ""
     raise Refused(
-        f"neither {SINGLE} nor {INDEX} is in it{also}: download the weights too,"
-        " or write them with model.save_pretrained(DIR)"
+        f"neither {SINGLE} nor {INDEX} is in it{also}: download the weights too, or write them with"
+        " model.save_pretrained(DIR)"
     )
 
 
@@ -266,8 +266,8 @@ def _files_of_parts(path: Path, model: Model, parts: Parts) -> tuple[str, ...]:
             if variants:
                 also = f" ({part.name}/{variants[0]} exists: rename it, as in the other folders)"
             raise Refused(
-                f"there is no {part.name}/{missing[0]} in it{also}: give a folder"
-                f" that {model.native_class}.save_pretrained wrote"
+                f"there is no {part.name}/{missing[0]} in it{also}: give a folder that"
+                f" {model.native_class}.save_pretrained wrote"
             )
     return tuple(files)
 

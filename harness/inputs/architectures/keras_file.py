@@ -23,7 +23,7 @@ from blake3 import blake3
 from compliance import rules
 from compliance.logs.files import unpacked_bytes
 from formats import bounds
-from harness.errors import UsageError
+from harness.errors import Refused, UsageError, about
 from harness.inputs import depth_limits, keras_file, keras_labels, pictures
 from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset, Noted
 from harness.inputs.depth_limits import Limits
@@ -327,11 +327,11 @@ def _read(
     if len(given) == len(found) == 1:
         found = {names[0]: next(iter(found.values()))}
     if set(found) != set(names):
-        raise UsageError(
-            f"--dataset {path}: holds {_listed(found)}, and the inputs of {model.name} are"
-            f" {_listed(names)}: write numpy.savez(FILE, {names[0]}=...)"
+        raise Refused(
+            f"holds {_listed(found)}, and the inputs of {model.name} are {_listed(names)}: write"
+            f" numpy.savez(FILE, {names[0]}=...)"
         )
-    arrays = {each.name: _fitted(path, each, found[each.name]) for each in given}
+    arrays = {each.name: _fitted(each, found[each.name]) for each in given}
     return arrays, (_counted(path, arrays),)
 
 
@@ -339,9 +339,9 @@ def _counted(path: Path, arrays: Arrays) -> str:
     """A note on the arrays. Raises UsageError if they have different numbers of samples."""
     counts = {len(array) for array in arrays.values()}
     if len(counts) > 1 or not min(counts):
-        raise UsageError(
-            f"--dataset {path}: its arrays have {_listed(map(str, sorted(counts)))} samples; all"
-            " need the same number, and one at least"
+        raise Refused(
+            f"its arrays have {_listed(map(str, sorted(counts)))} samples; all need the same"
+            " number, and one at least"
         )
     return f"{path.name}: {min(counts)} samples of {_listed(arrays)}"
 
@@ -383,7 +383,7 @@ def _read_file(path: Path, first: bool = False) -> Arrays:
     return found
 
 
-def _fitted(path: Path, given: Input, array: np.ndarray) -> np.ndarray:
+def _fitted(given: Input, array: np.ndarray) -> np.ndarray:
     """The array in the dtype of its input. Raises UsageError if its shape or its values do not
     fit.
     """
@@ -392,22 +392,20 @@ def _fitted(path: Path, given: Input, array: np.ndarray) -> np.ndarray:
         side in (None, found) for side, found in zip(shape, array.shape[1:], strict=True)
     )
     if not same:
-        raise UsageError(
-            f"--dataset {path}: {name or 'its array'} has shape {list(array.shape)}, and the model"
-            f" takes [samples, {_shape(shape)[1:]}"
+        raise Refused(
+            f"{name or 'its array'} has shape {list(array.shape)}, and the model takes [samples,"
+            f" {_shape(shape)[1:]}"
         )
     dtype = np.dtype(given.dtype)
     if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and dtype.kind in "biu"):
-        raise UsageError(
-            f"--dataset {path}: {name} is {array.dtype}, and the model takes {dtype}: convert it"
-        )
+        raise Refused(f"{name} is {array.dtype}, and the model takes {dtype}: convert it")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise UsageError(f"--dataset {path}: {name} has values that are NaN or infinite")
+        raise Refused(f"{name} has values that are NaN or infinite")
     ids = given.ids
     if ids is not None and array.size and not 0 <= array.min() <= array.max() < ids:
-        raise UsageError(
-            f"--dataset {path}: {name} has values from {array.min()} to {array.max()}, and its"
-            f" Embedding takes 0 to {ids - 1}"
+        raise Refused(
+            f"{name} has values from {array.min()} to {array.max()}, and its Embedding takes 0 to"
+            f" {ids - 1}"
         )
     return array.astype(dtype)
 
@@ -415,9 +413,9 @@ def _fitted(path: Path, given: Input, array: np.ndarray) -> np.ndarray:
 def _pictures(model: Model, given: tuple[Input, ...], path: Path) -> Noted:
     height, width, channels = given[0].shape if len(given[0].shape) == 3 else (None, None, None)
     if len(given) != 1 or height is None or width is None or channels not in (1, 3):
-        raise UsageError(
-            f"--dataset {path}: a folder of pictures is for a model with one input [height, width,"
-            f" 3 or 1], and {model.name} has another: give an .npz file"
+        raise Refused(
+            "a folder of pictures is for a model with one input [height, width, 3 or 1], and"
+            f" {model.name} has another: give an .npz file"
         )
     images = pictures.stretched(path, height, width, channels)
     note = (
@@ -439,13 +437,14 @@ def first_inputs(size: Size, dataset: Path | None, samples: int) -> Arrays:
         return _synthetic(size, samples, 0)
     found = _read_file(dataset)
     arrays = {}
-    for each in _specified(size):
-        if each.name not in found:
-            raise UsageError(
-                f"--dataset {dataset}: holds {_listed(found)}, and no {each.name}: a training takes"
-                " an .npz file with inputs and labels"
-            )
-        arrays[each.name] = _fitted(dataset, each, found[each.name])[:samples]
+    with about(f"--dataset {dataset}"):
+        for each in _specified(size):
+            if each.name not in found:
+                raise Refused(
+                    f"holds {_listed(found)}, and no {each.name}: a training takes an .npz file"
+                    " with inputs and labels"
+                )
+            arrays[each.name] = _fitted(each, found[each.name])[:samples]
     return arrays
 
 
@@ -482,13 +481,13 @@ def _read_labelled(
     names = [each.name for each in _specified(size)]
     names += [each.name for each in _label_arrays(size)]
     if set(found) != set(names):
-        raise UsageError(
-            f"--dataset {path}: holds {_listed(found)}, and a training of {model.name} takes"
-            f" {_listed(names)}: write numpy.savez(FILE, {names[0]}=..., {names[-1]}=...)"
+        raise Refused(
+            f"holds {_listed(found)}, and a training of {model.name} takes {_listed(names)}: write"
+            f" numpy.savez(FILE, {names[0]}=..., {names[-1]}=...)"
         )
-    arrays = {each.name: _fitted(path, each, found[each.name]) for each in _specified(size)}
+    arrays = {each.name: _fitted(each, found[each.name]) for each in _specified(size)}
     for each in _label_arrays(size):
-        arrays[each.name] = keras_labels.fitted(path, each, found[each.name])
+        arrays[each.name] = keras_labels.fitted(each, found[each.name])
     return arrays, (_counted(path, arrays),)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from formats.workload import Config
-from harness.errors import UsageError
+from harness.errors import Refused
 from harness.inputs import depth_limits, picture_processor, pictures
 from harness.inputs.architectures import Architecture, Arrays, Dataset, Description, Noted
 from harness.inputs.models import Model, Size
@@ -44,9 +44,9 @@ def _read(
 ) -> Noted:
     processor: Processor = size.inputs["processor"]
     if processor.source is None:
-        raise UsageError(
-            f"--dataset {path}: the weights have no {picture_processor.FILE}, which says how a"
-            " picture becomes the model's input: download it too"
+        raise Refused(
+            f"the weights have no {picture_processor.FILE}, which says how a picture becomes the"
+            " model's input: download it too"
         )
     picture_bytes = 4 * processor.channels * processor.height * processor.width
     pictures.check_memory(path, len(pictures.files(path)), picture_bytes)

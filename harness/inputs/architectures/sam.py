@@ -140,9 +140,9 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Docume
         }
     except (KeyError, IndexError, ValueError) as e:
         raise Refused(
-            f"is no checkpoint of Segment Anything in Meta's own names ({e}):"
-            " give sam_vit_b, sam_vit_l or sam_vit_h of"
-            " github.com/facebookresearch/segment-anything, written as safetensors"
+            f"is no checkpoint of Segment Anything in Meta's own names ({e}): give sam_vit_b,"
+            " sam_vit_l or sam_vit_h of github.com/facebookresearch/segment-anything, written as"
+            " safetensors"
         ) from None
     return config
 

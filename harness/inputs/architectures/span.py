@@ -16,7 +16,7 @@ import numpy as np
 from compliance.scoring.squad import features
 from formats import bounds
 from formats.workload import Config
-from harness.errors import UsageError
+from harness.errors import Refused, UsageError
 from harness.inputs import depth_limits, models, tokenizer
 from harness.inputs.architectures import Arrays, Counted, Dataset, Draw, Noted, bert, text
 from harness.inputs.models import Model, Size
@@ -70,19 +70,19 @@ def _read(
     width = seq_len or features.WIDTH
     positions = text.positions(size.config)
     if width > positions:
-        raise UsageError(
-            f"--dataset {path}: a feature has {width} tokens, and {model.name} has positions for"
-            f" {positions}: give --seq-len {positions}"
+        raise Refused(
+            f"a feature has {width} tokens, and {model.name} has positions for {positions}: give"
+            f" --seq-len {positions}"
         )
     try:
         questions = features.parse(bounds.content(path, bounds.JSON))
         made = features.make(questions, pieces, width)
     except OSError as e:
-        raise UsageError(f"--dataset {path}: cannot be read ({e.strerror})") from None
+        raise Refused(f"cannot be read ({e.strerror})") from None
     except ValueError as e:
-        raise UsageError(f"--dataset {path}: {e}") from None
+        raise Refused(str(e)) from None
     if not made:
-        raise UsageError(f"--dataset {path}: no question has a text")
+        raise Refused("no question has a text")
     arrays = features.arrays(made, pieces, width)
     if not size.inputs["has_types"]:
         del arrays[_TYPES]

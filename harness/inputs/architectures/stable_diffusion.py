@@ -153,8 +153,8 @@ def _weights_inputs(
     marks = [config["bos_token_id"], config["eos_token_id"]]
     if own and own.encode("") != marks:
         raise Refused(
-            f"tokenizer/{own.name} makes {own.encode('')} of an empty prompt, and"
-            f" that of CLIP makes {marks}"
+            f"tokenizer/{own.name} makes {own.encode('')} of an empty prompt, and that of CLIP"
+            f" makes {marks}"
         )
     return dict(model.sizes["full"].inputs)
 
@@ -188,21 +188,20 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Docume
         for key, value in required.items():
             if key not in _FREE and own[part].get(key, value) != value:
                 raise Refused(
-                    f"{part}/config.json says {key} {json.dumps(own[part][key])},"
-                    " and stable-diffusion here is Stable Diffusion 1, which has"
-                    f" {json.dumps(value)}"
+                    f"{part}/config.json says {key} {json.dumps(own[part][key])}, and"
+                    f" stable-diffusion here is Stable Diffusion 1, which has {json.dumps(value)}"
                 )
     if config["vocab_size"] <= config["eos_token_id"]:
         raise Refused(
-            f"text_encoder/config.json says vocab_size {config['vocab_size']},"
-            f" and the vocabulary of CLIP has {config['eos_token_id'] + 1}"
+            f"text_encoder/config.json says vocab_size {config['vocab_size']}, and the vocabulary"
+            f" of CLIP has {config['eos_token_id'] + 1}"
         )
     scheduler = _document(path, "scheduler/scheduler_config.json")
     kind = scheduler.get("prediction_type", "epsilon")
     if kind != "epsilon":
         raise Refused(
-            f"its UNet predicts {kind}, and stable-diffusion here is computed"
-            " with one that predicts noise"
+            f"its UNet predicts {kind}, and stable-diffusion here is computed with one that"
+            " predicts noise"
         )
     return config
 
@@ -221,8 +220,8 @@ def _check_pipeline(path: Path) -> None:
     kind = _document(path, "model_index.json").get("_class_name")
     if kind != ours:
         raise Refused(
-            f"model_index.json says {kind}, and stable-diffusion here is {ours}"
-            " (Stable Diffusion 1.1 to 1.5)"
+            f"model_index.json says {kind}, and stable-diffusion here is {ours} (Stable Diffusion"
+            " 1.1 to 1.5)"
         )
 
 

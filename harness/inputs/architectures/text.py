@@ -82,8 +82,8 @@ def weights_inputs(
     longest = positions(config)
     if longest < 1:
         raise Refused(
-            f"max_position_embeddings {config['max_position_embeddings']}:"
-            f" {model.name} has no position for a token"
+            f"max_position_embeddings {config['max_position_embeddings']}: {model.name} has no"
+            " position for a token"
         )
     return {
         "sequence_length": min(longest, model.sizes["full"].inputs["sequence_length"]),
