@@ -46,6 +46,8 @@ _BINARY = {
     b"\xff\xd8\xff": "a picture",
 }
 """Beginning of a file that is no text → what the file is."""
+_Row = tuple[int, Any]
+"""(line, its value)."""
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -205,7 +207,7 @@ def _paragraphs(text: str) -> Iterator[tuple[str, int]]:
             block = []
 
 
-def _json_lines(path: Path, text: str) -> Iterator[tuple[int, Any]]:
+def _json_lines(path: Path, text: str) -> Iterator[_Row]:
     """Yield (line, its value)."""
     lines = text.removesuffix("\n").split("\n") if text.strip() else []
     for number, line in enumerate(lines, 1):
@@ -269,7 +271,7 @@ def _cell(column: str, value: str) -> Any:
     return int(value) if value.strip().isdecimal() else value or None
 
 
-_ROWS: Mapping[str, Callable[[Path, str], Iterator[tuple[int, Any]]]] = {
+_ROWS: Mapping[str, Callable[[Path, str], Iterator[_Row]]] = {
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,
     ".csv": _table,
@@ -278,9 +280,7 @@ _ROWS: Mapping[str, Callable[[Path, str], Iterator[tuple[int, Any]]]] = {
 """Ending → the reader of its rows."""
 
 
-def _of_rows(
-    path: Path, rows: Iterator[tuple[int, Any]], options: PromptOptions, labels: bool
-) -> _Noted:
+def _of_rows(path: Path, rows: Iterator[_Row], options: PromptOptions, labels: bool) -> _Noted:
     every = list(rows)
     if not every:
         return [], ()
@@ -324,9 +324,7 @@ def _notes(
         yield f"fields of {path.name} that are not used: {', '.join(others)}"
 
 
-def _prompts(
-    path: Path, rows: list[tuple[int, Any]], field: str, options: PromptOptions
-) -> list[Prompt]:
+def _prompts(path: Path, rows: list[_Row], field: str, options: PromptOptions) -> list[Prompt]:
     """The prompts of rows, by the chat template if there is one."""
     conversations = {
         f"{path}:{line}": _messages(f"{path}:{line}", row, field) for line, row in rows
@@ -347,7 +345,7 @@ def _prompts(
     return prompts
 
 
-def _check_text(path: Path, rows: list[tuple[int, Any]], field: str) -> None:
+def _check_text(path: Path, rows: list[_Row], field: str) -> None:
     for line, row in rows:
         if isinstance(row[field], list):
             raise UsageError(

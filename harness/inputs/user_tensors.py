@@ -14,13 +14,13 @@ from formats.workload import Config
 from harness.errors import Refused, UsageError
 from harness.inputs import architectures, stored_tensors, user_folder
 from harness.inputs.models import Model
-from harness.inputs.models.drawn import Tensor
+from harness.inputs.models.drawn import Shape, Tensor
 
 INDEX = "model.safetensors.index.json"
 """The file that names the file of each tensor."""
 DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 """dtype of a parameter, as safetensors names it → as Transformers names it."""
-Stored = Mapping[str, tuple[tuple[int, ...], str]]
+Stored = Mapping[str, tuple[Shape, str]]
 """Name of a tensor in a file → (its shape, its dtype)."""
 _NAMED = 3
 _POINTER = b"version https://git-lfs"
@@ -47,7 +47,7 @@ def headers(path: Path, files: Iterable[str]) -> Headers:
     """Read the headers. Raises UsageError if a file is damaged."""
     from safetensors import SafetensorError, safe_open
 
-    tensors: dict[str, tuple[tuple[int, ...], str]] = {}
+    tensors: dict[str, tuple[Shape, str]] = {}
     file_of: dict[str, str] = {}
     metadata: dict[str, str] = {}
     readable = True

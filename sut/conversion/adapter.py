@@ -47,7 +47,7 @@ def merge(source: Path, base: Path) -> tuple[Any, list[str]]:
     if not torch.allclose(outputs, expected, rtol=0, atol=_ROUNDING * float(expected.abs().max())):
         raise Lost("cannot be merged: the model would give other outputs than its base with it")
     merged.to(dtype)
-    notes = [_digest(merged, changes, stored, dtype)]
+    notes = [_digest(merged, changes, stored)]
     others = sorted(path.parent.name for path in source.glob("*/adapter_config.json"))
     if others:
         notes.append(f"left out: the adapters in {', '.join(others)}")
@@ -149,9 +149,7 @@ def _merge_layers(adapted: Any, dtype: torch.dtype) -> dict[str, _Norms]:
     return changes
 
 
-def _digest(
-    merged: Any, changes: Mapping[str, _Norms], stored: _Tensors, dtype: torch.dtype
-) -> str:
+def _digest(merged: Any, changes: Mapping[str, _Norms], stored: _Tensors) -> str:
     """Return a sentence with the changed tensors, by how much, and their SHA-256."""
     values = merged.state_dict()
     whole = {name.replace(".base_layer.", ".").removeprefix(_PREFIX) for name in stored}
@@ -169,6 +167,6 @@ def _digest(
         text += f", the merged ones by {math.sqrt(learnt / before):.2%} of their norm"
         if rounded:
             lost = math.sqrt(rounded / learnt)
-            name = str(dtype).removeprefix("torch.")
+            name = str(merged.dtype).removeprefix("torch.")
             text += f"; their rounding to {name} loses {lost:.2%} of that"
     return f"{text}; SHA-256 {digest.hexdigest()[:16]}"

@@ -209,8 +209,8 @@ def _check_tensors(model: Any, sizes: Mapping[str, int], missing: Iterable[str])
     if drawn:
         raise Lost(f"lacks {', '.join(drawn[:_NAMED])} of the model ({len(drawn)} in all)")
     layers = model.config.num_hidden_layers
-    blocks = {name: name.split(".")[1] for name in sizes if name.startswith("blk.")}
-    after = [name for name, block in blocks.items() if int(block) >= layers]
+    blocks = [name for name in sizes if name.startswith("blk.")]
+    after = [name for name in blocks if int(name.split(".")[1]) >= layers]
     placed = {values[name].data_ptr(): values[name].numel() for name in values.keys() - missing}
     stated = sum(size for name, size in sizes.items() if name not in after)
     if sum(placed.values()) != stated:
@@ -218,6 +218,4 @@ def _check_tensors(model: Any, sizes: Mapping[str, int], missing: Iterable[str])
             f"has {stated:,} values in its tensors, and Transformers takes over"
             f" {sum(placed.values()):,}: the folder would be another model"
         )
-    if not after:
-        return []
-    return [f"left out: {', '.join(after)}, which predict several tokens at once"]
+    return [f"left out: {', '.join(after)}, which predict several tokens at once"] if after else []

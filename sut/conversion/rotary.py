@@ -38,7 +38,7 @@ _SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
 """Keys → values with which positions are not scaled by them."""
 _Parameters = dict[str, Any]
 """The positions of a configuration, or a part of them."""
-_LENGTHS = [2**power for power in range(5, 21)]
+_SHORTEST_POWER = 5  # of two, for the length of the texts on which a model was trained first
 
 
 def head_size(config: Any) -> int:
@@ -124,13 +124,13 @@ def _divided(config: Any, theta: float, factors: list[float]) -> _Parameters:
     size = 2 * len(factors)
     plain = theta ** -(torch.arange(0, size, 2) / size)
     longest = config.max_position_embeddings
-    for original in (length for length in _LENGTHS if length < longest):
+    for power in range(_SHORTEST_POWER, (longest - 1).bit_length()):
         llama3 = {
             "rope_type": "llama3",
             "factor": round(max(factors), 3),
             "low_freq_factor": 1.0,
             "high_freq_factor": 4.0,
-            "original_max_position_embeddings": original,
+            "original_max_position_embeddings": 2**power,
         }
         asked = LlamaConfig(
             head_dim=size,

@@ -18,6 +18,7 @@ from formats.workload import Config
 from harness.errors import UsageError
 from harness.inputs.depth_limits import Limits
 from harness.inputs.models import Model, Size
+from harness.inputs.models.drawn import Shapes
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 from harness.inputs.user_folder import Document
@@ -138,7 +139,7 @@ class Architecture:
     with_tokens: Callable[[Model, Size, int | None, int | None], Size] | None = None
     with_steps: Callable[[Model, Size, int], Size] | None = None
     weights_inputs: Callable[[Path, Model, Config, Tokenizer | None], dict[str, Any]] | None = None
-    weights_config: Callable[[Path, Mapping[str, tuple[int, ...]]], Document] | None = None
+    weights_config: Callable[[Path, Shapes], Document] | None = None
     least_flops: Callable[[Size, Arrays], float] | None = None
     counts_most: bool = False
     trained: Architecture | None = None

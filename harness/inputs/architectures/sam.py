@@ -9,7 +9,6 @@ the lower right corner, exists only if a user's file has boxes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from harness.errors import Refused
 from harness.inputs import pictures
 from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset, Noted
 from harness.inputs.models import Model, Size
+from harness.inputs.models.drawn import Shapes
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 from harness.inputs.user_folder import Document
@@ -96,7 +96,7 @@ def _read(
     return pictures.read(path, size.config["image_size"])
 
 
-def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Document:
+def _weights_config(path: Path, shapes: Shapes) -> Document:
     """The configuration, derived from the shapes of Meta's checkpoint, which has no config.json.
     Raises UsageError if it is no such checkpoint.
     """

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from harness.errors import Refused, UsageError
 from harness.inputs import models, prompt_files, tokenizer
 from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset, Noted, text
 from harness.inputs.models import Model, Size
+from harness.inputs.models.drawn import Shapes
 from harness.inputs.models.stable_diffusion import PARTS
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
@@ -159,7 +159,7 @@ def _weights_inputs(
     return dict(model.sizes["full"].inputs)
 
 
-def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Document:
+def _weights_config(path: Path, shapes: Shapes) -> Document:
     """The size's configuration, from which the config.json of each part is derived. Raises
     UsageError if a part's config.json differs from the derived one, because it is not of Stable
     Diffusion 1 then.

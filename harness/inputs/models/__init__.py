@@ -134,10 +134,10 @@ class UserWeightsRules:
             if tokenizer_config.json does not say.
     """
 
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Config = field(default_factory=dict)
     only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
-    always: Mapping[str, Any] = field(default_factory=dict)
+    always: Config = field(default_factory=dict)
     any_head: bool = False
     prefixes: Mapping[str, str] = field(default_factory=dict)
     prefix: str = ""
@@ -327,7 +327,7 @@ def load(name: str, task: str | None = None) -> Model:
     )
 
 
-def _weight(row: Mapping[str, Any]) -> Weight:
+def _weight(row: _Table) -> Weight:
     return Weight(**{**row, "shape": tuple(row["shape"])})
 
 
@@ -389,7 +389,7 @@ def _merged(base: _Table, change: _Table) -> _Table:
     return merged
 
 
-def _user_weights(data: Mapping[str, Any]) -> UserWeightsRules:
+def _user_weights(data: _Table) -> UserWeightsRules:
     """The rules of a model's file, with tuples instead of lists."""
     rules = dict(data)
     rules["only"] = {key: tuple(values) for key, values in data.get("only", {}).items()}

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from formats.workload import Config
-from harness.inputs.models.drawn import Parts
+from harness.inputs.models.drawn import Parts, Shape, Shapes
 
 _LATENTS = 4
 _COLOURS = 3
-_Named = Iterator[tuple[str, tuple[int, ...]]]
+_Named = Iterator[tuple[str, Shape]]
 
 
-def shapes(config: Config) -> dict[str, tuple[int, ...]]:
+def shapes(config: Config) -> Shapes:
     """`part/tensor` → shape, under the names of diffusers and Transformers."""
     tensors = [*_text_encoder(config), *_unet(config), *_vae(config["vae_channels"])]
     return dict(tensors)
