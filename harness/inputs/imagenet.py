@@ -21,6 +21,7 @@ from formats import bounds
 from formats.workload import Config
 from harness.errors import UsageError
 from harness.inputs import area_resize, picture_processor, pictures
+from harness.inputs.picture_processor import PerChannel
 
 SIDE, CHANNELS = 224, 3
 _SHORTER = 256
@@ -37,8 +38,8 @@ class Preparation:
     """
 
     cropped: Callable[[Image.Image], np.ndarray]
-    mean: tuple[float, ...]
-    deviation: tuple[float, ...]
+    mean: PerChannel
+    deviation: PerChannel
     words: str
 
     def __call__(self, path: Path) -> np.ndarray:

@@ -25,6 +25,10 @@ ConvNextImageProcessor).
 """
 _USUAL = 0.5
 """The mean and the deviation of random pictures if no file names others."""
+_Sides = tuple[int, int]
+"""Height and width."""
+PerChannel = tuple[float, ...]
+"""A number for each channel of a picture."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +51,12 @@ class Processor:
     height: int
     width: int
     channels: int
-    stretch: tuple[int, int] | None
+    stretch: _Sides | None
     shorter: int | None
     resample: Image.Resampling
     scale: float
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    mean: PerChannel
+    std: PerChannel
     source: Path | None
 
     def __call__(self, picture: Image.Image) -> np.ndarray:
@@ -120,9 +124,9 @@ def of_folder(path: Path, config: Config) -> Processor:
 
 def _read(file: Path, steps: Mapping[str, Any], channels: int) -> Processor:
     """Raises KeyError, TypeError or ValueError if a value is missing or of another kind."""
-    stretch: tuple[int, int] | None = None
+    stretch: _Sides | None = None
     shorter: int | None = None
-    crop: tuple[int, int] | None = None
+    crop: _Sides | None = None
     resample = Image.Resampling.BILINEAR
     if steps.get("do_center_crop"):
         crop = _sides(steps["crop_size"])
@@ -145,8 +149,8 @@ def _read(file: Path, steps: Mapping[str, Any], channels: int) -> Processor:
     sides = crop or stretch
     if sides is None:
         raise ValueError("pictures keep several sizes")
-    mean: tuple[float, ...] = (0.0,)
-    std: tuple[float, ...] = (1.0,)
+    mean: PerChannel = (0.0,)
+    std: PerChannel = (1.0,)
     if steps.get("do_normalize", True):
         mean = _each(steps["image_mean"], channels)
         std = _each(steps["image_std"], channels)
@@ -188,7 +192,7 @@ def _without_file(path: Path, config: Config, channels: int) -> Processor:
     )
 
 
-def _sides(value: Any) -> tuple[int, int]:
+def _sides(value: Any) -> _Sides:
     """(height, width) of a whole number, a list of two, or a table with `height` and `width`."""
     if isinstance(value, dict):
         return int(value["height"]), int(value["width"])
@@ -198,7 +202,7 @@ def _sides(value: Any) -> tuple[int, int]:
     return int(value), int(value)
 
 
-def _each(value: Any, channels: int) -> tuple[float, ...]:
+def _each(value: Any, channels: int) -> PerChannel:
     """One number, or one for each channel."""
     numbers = value if isinstance(value, list) else [value]
     if len(numbers) not in (1, channels):

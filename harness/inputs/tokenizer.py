@@ -29,6 +29,8 @@ VOCABULARY = 256 + _OFFSET
 _CLIP_BEGIN = "<|startoftext|>"
 _CLIP_END = "<|endoftext|>"
 _SPECIAL = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
+_Adds = Mapping[str, bool]
+"""Whether a tokenizer.model adds "beginning" and "end", if tokenizer_config.json does not say."""
 _CALLS = ("encode", "decode", "encode_marked", "decode_marked")
 """The fields of a tokenizer that call its library."""
 
@@ -83,7 +85,7 @@ def of_bytes(closing: bool) -> Tokenizer:
     )
 
 
-def of_folder(path: Path, adds: Mapping[str, bool]) -> Tokenizer | None:
+def of_folder(path: Path, adds: _Adds) -> Tokenizer | None:
     """The tokenizer of a folder: tokenizer.json, else tokenizer.model, else BERT's vocab.txt, else
     CLIP's vocab.json and merges.txt. None: the folder has none of these.
 
@@ -188,7 +190,7 @@ def _document(file: Path) -> Document:
     return dict(user_folder.read_json(file)) if file.is_file() else {}
 
 
-def _json(file: Path, settings: Document, adds: Mapping[str, bool]) -> Tokenizer:
+def _json(file: Path, settings: Document, adds: _Adds) -> Tokenizer:
     """Read tokenizer.json. Its post-processor adds the marks. Its truncation and padding are
     switched off, because we refuse long prompts and pad ourselves.
     """
@@ -209,7 +211,7 @@ def _json(file: Path, settings: Document, adds: Mapping[str, bool]) -> Tokenizer
     )
 
 
-def _wordpiece(file: Path, settings: Document, adds: Mapping[str, bool]) -> Tokenizer:
+def _wordpiece(file: Path, settings: Document, adds: _Adds) -> Tokenizer:
     from tokenizers import BertWordPieceTokenizer
 
     reader = BertWordPieceTokenizer(
@@ -228,7 +230,7 @@ def _wordpiece(file: Path, settings: Document, adds: Mapping[str, bool]) -> Toke
     )
 
 
-def _clip(file: Path, settings: Document, adds: Mapping[str, bool]) -> Tokenizer:
+def _clip(file: Path, settings: Document, adds: _Adds) -> Tokenizer:
     """The tokenizer that Transformers makes from CLIP's two files: lower case, words split by
     CLIP's rule, with a mark at their end.
     """
@@ -299,7 +301,7 @@ def _refuse(file: Path) -> list[int]:
     )
 
 
-def _sentencepiece(file: Path, settings: Document, adds: Mapping[str, bool]) -> Tokenizer:
+def _sentencepiece(file: Path, settings: Document, adds: _Adds) -> Tokenizer:
     from sentencepiece import SentencePieceProcessor
 
     reader = SentencePieceProcessor(model_file=str(file))

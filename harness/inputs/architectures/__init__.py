@@ -30,6 +30,8 @@ Noted = tuple[Arrays, tuple[str, ...]]
 """Inputs, and notes for a reader of the result."""
 Counted = tuple[Arrays, int]
 """Arrays, and how many of their first rows have each shape once, the largest last."""
+SizeInputs = dict[str, Any]
+"""The values of `Size.inputs`."""
 Draw = Callable[[Size, int, int], Arrays]
 """(size, samples, stream) → random inputs."""
 
@@ -138,7 +140,7 @@ class Architecture:
     with_sequence_length: Callable[[Model, Size, int], Size] | None = None
     with_tokens: Callable[[Model, Size, int | None, int | None], Size] | None = None
     with_steps: Callable[[Model, Size, int], Size] | None = None
-    weights_inputs: Callable[[Path, Model, Config, Tokenizer | None], dict[str, Any]] | None = None
+    weights_inputs: Callable[[Path, Model, Config, Tokenizer | None], SizeInputs] | None = None
     weights_config: Callable[[Path, Shapes], Document] | None = None
     least_flops: Callable[[Size, Arrays], float] | None = None
     counts_most: bool = False

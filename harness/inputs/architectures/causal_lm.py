@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from harness.inputs.architectures import (
     Dataset,
     Description,
     Noted,
+    SizeInputs,
     causal_lm_fit,
     text,
 )
@@ -194,9 +194,7 @@ def _with_tokens(model: Model, size: Size, prompt: int | None, new: int | None) 
     return replace(size, inputs={**size.inputs, **lengths})
 
 
-def _weights_inputs(
-    path: Path, model: Model, config: Config, own: Tokenizer | None
-) -> dict[str, Any]:
+def _weights_inputs(path: Path, model: Model, config: Config, own: Tokenizer | None) -> SizeInputs:
     """The full size's lengths. Raises UsageError if the folder has too few positions for them."""
     full = model.sizes["full"].inputs
     most = text.positions(config)

@@ -9,13 +9,20 @@ the likeliest class, because its choice must be measured, too (MLPerf inference 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from formats.workload import Config
 from harness.inputs import depth_limits, imagenet
-from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset, Description, Noted
+from harness.inputs.architectures import (
+    Architecture,
+    Arrays,
+    Counted,
+    Dataset,
+    Description,
+    Noted,
+    SizeInputs,
+)
 from harness.inputs.depth_limits import Limits
 from harness.inputs.imagenet import CHANNELS, SIDE, Preparation
 from harness.inputs.models import Model, Size
@@ -76,9 +83,7 @@ def _read(
     return _arrays(pixel_values, size), (note,)
 
 
-def _weights_inputs(
-    path: Path, model: Model, config: Config, own: Tokenizer | None
-) -> dict[str, Any]:
+def _weights_inputs(path: Path, model: Model, config: Config, own: Tokenizer | None) -> SizeInputs:
     return {"preparation": imagenet.preparation(path, config)}
 
 

@@ -7,14 +7,20 @@ Its answers are logits, or hidden states if it has no head.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from formats.workload import Config
 from harness.errors import Refused
 from harness.inputs import depth_limits, picture_processor, pictures
-from harness.inputs.architectures import Architecture, Arrays, Dataset, Description, Noted
+from harness.inputs.architectures import (
+    Architecture,
+    Arrays,
+    Dataset,
+    Description,
+    Noted,
+    SizeInputs,
+)
 from harness.inputs.models import Model, Size
 from harness.inputs.picture_processor import Processor
 from harness.inputs.prompt_files import PromptOptions
@@ -62,9 +68,7 @@ def _describe(arrays: Arrays) -> Description:
     return Description(config={"pixel_shape": list(arrays["pixel_values"].shape[1:])})
 
 
-def _weights_inputs(
-    path: Path, model: Model, config: Config, own: Tokenizer | None
-) -> dict[str, Any]:
+def _weights_inputs(path: Path, model: Model, config: Config, own: Tokenizer | None) -> SizeInputs:
     return {"processor": picture_processor.of_folder(path, config)}
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,16 @@ from formats import bounds
 from formats.workload import Config
 from harness.errors import Refused, UsageError
 from harness.inputs import depth_limits, models, tokenizer
-from harness.inputs.architectures import Arrays, Counted, Dataset, Draw, Noted, bert, text
+from harness.inputs.architectures import (
+    Arrays,
+    Counted,
+    Dataset,
+    Draw,
+    Noted,
+    SizeInputs,
+    bert,
+    text,
+)
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
@@ -92,9 +100,7 @@ def _read(
     return arrays, (note,)
 
 
-def _weights_inputs(
-    path: Path, model: Model, config: Config, own: Tokenizer | None
-) -> dict[str, Any]:
+def _weights_inputs(path: Path, model: Model, config: Config, own: Tokenizer | None) -> SizeInputs:
     """Random inputs have the length of features, or that of the folder's positions."""
     listed = models.load(model.like)
     usual = 1

@@ -19,7 +19,15 @@ import numpy as np
 from formats.workload import Config
 from harness.errors import Refused, UsageError
 from harness.inputs import models, prompt_files, tokenizer
-from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset, Noted, text
+from harness.inputs.architectures import (
+    Architecture,
+    Arrays,
+    Counted,
+    Dataset,
+    Noted,
+    SizeInputs,
+    text,
+)
 from harness.inputs.models import Model, Size
 from harness.inputs.models.drawn import Shapes
 from harness.inputs.models.stable_diffusion import PARTS
@@ -146,9 +154,7 @@ def _with_steps(model: Model, size: Size, steps: int) -> Size:
     return replace(size, config={**size.config, "denoising_steps": steps})
 
 
-def _weights_inputs(
-    path: Path, model: Model, config: Config, own: Tokenizer | None
-) -> dict[str, Any]:
+def _weights_inputs(path: Path, model: Model, config: Config, own: Tokenizer | None) -> SizeInputs:
     """The inputs of the size full. Raises UsageError if the tokenizer is not CLIP's."""
     marks = [config["bos_token_id"], config["eos_token_id"]]
     if own and own.encode("") != marks:

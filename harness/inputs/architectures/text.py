@@ -15,7 +15,7 @@ import numpy as np
 from formats.workload import Config
 from harness.errors import Refused, UsageError
 from harness.inputs import prompt_files, tokenizer
-from harness.inputs.architectures import Arrays, Counted, Description, Noted
+from harness.inputs.architectures import Arrays, Counted, Description, Noted, SizeInputs
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import Prompt, PromptOptions
 from harness.inputs.tokenizer import Tokenizer
@@ -73,9 +73,7 @@ def positions(config: Config) -> int:
     return count
 
 
-def weights_inputs(
-    path: Path, model: Model, config: Config, own: Tokenizer | None
-) -> dict[str, Any]:
+def weights_inputs(path: Path, model: Model, config: Config, own: Tokenizer | None) -> SizeInputs:
     """An `Architecture.weights_inputs`: the full size's length, limited by the folder's positions.
     Raises UsageError if it has none.
     """
