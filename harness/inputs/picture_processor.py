@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from formats.workload import Config
-from harness.errors import UsageError
+from harness.errors import Refused
 from harness.inputs import user_config
 
 FILE = "preprocessor_config.json"
@@ -98,27 +98,24 @@ def of_folder(path: Path, config: Config) -> Processor:
     """
     channels = config["num_channels"]
     if channels not in (1, 3):
-        raise UsageError(
-            f"--weights {path}: config.json says num_channels {channels}, and pictures have 3, or 1"
-            " in greyscale"
+        raise Refused(
+            f"config.json says num_channels {channels}, and pictures have 3, or 1 in greyscale"
         )
     if not (path / FILE).is_file():
-        return _without_file(path, config, channels)
+        return _without_file(config, channels)
     steps = user_config.load(path, FILE)
     others = [name for name in steps if name.startswith("do_") and steps[name]]
     unknown = sorted(set(others) - set(_KNOWN_STEPS) - set(_NO_CHANGE))
     if unknown:
-        raise UsageError(
-            f"--weights {path}: {FILE} says {unknown[0]}, and the harness knows only"
-            f" {', '.join(_KNOWN_STEPS)}"
+        raise Refused(
+            f"{FILE} says {unknown[0]}, and the harness knows only {', '.join(_KNOWN_STEPS)}"
         )
     try:
         return _read(path / FILE, steps, channels)
     except (KeyError, TypeError, ValueError) as e:
-        raise UsageError(
-            f"--weights {path}: {FILE} does not say how a picture becomes the model's input"
-            f" ({type(e).__name__}: {e}): give one that save_pretrained of the image processor"
-            " wrote"
+        raise Refused(
+            f"{FILE} does not say how a picture becomes the model's input ({type(e).__name__}:"
+            f" {e}): give one that save_pretrained of the image processor wrote"
         ) from None
 
 
@@ -171,11 +168,11 @@ def _read(file: Path, steps: Mapping[str, Any], channels: int) -> Processor:
     )
 
 
-def _without_file(path: Path, config: Config, channels: int) -> Processor:
+def _without_file(config: Config, channels: int) -> Processor:
     if "image_size" not in config:
-        raise UsageError(
-            f"--weights {path}: there is no {FILE} in it, and config.json has no image_size, so the"
-            f" size of the input is not known: download {FILE} too"
+        raise Refused(
+            f"there is no {FILE} in it, and config.json has no image_size, so the size of the input"
+            f" is not known: download {FILE} too"
         )
     height, width = _sides(config["image_size"])
     return Processor(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from formats.workload import Config
-from harness.errors import Refused, UsageError
+from harness.errors import Refused
 from harness.inputs import architectures, models, user_folder
 from harness.inputs.models import Model
 from harness.inputs.user_folder import Document
@@ -126,21 +126,13 @@ def load(path: Path, name: str = "config.json") -> Document:
     """The content of a folder's config.json, or of another JSON file in it. Raises UsageError."""
     file = path / name
     if not file.is_file():
-        raise UsageError(
-            f"--weights {path}: there is no {name} in it; give the folder that save_pretrained"
-            " wrote"
-        )
+        raise Refused(f"there is no {name} in it; give the folder that save_pretrained wrote")
     try:
         document = user_folder.read_json(file)
     except (OSError, ValueError) as e:
-        raise UsageError(
-            f"--weights {path}: {name} cannot be read ({e}): download or save it again"
-        ) from None
+        raise Refused(f"{name} cannot be read ({e}): download or save it again") from None
     if not isinstance(document, dict):
-        raise UsageError(
-            f"--weights {path}: {name} is not a JSON object: give the folder that save_pretrained"
-            " wrote"
-        )
+        raise Refused(f"{name} is not a JSON object: give the folder that save_pretrained wrote")
     return document
 
 
