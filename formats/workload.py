@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+Config = Mapping[str, Any]
+"""The configuration of a model, or of its LoRA."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
@@ -36,7 +39,7 @@ class Workload:
 
     model: str
     task: str
-    config: Mapping[str, Any]
+    config: Config
     checkpoint: Path
     precision: str
     batch_size: int

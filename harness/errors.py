@@ -3,6 +3,8 @@ environment).
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class HarnessError(Exception):
@@ -23,3 +25,16 @@ class EnvironmentFailure(HarnessError):
     """The machine or an environment lacks something that is needed (exit code 3)."""
 
     exit_code = 3
+
+
+class Refused(UsageError):
+    """Its sentence lacks the flag and its value, which `about` adds."""
+
+
+@contextmanager
+def about(subject: str) -> Iterator[None]:
+    """A context in which each Refused becomes a UsageError about a flag and its value."""
+    try:
+        yield
+    except Refused as e:
+        raise UsageError(f"{subject}: {e}") from None

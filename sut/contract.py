@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from formats.workload import Workload
+from formats.workload import Config, Workload
 
 __all__ = [
     "AsGiven",
@@ -28,8 +28,6 @@ __all__ = [
 
 Call = Callable[[], Any]
 """The function whose work is watched. Its result is not used."""
-Config = Mapping[str, Any]
-"""The configuration of a model, or of its LoRA."""
 Batch = Mapping[str, np.ndarray]
 """Named arrays of inputs or of answers; axis 0 is the batch."""
 

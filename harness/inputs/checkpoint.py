@@ -24,9 +24,11 @@ from typing import Any
 import numpy as np
 from blake3 import blake3
 
+from formats.workload import Config
 from harness.errors import EnvironmentFailure
 from harness.inputs import keras_file, stored_tensors
 from harness.inputs.models import Model, Size, Tensor
+from harness.inputs.user_folder import Document
 from harness.inputs.user_tensors import INDEX
 from harness.inputs.user_weights import SINGLE, Folder, check_finite
 from harness.locks import held
@@ -236,7 +238,7 @@ def _linked(
     )
 
 
-def _recipe(model: Model, size: Size) -> dict[str, Any]:
+def _recipe(model: Model, size: Size) -> Document:
     """Everything that decides the files' bytes."""
     config = {"architectures": [model.native_class], **size.config, "dtype": size.precision}
     tensors = [asdict(t) for t in size.tensors]
@@ -281,7 +283,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _make(path: Path, model: Model, size: Size, recipe: dict[str, Any]) -> Checkpoint:
+def _make(path: Path, model: Model, size: Size, recipe: Document) -> Checkpoint:
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir()
     dtype = recipe["dtype"]
@@ -307,7 +309,7 @@ _Contents = tuple[Mapping[str, Any], str, tuple[Tensor, ...]]
 """config.json, file of weights, its tensors."""
 
 
-def _folders(model: Model, size: Size, config: Mapping[str, Any]) -> dict[str, _Contents]:
+def _folders(model: Model, size: Size, config: Config) -> dict[str, _Contents]:
     """Folder within the checkpoint → its config.json, its file of weights and their tensors.
 
     The first is the checkpoint itself, which has no weights if the model has parts.

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from formats.record import ArrayKind
-from harness.errors import UsageError
+from harness.errors import UsageError, about
 from harness.inputs import architectures
-from harness.inputs.architectures import Architecture, Arrays, Description
+from harness.inputs.architectures import Architecture, Arrays, Counted, Description
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
@@ -96,7 +96,8 @@ def read(
         options: how prompts are read; None: by default.
     """
     reader = architectures.dataset_of(model, trains)
-    arrays, notes = reader.read(model, size, path, own, seq_len, options or PromptOptions())
+    with about(f"--dataset {path}"):
+        arrays, notes = reader.read(model, size, path, own, seq_len, options or PromptOptions())
     return UserInputs(arrays, notes)
 
 
@@ -212,9 +213,7 @@ def _split(arrays: Arrays, path: Path, samples: int, batch_size: int) -> tuple[A
     return repeated, kept, note
 
 
-def _synthetic_like(
-    architecture: Architecture, arrays: Arrays, size: Size, stream: int
-) -> tuple[Arrays, int]:
+def _synthetic_like(architecture: Architecture, arrays: Arrays, size: Size, stream: int) -> Counted:
     if architecture.synthetic_like:
         return architecture.synthetic_like(arrays, size, stream)
     return architecture.synthetic(size, _rows(arrays) + 1, stream), 1

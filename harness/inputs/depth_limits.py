@@ -9,7 +9,7 @@ an answer that ignores its inputs would pass.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from compliance import rules
 from compliance.scoring import value
 from compliance.scoring.arrays import IS_TOKEN
 from harness.inputs.models import Size
+from sut.contract import Batch
 
+Limits = tuple[dict[str, float], str]
+"""The limits of the answers by name, and why the reference cannot judge answers; empty: it can."""
 ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 """The unit roundoff of each precision."""
 # The limit over the error that these roundings cause in a chain of layers. Sums of products add to
@@ -31,9 +34,7 @@ pictures of full size have 0.3 to 0.55 in bfloat16.
 """
 
 
-def limits(
-    keys: Iterable[str], layers: int, precision: str, reference: Mapping[str, np.ndarray]
-) -> tuple[dict[str, float], str]:
+def limits(keys: Iterable[str], layers: int, precision: str, reference: Batch) -> Limits:
     """(The limits of the answers by name, why the reference cannot judge answers or an empty text).
 
     No limit is looser than the audit accepts.
@@ -79,9 +80,7 @@ def limits(
     return made, ""
 
 
-def of_weights(
-    size: Size, precision: str, reference: Mapping[str, np.ndarray]
-) -> tuple[dict[str, float], str]:
+def of_weights(size: Size, precision: str, reference: Batch) -> Limits:
     """An `Architecture.limits` for a folder of weights. Each tensor of two axes or more counts as a
     layer.
     """

@@ -12,15 +12,16 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from compliance.scoring import imagenet
 from formats import bounds
-from harness.errors import UsageError
+from formats.workload import Config
+from harness.errors import Refused, UsageError
 from harness.inputs import area_resize, picture_processor, pictures
+from harness.inputs.picture_processor import PerChannel
 
 SIDE, CHANNELS = 224, 3
 _SHORTER = 256
@@ -37,8 +38,8 @@ class Preparation:
     """
 
     cropped: Callable[[Image.Image], np.ndarray]
-    mean: tuple[float, ...]
-    deviation: tuple[float, ...]
+    mean: PerChannel
+    deviation: PerChannel
     words: str
 
     def __call__(self, path: Path) -> np.ndarray:
@@ -85,7 +86,7 @@ OF_PYTORCH = Preparation(
 )
 
 
-def preparation(weights: Path, config: Mapping[str, Any]) -> Preparation:
+def preparation(weights: Path, config: Config) -> Preparation:
     """The way for the weights of a folder: that with the mean and the deviation of its
     preprocessor_config.json. Without this file it is that of TensorFlow, whose weights set the
     target of the benchmark. Raises UsageError for another mean or deviation.
@@ -94,19 +95,19 @@ def preparation(weights: Path, config: Mapping[str, Any]) -> Preparation:
         return OF_TENSORFLOW
     own = picture_processor.of_folder(weights, config)
     if (own.height, own.width) != (SIDE, SIDE):
-        raise UsageError(
-            f"--weights {weights}: {picture_processor.FILE} makes pictures of {own.height} x"
-            f" {own.width}, and the benchmark has {SIDE} x {SIDE}: give weights for this size"
+        raise Refused(
+            f"{picture_processor.FILE} makes pictures of {own.height} x {own.width}, and the"
+            f" benchmark has {SIDE} x {SIDE}: give weights for this size"
         )
     for way in (OF_TENSORFLOW, OF_PYTORCH):
         same_mean = np.allclose(np.array(own.mean) / own.scale, way.mean, rtol=1e-4)
         same_deviation = np.allclose(np.array(own.std) / own.scale, way.deviation, rtol=1e-4)
         if own.channels == CHANNELS and same_mean and same_deviation:
             return way
-    raise UsageError(
-        f"--weights {weights}: {picture_processor.FILE} has another mean or deviation of colours"
-        f" than MLPerf's reference, which prepares pictures {OF_TENSORFLOW.words}, or"
-        f" {OF_PYTORCH.words}: give weights that were trained with one of them"
+    raise Refused(
+        f"{picture_processor.FILE} has another mean or deviation of colours than MLPerf's"
+        f" reference, which prepares pictures {OF_TENSORFLOW.words}, or {OF_PYTORCH.words}: give"
+        " weights that were trained with one of them"
     )
 
 

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from formats import bounds
-from harness.errors import UsageError
-from harness.inputs.user_folder import LARGEST_JSON
+from formats.workload import Config
+from harness.errors import Refused, UsageError, about
+from harness.inputs.user_folder import LARGEST_JSON, Document
 from sut import keras_config
 from sut.registry import KERAS_PACKAGES
 
@@ -128,32 +129,37 @@ def read(path: Path, custom: bool, trains: bool = False) -> Description:
         custom: whether the user gives a file with the code of custom layers.
         trains: whether the model is to be trained.
     """
+    with about(f"--model {path}"):
+        return _description(path, custom, trains)
+
+
+def _description(path: Path, custom: bool, trains: bool) -> Description:
     _check_kind(path)
     config, metadata, weight_bytes = _documents(path)
     version = str(metadata.get("keras_version", ""))
     if re.match(r"[012]\.", version):
-        raise UsageError(
-            f"--model {path}: is a file of Keras {version}, which Keras 3 does not load and no SUT"
-            f" here runs: {_from_keras_2(path)}"
+        raise Refused(
+            f"is a file of Keras {version}, which Keras 3 does not load and no SUT here runs:"
+            f" {_from_keras_2(path)}"
         )
     own = config.get("config")
     if not isinstance(own, dict) or "layers" not in own:
-        raise UsageError(
-            f"--model {path}: its class {config.get('class_name')} is neither Functional nor"
-            f" Sequential, so its inputs are not in the file: save it with {_wrapped(config)}"
+        raise Refused(
+            f"its class {config.get('class_name')} is neither Functional nor Sequential, so its"
+            f" inputs are not in the file: save it with {_wrapped(config)}"
         )
-    _check_code(path, config, custom, trains)
+    _check_code(config, custom, trains)
     try:
-        inputs = tuple(_inputs(path, own))
+        inputs = tuple(_inputs(own))
         outputs = tuple(_outputs(own))
         depth = sum(layer["class_name"] not in _NOT_RUN for layer in _all_layers(own))
     except (KeyError, TypeError, IndexError, AttributeError, StopIteration) as e:
-        raise UsageError(
-            f"--model {path}: its {_CONFIG} is not one of Keras 3 ({type(e).__name__}: {e}): save"
-            " the model again with Keras 3"
+        raise Refused(
+            f"its {_CONFIG} is not one of Keras 3 ({type(e).__name__}: {e}): save the model again"
+            " with Keras 3"
         ) from None
     policies = {name for each in keras_config.objects(own) if (name := _policy(each))}
-    _check_policies(path, policies)
+    _check_policies(policies)
     return Description(
         inputs=inputs,
         outputs=outputs,
@@ -162,7 +168,7 @@ def read(path: Path, custom: bool, trains: bool = False) -> Description:
         version=version,
         frozen=_frozen(config),
         weight_bytes=weight_bytes,
-        compiled=_compiled(path, config, outputs) if trains else None,
+        compiled=_compiled(config, outputs) if trains else None,
     )
 
 
@@ -182,14 +188,14 @@ def _from_keras_2(path: Path) -> str:
     return f"convert it with {first} and then {_converted(f'{stem}.h5', stem)}"
 
 
-def _wrapped(config: Mapping[str, Any]) -> str:
+def _wrapped(config: Config) -> str:
     """The call that saves a model of another class with its inputs."""
     if _of_keras(config):
         return "keras.Model(model.inputs, model.outputs).save(FILE)"
     return "x = keras.Input(SHAPE); keras.Model(x, model(x)).save(FILE), and give --custom"
 
 
-def _of_keras(described: Mapping[str, Any]) -> bool:
+def _of_keras(described: Config) -> bool:
     """Whether Keras or KerasHub has the code of a class or a function. A registered function is
     stored as `keras_hub>gelu_approximate`.
     """
@@ -202,23 +208,20 @@ def _of_keras(described: Mapping[str, Any]) -> bool:
 def _check_kind(path: Path) -> None:
     stem = path.stem
     if path.is_dir() and (path / _SAVED_MODEL).is_file():
-        raise UsageError(
-            f"--model {path}: is a SavedModel, which Keras 3 does not load: {_from_keras_2(path)}"
-        )
+        raise Refused(f"is a SavedModel, which Keras 3 does not load: {_from_keras_2(path)}")
     if path.is_dir():
-        raise UsageError(f"--model {path}: is a folder; give a {SUFFIX} file")
+        raise Refused(f"is a folder; give a {SUFFIX} file")
     if not path.is_file():
-        raise UsageError(f"--model {path}: there is no such file; give a {SUFFIX} file")
+        raise Refused(f"there is no such file; give a {SUFFIX} file")
     if path.suffix.lower() in _OLD_SUFFIXES:
-        raise UsageError(
-            f"--model {path}: is a file of the format before Keras 3: convert it with"
-            f" {_converted(str(path), stem)}"
+        raise Refused(
+            f"is a file of the format before Keras 3: convert it with {_converted(str(path), stem)}"
         )
     if path.suffix.lower() != SUFFIX:
-        raise UsageError(f"--model {path}: give a {SUFFIX} file, which model.save writes")
+        raise Refused(f"give a {SUFFIX} file, which model.save writes")
 
 
-def _documents(path: Path) -> tuple[dict[str, Any], dict[str, Any], int]:
+def _documents(path: Path) -> tuple[Document, Document, int]:
     """config.json, metadata.json, and the bytes of the weights."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -226,22 +229,17 @@ def _documents(path: Path) -> tuple[dict[str, Any], dict[str, Any], int]:
             metadata = json.loads(_member(path, archive, _METADATA))
             weight_bytes = archive.getinfo(_WEIGHTS).file_size
     except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError) as e:
-        raise UsageError(
-            f"--model {path}: is no whole {SUFFIX} file ({e}): save or copy it again"
-        ) from None
+        raise Refused(f"is no whole {SUFFIX} file ({e}): save or copy it again") from None
     except KeyError as e:
-        raise UsageError(
-            f"--model {path}: is no {SUFFIX} file of Keras 3 ({e.args[0]}): save the model again"
-            " with model.save"
+        raise Refused(
+            f"is no {SUFFIX} file of Keras 3 ({e.args[0]}): save the model again with model.save"
         ) from None
     except (ValueError, RecursionError) as e:
-        raise UsageError(
-            f"--model {path}: its {_CONFIG} or {_METADATA} is no JSON ({e}): save the model again"
+        raise Refused(
+            f"its {_CONFIG} or {_METADATA} is no JSON ({e}): save the model again"
         ) from None
     if not isinstance(config, dict) or not isinstance(metadata, dict):
-        raise UsageError(
-            f"--model {path}: its {_CONFIG} or {_METADATA} is no JSON object: save the model again"
-        )
+        raise Refused(f"its {_CONFIG} or {_METADATA} is no JSON object: save the model again")
     return config, metadata, weight_bytes
 
 
@@ -249,8 +247,8 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
     """A JSON document of the file. Raises KeyError if there is none."""
     member = archive.getinfo(name)
     if member.file_size > LARGEST_JSON:
-        raise UsageError(
-            f"--model {path}: {name} unpacks to {member.file_size / 1e6:,.0f} MB, and at most"
+        raise Refused(
+            f"{name} unpacks to {member.file_size / 1e6:,.0f} MB, and at most"
             f" {LARGEST_JSON / 1e6:.0f} MB are read: save the model again"
         )
     bounds.check(f"--model {path}: {name}", member.file_size, bounds.JSON)
@@ -268,7 +266,7 @@ def check_weights(path: Path) -> None:
         raise UsageError(f"--model {path}: {damaged} is damaged: save or copy the file again")
 
 
-def _check_code(path: Path, config: Mapping[str, Any], custom: bool, trains: bool) -> None:
+def _check_code(config: Config, custom: bool, trains: bool) -> None:
     """Raises UsageError if the model contains Python code, or needs code that is not given. Metrics
     are not loaded, and losses and optimizer only to train.
     """
@@ -279,42 +277,42 @@ def _check_code(path: Path, config: Mapping[str, Any], custom: bool, trains: boo
         loaded |= {key: compiled.get(key) for key in ("loss", "optimizer")}
     for each in keras_config.objects(loaded):
         if each["class_name"] == "__lambda__":
-            raise UsageError(
-                f"--model {path}: has a Lambda layer or another lambda, whose Python code Keras"
-                " does not load in its safe mode: write it as a layer or a named function with"
-                f" {register}, save the model with it, and give --custom FILE.py"
+            raise Refused(
+                "has a Lambda layer or another lambda, whose Python code Keras does not load in its"
+                f" safe mode: write it as a layer or a named function with {register}, save the"
+                " model with it, and give --custom FILE.py"
             )
         known = "module" not in each or _of_keras(each)
         if not known and not custom:
             is_function = each["class_name"] == "function"
             name = each.get("config") if is_function else each["class_name"]
             kind = "function" if is_function else "class"
-            raise UsageError(
-                f"--model {path}: Keras could not locate {kind} {name!r}, which is not one of its"
-                f" own: give --custom FILE.py, in which {register} marks it"
+            raise Refused(
+                f"Keras could not locate {kind} {name!r}, which is not one of its own: give"
+                f" --custom FILE.py, in which {register} marks it"
             )
         if each["class_name"] in ("LSTM", "GRU", "SimpleRNN", "RNN"):
             settings = each.get("config")
             if isinstance(settings, dict) and settings.get("stateful"):
-                raise UsageError(
-                    f"--model {path}: its layer {settings.get('name')} is stateful, so its answers"
-                    " depend on earlier queries: save the model with stateful=False"
+                raise Refused(
+                    f"its layer {settings.get('name')} is stateful, so its answers depend on"
+                    " earlier queries: save the model with stateful=False"
                 )
 
 
-def _compiled(path: Path, config: Mapping[str, Any], outputs: tuple[str, ...]) -> Compiled:
+def _compiled(config: Config, outputs: tuple[str, ...]) -> Compiled:
     """How the model is trained. Raises UsageError if the file does not say."""
     given = config.get("compile_config") or {}
     if not given.get("loss"):
-        raise UsageError(
-            f"--model {path}: was saved without a loss, so it cannot be trained: call"
-            " model.compile(optimizer=..., loss=...) before model.save"
+        raise Refused(
+            "was saved without a loss, so it cannot be trained: call model.compile(optimizer=...,"
+            " loss=...) before model.save"
         )
     losses = _losses(given["loss"], outputs)
     if losses is None or not any(losses):
-        raise UsageError(
-            f"--model {path}: its losses do not fit its outputs {', '.join(outputs)}: call"
-            " model.compile with one loss for each output, and save it again"
+        raise Refused(
+            f"its losses do not fit its outputs {', '.join(outputs)}: call model.compile with one"
+            " loss for each output, and save it again"
         )
     rates = [keras_config.random_rates(each) for each in keras_config.objects(config["config"])]
     return Compiled(
@@ -322,7 +320,7 @@ def _compiled(path: Path, config: Mapping[str, Any], outputs: tuple[str, ...]) -
     )
 
 
-def _frozen(config: Mapping[str, Any]) -> tuple[str, ...]:
+def _frozen(config: Config) -> tuple[str, ...]:
     """The settings with which Keras does not compile the model after it has loaded the file."""
     compiled = config.get("compile_config") or {}
     slow = {"jit_compile": False, "run_eagerly": True}
@@ -375,23 +373,23 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _check_policies(path: Path, policies: set[str]) -> None:
+def _check_policies(policies: set[str]) -> None:
     for name in policies:
         if re.search(r"u?int[48]|float8|gptq|awq", name):
-            raise UsageError(
-                f"--model {path}: has quantised layers ({name}), which are not measured: give the"
-                " file from before quantisation"
+            raise Refused(
+                f"has quantised layers ({name}), which are not measured: give the file from before"
+                " quantisation"
             )
 
 
-def _policy(value: Mapping[str, Any]) -> str | None:
+def _policy(value: Config) -> str | None:
     """The name of a precision, if the object is one."""
     if "DTypePolicy" not in value["class_name"] or not isinstance(value.get("config"), dict):
         return None
     return str(value["config"].get("name", ""))
 
 
-def _all_layers(model: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _all_layers(model: Config) -> Iterator[Document]:
     """The layers of a model and of the models within it."""
     for layer in model["layers"]:
         if "layers" in layer["config"]:
@@ -400,32 +398,32 @@ def _all_layers(model: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield layer
 
 
-def _inputs(path: Path, model: Mapping[str, Any]) -> Iterator[Input]:
+def _inputs(model: Config) -> Iterator[Input]:
     layers = {layer["config"]["name"]: layer for layer in model["layers"]}
     names = _input_names(model)
     if not names:
-        raise UsageError(
-            f"--model {path}: has no inputs, because it was saved before it was built: call"
-            " model.build(input_shape) or add a keras.Input, and save it again"
+        raise Refused(
+            "has no inputs, because it was saved before it was built: call model.build(input_shape)"
+            " or add a keras.Input, and save it again"
         )
     scales = any(_divides_pixels(layer) for layer in _all_layers(model))
     for name in names:
         config = layers[name]["config"]
         if config.get("sparse") or config.get("ragged"):
-            raise UsageError(
-                f"--model {path}: its input {name} is sparse or ragged, and inputs here are dense:"
-                " save the model with a dense input"
+            raise Refused(
+                f"its input {name} is sparse or ragged, and inputs here are dense: save the model"
+                " with a dense input"
             )
         if name in _TAKEN:
-            raise UsageError(
-                f"--model {path}: its input is called {name}, and numpy.savez takes no array of"
-                " that name: save the model with another name of the input"
+            raise Refused(
+                f"its input is called {name}, and numpy.savez takes no array of that name: save the"
+                " model with another name of the input"
             )
         dtype = str(config["dtype"])
         if dtype == "string":
-            raise UsageError(
-                f"--model {path}: its input {name} is text, which runs only on TensorFlow: save the"
-                " model without its layers for text"
+            raise Refused(
+                f"its input {name} is text, which runs only on TensorFlow: save the model without"
+                " its layers for text"
             )
         readers = list(_readers(model, name))
         table = next((each for each in readers if each["class_name"] in _IDS), None)
@@ -443,14 +441,14 @@ def _inputs(path: Path, model: Mapping[str, Any]) -> Iterator[Input]:
         )
 
 
-def _divides_pixels(layer: Mapping[str, Any]) -> bool:
+def _divides_pixels(layer: Config) -> bool:
     """Whether it is a Rescaling of pixels, by 1/255 or 1/127.5."""
     scale = layer["config"].get("scale")
     is_scale = isinstance(scale, int | float) and 0 < scale <= _LARGEST_SCALE
     return layer["class_name"] == "Rescaling" and is_scale
 
 
-def _input_names(model: Mapping[str, Any]) -> list[str]:
+def _input_names(model: Config) -> list[str]:
     """The names of a model's input layers, in the order of Keras' `model.inputs`."""
     if "input_layers" in model:
         return [layer for layer, _, _ in _tensors(model["input_layers"]).values()]
@@ -458,7 +456,7 @@ def _input_names(model: Mapping[str, Any]) -> list[str]:
     return [layer["config"]["name"] for layer in first if layer["class_name"] == "InputLayer"]
 
 
-def _outputs(model: Mapping[str, Any]) -> Iterator[str]:
+def _outputs(model: Config) -> Iterator[str]:
     """The key of each output in a dict of outputs, else the name of its layer."""
     if "output_layers" not in model:
         yield str(model["layers"][-1]["config"]["name"])
@@ -488,7 +486,7 @@ def _tensors(value: Any, key: str = "") -> dict[str, tuple[str, int, int]]:
     return found
 
 
-def _readers(model: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+def _readers(model: Config, name: str) -> Iterator[Document]:
     """The layers that read an input, such as an Embedding. They may be in a model within the
     model.
     """
@@ -506,7 +504,7 @@ def _readers(model: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
             yield dict(layer)
 
 
-def _padding_of(readers: Iterable[Mapping[str, Any]], ids: int | None) -> float | None:
+def _padding_of(readers: Iterable[Config], ids: int | None) -> float | None:
     """The value that means padding in an input with these readers; None: there is none."""
     for value in map(_padding, readers):
         if _is_number(value) and (ids is None or 0 <= value < ids):
@@ -514,14 +512,14 @@ def _padding_of(readers: Iterable[Mapping[str, Any]], ids: int | None) -> float 
     return None
 
 
-def _bins(readers: Iterable[Mapping[str, Any]]) -> Iterator[float]:
+def _bins(readers: Iterable[Config]) -> Iterator[float]:
     """The boundaries of each Discretization among the readers."""
     for each in readers:
         if each["class_name"] == "Discretization":
             yield from each["config"].get("bin_boundaries") or ()
 
 
-def _padding(layer: Mapping[str, Any]) -> Any:
+def _padding(layer: Config) -> Any:
     """The value that a layer takes for padding; None: there is none."""
     if layer["class_name"] in _COMPARISONS:
         compared = [each for node in layer["inbound_nodes"] for each in node["args"]]
@@ -532,7 +530,7 @@ def _padding(layer: Mapping[str, Any]) -> Any:
     return 0 if to_bool or layer["config"].get("mask_zero") else None
 
 
-def _read_tensors(layer: Mapping[str, Any]) -> list[str]:
+def _read_tensors(layer: Config) -> list[str]:
     """The names of the layers whose outputs a layer reads, in order."""
     found: list[str] = []
     pending = list(layer.get("inbound_nodes", ()))

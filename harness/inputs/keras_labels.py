@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from harness.errors import UsageError
+from harness.errors import Refused
 from harness.inputs.keras_file import CUSTOM
 
 PREFIX = "label"
@@ -88,7 +87,7 @@ def drawn(label: Label, samples: int, stream: int) -> np.ndarray:
     return rng.random(shape, np.float32)
 
 
-def fitted(path: Path, label: Label, array: np.ndarray) -> np.ndarray:
+def fitted(label: Label, array: np.ndarray) -> np.ndarray:
     """Return a user's labels. Raises UsageError if they do not fit the output."""
     is_ids = label.kind == IDS
     shape = label.shape[:-1] if is_ids else label.shape
@@ -96,19 +95,19 @@ def fitted(path: Path, label: Label, array: np.ndarray) -> np.ndarray:
     if not is_ids and shape[-1:] == (1,):
         allowed.append(shape[:-1])
     if label.kind != UNKNOWN and array.shape[1:] not in allowed:
-        raise UsageError(
-            f"--dataset {path}: {label.name} has shape {list(array.shape)}, and {label.loss} takes"
+        raise Refused(
+            f"{label.name} has shape {list(array.shape)}, and {label.loss} takes"
             f" [samples{''.join(f', {side}' for side in allowed[0])}]"
         )
     if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
-        raise UsageError(f"--dataset {path}: {label.name} has values that are not finite numbers")
+        raise Refused(f"{label.name} has values that are not finite numbers")
     if is_ids:
         classes = label.shape[-1]
         whole = array.dtype.kind in "iu" or (array == np.floor(array)).all()
         if not whole or not 0 <= array.min() <= array.max() < classes:
-            raise UsageError(
-                f"--dataset {path}: {label.name} has values from {array.min()} to {array.max()},"
-                f" and {label.loss} takes ids from 0 to {classes - 1}"
+            raise Refused(
+                f"{label.name} has values from {array.min()} to {array.max()}, and {label.loss}"
+                f" takes ids from 0 to {classes - 1}"
             )
         return array.astype(np.int32)
     return array.astype(np.float32)

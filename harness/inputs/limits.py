@@ -25,6 +25,8 @@ RMS_FACTOR = 1.3
 less than a largest error: by a factor of up to 1.15 between eight sets of 64 inputs, and of 1.5 for
 sets of eight inputs.
 """
+_Row = Mapping[str, Any]
+"""A measured disagreement."""
 _RMS = "logit_rms"
 _RMS_SAMPLES = 64
 _UNMEASURED = 2.0
@@ -45,7 +47,7 @@ _SPARE = {
 
 
 @cache
-def measurements(kind: str = "measured") -> tuple[Mapping[str, Any], ...]:
+def measurements(kind: str = "measured") -> tuple[_Row, ...]:
     """The measured disagreements: one mapping for each honest SUT, model, size, precision and
     device, written by benchmarks/disagreement.py.
 
@@ -110,9 +112,7 @@ def of_quantized(model: Model) -> dict[str, float]:
     return {name: bound for name, bound in model.tolerance["bfloat16"].items() if name != _RMS}
 
 
-def _limit(
-    name: str, bound: float, rows: Sequence[Mapping[str, Any]], factor: float, share: float
-) -> float:
+def _limit(name: str, bound: float, rows: Sequence[_Row], factor: float, share: float) -> float:
     """The limit of this name, from the measurements in `rows`. It is not looser than `bound`.
 
     Args:
@@ -140,7 +140,7 @@ def _three_digits(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def _largest_rms(rows: Sequence[Mapping[str, Any]], sut: str, longer: bool) -> float:
+def _largest_rms(rows: Sequence[_Row], sut: str, longer: bool) -> float:
     """The largest `logit_rms` of the SUTs on the same framework as `sut`; 0 if none was measured.
 
     Args:
@@ -173,7 +173,7 @@ def of_training(model: Model, size: Size, precision: str, device: str) -> dict[s
     return derived
 
 
-def _rows(model: Model, *place: str, kind: str = "measured") -> list[Mapping[str, Any]]:
+def _rows(model: Model, *place: str, kind: str = "measured") -> list[_Row]:
     keys = ("model", "task", "precision", "size", "device")
     cell = (model.like or model.name, model.second_task, *place)
     return [row for row in measurements(kind) if tuple(map(row.get, keys)) == cell]

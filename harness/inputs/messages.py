@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+Messages = list[dict[str, Any]]
+"""A conversation."""
 _SHOWN = 60
 
 
-def read(value: Any) -> list[dict[str, Any]]:
+def read(value: Any) -> Messages:
     """Return the messages, each with the string `role` and one text as its `content`. Raises
     ValueError for anything else.
 

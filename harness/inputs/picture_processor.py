@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from harness.errors import UsageError
+from formats.workload import Config
+from harness.errors import Refused
 from harness.inputs import user_config
 
 FILE = "preprocessor_config.json"
@@ -24,6 +25,10 @@ ConvNextImageProcessor).
 """
 _USUAL = 0.5
 """The mean and the deviation of random pictures if no file names others."""
+_Sides = tuple[int, int]
+"""Height and width."""
+PerChannel = tuple[float, ...]
+"""A number for each channel of a picture."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +51,12 @@ class Processor:
     height: int
     width: int
     channels: int
-    stretch: tuple[int, int] | None
+    stretch: _Sides | None
     shorter: int | None
     resample: Image.Resampling
     scale: float
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    mean: PerChannel
+    std: PerChannel
     source: Path | None
 
     def __call__(self, picture: Image.Image) -> np.ndarray:
@@ -84,7 +89,7 @@ class Processor:
         return picture.crop((left, top, left + self.width, top + self.height))
 
 
-def of_folder(path: Path, config: Mapping[str, Any]) -> Processor:
+def of_folder(path: Path, config: Config) -> Processor:
     """The steps of a folder of weights. Raises UsageError if they are not known, and if they leave
     pictures of several sizes.
 
@@ -93,35 +98,32 @@ def of_folder(path: Path, config: Mapping[str, Any]) -> Processor:
     """
     channels = config["num_channels"]
     if channels not in (1, 3):
-        raise UsageError(
-            f"--weights {path}: config.json says num_channels {channels}, and pictures have 3, or 1"
-            " in greyscale"
+        raise Refused(
+            f"config.json says num_channels {channels}, and pictures have 3, or 1 in greyscale"
         )
     if not (path / FILE).is_file():
-        return _without_file(path, config, channels)
+        return _without_file(config, channels)
     steps = user_config.load(path, FILE)
     others = [name for name in steps if name.startswith("do_") and steps[name]]
     unknown = sorted(set(others) - set(_KNOWN_STEPS) - set(_NO_CHANGE))
     if unknown:
-        raise UsageError(
-            f"--weights {path}: {FILE} says {unknown[0]}, and the harness knows only"
-            f" {', '.join(_KNOWN_STEPS)}"
+        raise Refused(
+            f"{FILE} says {unknown[0]}, and the harness knows only {', '.join(_KNOWN_STEPS)}"
         )
     try:
         return _read(path / FILE, steps, channels)
     except (KeyError, TypeError, ValueError) as e:
-        raise UsageError(
-            f"--weights {path}: {FILE} does not say how a picture becomes the model's input"
-            f" ({type(e).__name__}: {e}): give one that save_pretrained of the image processor"
-            " wrote"
+        raise Refused(
+            f"{FILE} does not say how a picture becomes the model's input ({type(e).__name__}:"
+            f" {e}): give one that save_pretrained of the image processor wrote"
         ) from None
 
 
 def _read(file: Path, steps: Mapping[str, Any], channels: int) -> Processor:
     """Raises KeyError, TypeError or ValueError if a value is missing or of another kind."""
-    stretch: tuple[int, int] | None = None
+    stretch: _Sides | None = None
     shorter: int | None = None
-    crop: tuple[int, int] | None = None
+    crop: _Sides | None = None
     resample = Image.Resampling.BILINEAR
     if steps.get("do_center_crop"):
         crop = _sides(steps["crop_size"])
@@ -144,8 +146,8 @@ def _read(file: Path, steps: Mapping[str, Any], channels: int) -> Processor:
     sides = crop or stretch
     if sides is None:
         raise ValueError("pictures keep several sizes")
-    mean: tuple[float, ...] = (0.0,)
-    std: tuple[float, ...] = (1.0,)
+    mean: PerChannel = (0.0,)
+    std: PerChannel = (1.0,)
     if steps.get("do_normalize", True):
         mean = _each(steps["image_mean"], channels)
         std = _each(steps["image_std"], channels)
@@ -166,11 +168,11 @@ def _read(file: Path, steps: Mapping[str, Any], channels: int) -> Processor:
     )
 
 
-def _without_file(path: Path, config: Mapping[str, Any], channels: int) -> Processor:
+def _without_file(config: Config, channels: int) -> Processor:
     if "image_size" not in config:
-        raise UsageError(
-            f"--weights {path}: there is no {FILE} in it, and config.json has no image_size, so the"
-            f" size of the input is not known: download {FILE} too"
+        raise Refused(
+            f"there is no {FILE} in it, and config.json has no image_size, so the size of the input"
+            f" is not known: download {FILE} too"
         )
     height, width = _sides(config["image_size"])
     return Processor(
@@ -187,7 +189,7 @@ def _without_file(path: Path, config: Mapping[str, Any], channels: int) -> Proce
     )
 
 
-def _sides(value: Any) -> tuple[int, int]:
+def _sides(value: Any) -> _Sides:
     """(height, width) of a whole number, a list of two, or a table with `height` and `width`."""
     if isinstance(value, dict):
         return int(value["height"]), int(value["width"])
@@ -197,7 +199,7 @@ def _sides(value: Any) -> tuple[int, int]:
     return int(value), int(value)
 
 
-def _each(value: Any, channels: int) -> tuple[float, ...]:
+def _each(value: Any, channels: int) -> PerChannel:
     """One number, or one for each channel."""
     numbers = value if isinstance(value, list) else [value]
     if len(numbers) not in (1, channels):

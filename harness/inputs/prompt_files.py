@@ -46,6 +46,8 @@ _BINARY = {
     b"\xff\xd8\xff": "a picture",
 }
 """Beginning of a file that is no text → what the file is."""
+_Row = tuple[int, Any]
+"""(line, its value)."""
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -79,9 +81,11 @@ class Prompt:
     messages: Sequence[Mapping[str, Any]] = ()
 
 
-def read(
-    path: Path, options: PromptOptions | None = None, labels: bool = False
-) -> tuple[list[Prompt], tuple[str, ...]]:
+_Noted = tuple[list[Prompt], tuple[str, ...]]
+"""Prompts, and notes about their file."""
+
+
+def read(path: Path, options: PromptOptions | None = None, labels: bool = False) -> _Noted:
     """Read the prompts of a .jsonl, .csv or .tsv file (one a row) or of any other text (one a
     paragraph; one a line if no empty line separates paragraphs). Also returns notes about the file.
 
@@ -163,7 +167,7 @@ def _text(path: Path) -> str:
     return text if "\n" in text else text.replace("\r", "\n")
 
 
-def _of_text(path: Path, text: str, options: PromptOptions) -> tuple[list[Prompt], tuple[str, ...]]:
+def _of_text(path: Path, text: str, options: PromptOptions) -> _Noted:
     if options.field is not None:
         raise UsageError(
             f"--field {options.field}: names a field of {', '.join(_ROWS)}, and {path.name} is read"
@@ -203,7 +207,7 @@ def _paragraphs(text: str) -> Iterator[tuple[str, int]]:
             block = []
 
 
-def _json_lines(path: Path, text: str) -> Iterator[tuple[int, Any]]:
+def _json_lines(path: Path, text: str) -> Iterator[_Row]:
     """Yield (line, its value)."""
     lines = text.removesuffix("\n").split("\n") if text.strip() else []
     for number, line in enumerate(lines, 1):
@@ -267,7 +271,7 @@ def _cell(column: str, value: str) -> Any:
     return int(value) if value.strip().isdecimal() else value or None
 
 
-_ROWS: Mapping[str, Callable[[Path, str], Iterator[tuple[int, Any]]]] = {
+_ROWS: Mapping[str, Callable[[Path, str], Iterator[_Row]]] = {
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,
     ".csv": _table,
@@ -276,9 +280,7 @@ _ROWS: Mapping[str, Callable[[Path, str], Iterator[tuple[int, Any]]]] = {
 """Ending → the reader of its rows."""
 
 
-def _of_rows(
-    path: Path, rows: Iterator[tuple[int, Any]], options: PromptOptions, labels: bool
-) -> tuple[list[Prompt], tuple[str, ...]]:
+def _of_rows(path: Path, rows: Iterator[_Row], options: PromptOptions, labels: bool) -> _Noted:
     every = list(rows)
     if not every:
         return [], ()
@@ -322,9 +324,7 @@ def _notes(
         yield f"fields of {path.name} that are not used: {', '.join(others)}"
 
 
-def _prompts(
-    path: Path, rows: list[tuple[int, Any]], field: str, options: PromptOptions
-) -> list[Prompt]:
+def _prompts(path: Path, rows: list[_Row], field: str, options: PromptOptions) -> list[Prompt]:
     """The prompts of rows, by the chat template if there is one."""
     conversations = {
         f"{path}:{line}": _messages(f"{path}:{line}", row, field) for line, row in rows
@@ -345,7 +345,7 @@ def _prompts(
     return prompts
 
 
-def _check_text(path: Path, rows: list[tuple[int, Any]], field: str) -> None:
+def _check_text(path: Path, rows: list[_Row], field: str) -> None:
     for line, row in rows:
         if isinstance(row[field], list):
             raise UsageError(
@@ -354,7 +354,7 @@ def _check_text(path: Path, rows: list[tuple[int, Any]], field: str) -> None:
             )
 
 
-def _messages(where: str, row: Any, field: str) -> list[dict[str, Any]]:
+def _messages(where: str, row: Any, field: str) -> messages.Messages:
     """The prompt as messages. A text is one message of the user."""
     value = row.get(field) if isinstance(row, dict) else None
     if isinstance(value, list) and value:
@@ -374,11 +374,11 @@ def _answer_at_end(value: Any) -> bool:
     return isinstance(value, list) and len(value) > 1 and value[-1]["role"] == "assistant"
 
 
-def _by_user(text: str) -> list[dict[str, Any]]:
+def _by_user(text: str) -> messages.Messages:
     return [{"role": "user", "content": text}]
 
 
-def _texts(conversations: Mapping[str, list[dict[str, Any]]], options: PromptOptions) -> list[str]:
+def _texts(conversations: Mapping[str, messages.Messages], options: PromptOptions) -> list[str]:
     """The text of each conversation. Without a chat template it has one message."""
     if options.chat is None:
         return [str(conversation[0]["content"]) for conversation in conversations.values()]

@@ -17,6 +17,7 @@ from compliance.scoring.squad.word_pieces import WordPieces
 from formats import bounds
 from harness.errors import UsageError
 from harness.inputs import user_folder
+from harness.inputs.user_folder import Document
 
 T = TypeVar("T")
 
@@ -28,6 +29,8 @@ VOCABULARY = 256 + _OFFSET
 _CLIP_BEGIN = "<|startoftext|>"
 _CLIP_END = "<|endoftext|>"
 _SPECIAL = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
+_Adds = Mapping[str, bool]
+"""Whether a tokenizer.model adds "beginning" and "end", if tokenizer_config.json does not say."""
 _CALLS = ("encode", "decode", "encode_marked", "decode_marked")
 """The fields of a tokenizer that call its library."""
 
@@ -82,7 +85,7 @@ def of_bytes(closing: bool) -> Tokenizer:
     )
 
 
-def of_folder(path: Path, adds: Mapping[str, bool]) -> Tokenizer | None:
+def of_folder(path: Path, adds: _Adds) -> Tokenizer | None:
     """The tokenizer of a folder: tokenizer.json, else tokenizer.model, else BERT's vocab.txt, else
     CLIP's vocab.json and merges.txt. None: the folder has none of these.
 
@@ -160,7 +163,7 @@ def word_pieces(own: Tokenizer | None) -> WordPieces:
     return found
 
 
-def settings(path: Path) -> dict[str, Any]:
+def settings(path: Path) -> Document:
     """The content of tokenizer_config.json. Empty if there is none."""
     return _document(path / "tokenizer_config.json")
 
@@ -182,12 +185,12 @@ def special_tokens(path: Path) -> dict[str, str]:
     return tokens
 
 
-def _document(file: Path) -> dict[str, Any]:
+def _document(file: Path) -> Document:
     """The JSON object of a file. Empty if there is no file."""
     return dict(user_folder.read_json(file)) if file.is_file() else {}
 
 
-def _json(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:
+def _json(file: Path, settings: Document, adds: _Adds) -> Tokenizer:
     """Read tokenizer.json. Its post-processor adds the marks. Its truncation and padding are
     switched off, because we refuse long prompts and pad ourselves.
     """
@@ -208,7 +211,7 @@ def _json(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> 
     )
 
 
-def _wordpiece(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:
+def _wordpiece(file: Path, settings: Document, adds: _Adds) -> Tokenizer:
     from tokenizers import BertWordPieceTokenizer
 
     reader = BertWordPieceTokenizer(
@@ -227,7 +230,7 @@ def _wordpiece(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]
     )
 
 
-def _clip(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:
+def _clip(file: Path, settings: Document, adds: _Adds) -> Tokenizer:
     """The tokenizer that Transformers makes from CLIP's two files: lower case, words split by
     CLIP's rule, with a mark at their end.
     """
@@ -298,7 +301,7 @@ def _refuse(file: Path) -> list[int]:
     )
 
 
-def _sentencepiece(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:
+def _sentencepiece(file: Path, settings: Document, adds: _Adds) -> Tokenizer:
     from sentencepiece import SentencePieceProcessor
 
     reader = SentencePieceProcessor(model_file=str(file))

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
+from formats.workload import Config
+from harness.errors import Refused, UsageError, about
 from harness.inputs import models, user_config, user_folder
 from harness.inputs.models import Model, UserWeightsRules
 
@@ -97,15 +98,19 @@ def model_of(path: Path, task: str | None = None) -> Model:
     Raises UsageError if config.json does not name a model that can be measured.
     """
     path = user_folder.resolve(path)
+    with about(f"--weights {path}"):
+        return _model_of(path, task)
+
+
+def _model_of(path: Path, task: str | None) -> Model:
     user_folder.check(path)
     if not path.is_dir():
-        raise UsageError(
-            f"--weights {path}: is not a directory (names of the Hub are not downloaded: `hf"
-            " download NAME` prints the folder to give); give a folder with config.json and"
-            " model.safetensors"
+        raise Refused(
+            "is not a directory (names of the Hub are not downloaded: `hf download NAME` prints the"
+            " folder to give); give a folder with config.json and model.safetensors"
         )
     if not (path / "config.json").is_file():
-        raise _unnamed(path, "there is no config.json in it")
+        raise _unnamed("there is no config.json in it")
     config = user_config.load(path)
     kind = config.get("model_type")
     heads = _strings(config.get("architectures"))
@@ -120,13 +125,13 @@ def model_of(path: Path, task: str | None = None) -> Model:
             raise UsageError(f"--task {task}: {known} has only {' and '.join(tasks)}: leave it out")
         return models.load(known, task)
     if not isinstance(kind, str) or not re.fullmatch(r"[\w.-]+", kind):
-        raise _unnamed(path, "config.json has no model_type")
+        raise _unnamed("config.json has no model_type")
     if does is None or config.get("is_encoder_decoder"):
         ends = ", ".join(f"…{end}" for each in _KINDS for end in each.ends)
-        raise UsageError(
-            f"--weights {path}: holds {', '.join(heads) or 'no named class'}. A folder of {kind} is"
-            f" measured if `architectures` in its config.json is one of {ends}, without a decoder"
-            " beside an encoder"
+        raise Refused(
+            f"holds {', '.join(heads) or 'no named class'}. A folder of {kind} is measured if"
+            f" `architectures` in its config.json is one of {ends}, without a decoder beside an"
+            " encoder"
         )
     like = models.load(known if known and is_listed else does.like)
     if task not in (None, like.task):
@@ -136,7 +141,7 @@ def model_of(path: Path, task: str | None = None) -> Model:
     return _unlisted(name, like, does, config)
 
 
-def _kind(heads: list[str], config: Mapping[str, Any]) -> _Kind | None:
+def _kind(heads: list[str], config: Config) -> _Kind | None:
     for each in _KINDS:
         is_named = any(head.endswith(each.ends) for head in heads)
         if is_named and (not each.needs or each.needs in config):
@@ -154,10 +159,9 @@ def _does_as(known: str, does: _Kind | None) -> bool:
     return does.architecture in architectures
 
 
-def _unnamed(path: Path, why: str) -> UsageError:
-    return UsageError(
-        f"--weights {path}: {why}, so the model is not known: name it with --model"
-        f" ({', '.join(models.names())})"
+def _unnamed(why: str) -> Refused:
+    return Refused(
+        f"{why}, so the model is not known: name it with --model ({', '.join(models.names())})"
     )
 
 
@@ -165,7 +169,7 @@ def _strings(value: Any) -> list[str]:
     return [str(each) for each in value] if isinstance(value, list) else []
 
 
-def _unlisted(name: str, like: Model, does: _Kind, config: Mapping[str, Any]) -> Model:
+def _unlisted(name: str, like: Model, does: _Kind, config: Config) -> Model:
     other_names = {
         number: other
         for number, others in _OTHER_NAMES.items()

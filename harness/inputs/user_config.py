@@ -5,13 +5,14 @@ every default of Transformers.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
+from formats.workload import Config
+from harness.errors import Refused
 from harness.inputs import architectures, models, user_folder
 from harness.inputs.models import Model
+from harness.inputs.user_folder import Document
 
 # Keys without a meaning for the weights, which could change the behaviour of one library.
 _DROPPED = (
@@ -32,19 +33,19 @@ length of a prompt.
 """
 
 
-def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
+def read(path: Path, model: Model) -> tuple[Document, list[str]]:
     """Return (the configuration for the SUTs, notes). Raises UsageError with one sentence if it
     does not fit.
     """
     config = load(path)
     if not model.like:
-        _check_kind(path, model, config)
+        _check_kind(model, config)
     if "quantization_config" in config:
-        raise UsageError(
-            f"--weights {path}: config.json has a quantization_config, and quantised weights are"
-            " not supported: give the weights from which they were made"
+        raise Refused(
+            "config.json has a quantization_config, and quantised weights are not supported: give"
+            " the weights from which they were made"
         )
-    config = _of_unlisted(path, model, config) if model.like else _complete(path, model, config)
+    config = _of_unlisted(model, config) if model.like else _complete(model, config)
     notes = []
     if "auto_map" in config:
         notes.append("config.json names code of its own (auto_map), which is not run")
@@ -80,29 +81,29 @@ def _of_limits(model: Model) -> str:
     )
 
 
-def _complete(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
+def _complete(model: Model, config: Config) -> Document:
     """The configuration of a listed model, with every default written out."""
     complete = {
         **model.user_weights.defaults,
-        **_rope(path, model, config),
+        **_rope(model, config),
         **model.user_weights.always,
     }
     named = {name: other for name, other in model.also_called.items() if other in complete}
     complete |= {name: complete[other] for name, other in named.items()}
     _derive(complete, model)
-    _check_dimensions(path, model, complete)
+    _check_dimensions(model, complete)
     for key, accepted in model.user_weights.only.items():
         value = complete.get(key)
         if value is not None and value not in accepted:
             there = " or ".join(map(json.dumps, accepted))
-            raise UsageError(
-                f"--weights {path}: config.json says {key} {json.dumps(value)}, and {model.name}"
-                f" here is computed with {there} only: not every SUT has another"
+            raise Refused(
+                f"config.json says {key} {json.dumps(value)}, and {model.name} here is computed"
+                f" with {there} only: not every SUT has another"
             )
     return complete
 
 
-def _of_unlisted(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
+def _of_unlisted(model: Model, config: Config) -> Document:
     """The configuration of an unlisted model as it is, with the numbers that the harness and
     KerasHub read under their names. The libraries know the defaults. Only Transformers knows that
     of `id2label`, which Transformers 5 does not store for two classes without names.
@@ -114,57 +115,48 @@ def _of_unlisted(path: Path, model: Model, config: Mapping[str, Any]) -> dict[st
     for name in model.user_weights.numbers:
         if not _whole(complete.get(name)):
             value = json.dumps(complete[name]) if name in complete else "no"
-            raise UsageError(
-                f"--weights {path}: config.json has {value} {name}, and the harness needs a whole"
-                " number from 1 on: write it there"
+            raise Refused(
+                f"config.json has {value} {name}, and the harness needs a whole number from 1 on:"
+                " write it there"
             )
     return complete
 
 
-def load(path: Path, name: str = "config.json") -> dict[str, Any]:
+def load(path: Path, name: str = "config.json") -> Document:
     """The content of a folder's config.json, or of another JSON file in it. Raises UsageError."""
     file = path / name
     if not file.is_file():
-        raise UsageError(
-            f"--weights {path}: there is no {name} in it; give the folder that save_pretrained"
-            " wrote"
-        )
+        raise Refused(f"there is no {name} in it; give the folder that save_pretrained wrote")
     try:
         document = user_folder.read_json(file)
     except (OSError, ValueError) as e:
-        raise UsageError(
-            f"--weights {path}: {name} cannot be read ({e}): download or save it again"
-        ) from None
+        raise Refused(f"{name} cannot be read ({e}): download or save it again") from None
     if not isinstance(document, dict):
-        raise UsageError(
-            f"--weights {path}: {name} is not a JSON object: give the folder that save_pretrained"
-            " wrote"
-        )
+        raise Refused(f"{name} is not a JSON object: give the folder that save_pretrained wrote")
     return document
 
 
-def _check_kind(path: Path, model: Model, config: Mapping[str, Any]) -> None:
+def _check_kind(model: Model, config: Config) -> None:
     kind = config.get("model_type")
     expected_kind = model.config["model_type"]
     if kind != expected_kind:
         other = models.of_type(kind)
         advice = f"--model {other}" if other else "leave --model out, and the folder decides"
-        raise UsageError(
-            f"--weights {path}: config.json says model_type {kind}, and --model {model.name} is"
-            f" {expected_kind}: {advice}"
+        raise Refused(
+            f"config.json says model_type {kind}, and --model {model.name} is {expected_kind}:"
+            f" {advice}"
         )
     named = config.get("architectures")
     needed = model.native_class
     if named and needed not in named and not model.user_weights.any_head:
-        raise UsageError(
-            f"--weights {path}: contains {', '.join(map(str, named))}, and {model.name} here is"
-            f" {needed}: train the missing head first."
-            f" {needed}.from_pretrained(DIR).save_pretrained(NEW) adds a random head, which is only"
-            " good for measuring speed"
+        raise Refused(
+            f"contains {', '.join(map(str, named))}, and {model.name} here is {needed}: train the"
+            f" missing head first. {needed}.from_pretrained(DIR).save_pretrained(NEW) adds a random"
+            " head, which is only good for measuring speed"
         )
 
 
-def _rope(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
+def _rope(model: Model, config: Config) -> Document:
     """Convert today's `rope_parameters` and the older spelling to `rope_theta` and, if positions
     are scaled, `rope_scaling`.
     """
@@ -182,20 +174,19 @@ def _rope(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]
     if kind not in model.user_weights.rope:
         ways = " or ".join(model.user_weights.rope)
         supported = f"scaled as {ways}" if ways else "not scaled"
-        raise UsageError(
-            f"--weights {path}: config.json scales its rotary positions ({kind}), and those of"
-            f" {model.name} here are {supported}"
+        raise Refused(
+            f"config.json scales its rotary positions ({kind}), and those of {model.name} here are"
+            f" {supported}"
         )
     missing = [key for key in _ROPE[kind] if not isinstance(rope.get(key), int | float)]
     if missing:
-        raise UsageError(
-            f"--weights {path}: config.json scales its rotary positions ({kind}) and gives no"
-            f" number for {missing[0]}"
+        raise Refused(
+            f"config.json scales its rotary positions ({kind}) and gives no number for {missing[0]}"
         )
     return {**rest, "rope_scaling": {"rope_type": kind, **rope}}
 
 
-def _derive(config: dict[str, Any], model: Model) -> None:
+def _derive(config: Document, model: Model) -> None:
     """Fill in null or missing dimensions that Transformers derives from other keys.
 
     `id2label` decides `num_labels` even if config.json has both. Without both, `num_labels` is 2.
@@ -211,14 +202,13 @@ def _derive(config: dict[str, Any], model: Model) -> None:
         config["num_key_value_heads"] = config.get("num_attention_heads")
 
 
-def _check_dimensions(path: Path, model: Model, config: Mapping[str, Any]) -> None:
+def _check_dimensions(model: Model, config: Config) -> None:
     needed = model.dimensions | {"num_attention_heads", "max_position_embeddings"}
     for key in sorted(needed & model.sizes["full"].config.keys()):
         if not _whole(config.get(key)):
             value = json.dumps(config[key]) if key in config else "no"
-            raise UsageError(
-                f"--weights {path}: config.json has {value} {key}, and {model.name} needs a whole"
-                " number from 1 on"
+            raise Refused(
+                f"config.json has {value} {key}, and {model.name} needs a whole number from 1 on"
             )
     heads = config["num_attention_heads"]
     divisors = [("num_key_value_heads", config.get("num_key_value_heads", 1), heads)]
@@ -226,9 +216,7 @@ def _check_dimensions(path: Path, model: Model, config: Mapping[str, Any]) -> No
         divisors.append(("num_attention_heads", heads, config["hidden_size"]))
     for key, number, whole in divisors:
         if whole % number:
-            raise UsageError(
-                f"--weights {path}: config.json says {key} {number}, which does not divide {whole}"
-            )
+            raise Refused(f"config.json says {key} {number}, which does not divide {whole}")
 
 
 def _whole(value: Any) -> bool:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from formats import bounds
-from harness.errors import UsageError
+from harness.errors import Refused, UsageError
 
+Document = dict[str, Any]
+"""A JSON object."""
 LARGEST_JSON = 64_000_000
 """Bytes. The index of the largest models has some megabytes."""
 
@@ -36,25 +38,25 @@ def check(path: Path) -> None:
     if any(name.endswith(".safetensors") and not _of_adapter(name) for name in names):
         return
     if any(_of_adapter(name) for name in names):
-        raise UsageError(
-            f"--weights {path}: contains only an adapter (such as LoRA) and not a whole model: give"
-            f" NEW after {convert(path, 'NEW', '--base', 'FOLDER_OF_THE_BASE_MODEL')}"
+        raise Refused(
+            "contains only an adapter (such as LoRA) and not a whole model: give NEW after"
+            f" {convert(path, 'NEW', '--base', 'FOLDER_OF_THE_BASE_MODEL')}"
         )
     for name in names:
         if name.endswith(".gguf"):
-            raise UsageError(
-                f"--weights {path}: {name} is a GGUF file of quantised weights: give the folder"
-                " from which it was made. Or write its weights in float32, and give NEW:"
+            raise Refused(
+                f"{name} is a GGUF file of quantised weights: give the folder from which it was"
+                " made. Or write its weights in float32, and give NEW:"
                 f" {convert(folder / name, 'NEW')}"
             )
         if name.endswith(".keras"):
-            raise UsageError(f"--weights {path}: {name} is a whole model: give it as --model")
+            raise Refused(f"{name} is a whole model: give it as --model")
     if any(name.endswith(".onnx") for name in [*names, *_names(path / "onnx")]):
         pickles = any(name.endswith(".bin") for name in names)
         if not pickles:
-            raise UsageError(
-                f"--weights {path}: contains an ONNX graph, which no SUT reads: give the folder of"
-                " safetensors from which it was exported"
+            raise Refused(
+                "contains an ONNX graph, which no SUT reads: give the folder of safetensors from"
+                " which it was exported"
             )
 
 
@@ -120,7 +122,7 @@ def parse_json(text: str) -> Any:
         raise ValueError("its values are nested too deeply") from None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]]) -> Document:
     """Libraries do not agree on which value counts of a key that is there twice."""
     value = dict(pairs)
     if len(value) < len(pairs):

@@ -8,18 +8,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 from formats import bounds
-from harness.errors import UsageError
+from formats.workload import Config
+from harness.errors import Refused, UsageError
 from harness.inputs import architectures, stored_tensors, user_folder
 from harness.inputs.models import Model
-from harness.inputs.models.drawn import Tensor
+from harness.inputs.models.drawn import Shape, Tensor
 
 INDEX = "model.safetensors.index.json"
 """The file that names the file of each tensor."""
 DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 """dtype of a parameter, as safetensors names it → as Transformers names it."""
+Stored = Mapping[str, tuple[Shape, str]]
+"""Name of a tensor in a file → (its shape, its dtype)."""
 _NAMED = 3
 _POINTER = b"version https://git-lfs"
 
@@ -35,7 +37,7 @@ class Headers:
         readable: whether Transformers opens the files.
     """
 
-    tensors: Mapping[str, tuple[tuple[int, ...], str]]
+    tensors: Stored
     files: Mapping[str, str]
     shared: Mapping[str, str]
     readable: bool
@@ -45,7 +47,7 @@ def headers(path: Path, files: Iterable[str]) -> Headers:
     """Read the headers. Raises UsageError if a file is damaged."""
     from safetensors import SafetensorError, safe_open
 
-    tensors: dict[str, tuple[tuple[int, ...], str]] = {}
+    tensors: dict[str, tuple[Shape, str]] = {}
     file_of: dict[str, str] = {}
     metadata: dict[str, str] = {}
     readable = True
@@ -93,15 +95,14 @@ def check_index(path: Path, headers: Headers) -> list[str]:
     listed = weight_map(path)
     strays = sorted(name for name, file in headers.files.items() if listed.get(name) != file)
     if strays:
-        raise UsageError(
-            f"--weights {path}: {INDEX} and its files do not agree on the place of {strays[0]}:"
-            " save the folder again"
+        raise Refused(
+            f"{INDEX} and its files do not agree on the place of {strays[0]}: save the folder again"
         )
     more = sorted(listed.keys() - headers.files.keys())
     return [f"{INDEX} names tensors that are in no file: {named(more)}"] if more else []
 
 
-def readable_names(model: Model, config: Mapping[str, Any], headers: Headers) -> dict[str, str]:
+def readable_names(model: Model, config: Config, headers: Headers) -> dict[str, str]:
     """Name that the libraries read → stored name, of all tensors. Models whose configuration
     follows from their tensors, or with parts, are read as they are stored.
     """
@@ -153,15 +154,12 @@ def weight_map(path: Path) -> dict[str, str]:
         files = user_folder.read_json(path / INDEX)["weight_map"]
         return {str(k): str(v) for k, v in files.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise UsageError(
-            f"--weights {path}: {INDEX} is not JSON with a `weight_map` of tensor names and files:"
-            " download it again"
+        raise Refused(
+            f"{INDEX} is not JSON with a `weight_map` of tensor names and files: download it again"
         ) from None
 
 
-def expected(
-    model: Model, config: Mapping[str, Any], tensors: Mapping[str, tuple[tuple[int, ...], str]]
-) -> tuple[Tensor, ...]:
+def expected(model: Model, config: Config, tensors: Stored) -> tuple[Tensor, ...]:
     """The tensors that a folder must contain, and the optional ones that it contains."""
     if model.like:
         return _stored(model, config, tensors)
@@ -171,9 +169,7 @@ def expected(
     return tuple(t for t in every if t.name in there or not t.name.endswith(optional))
 
 
-def _stored(
-    model: Model, config: Mapping[str, Any], tensors: Mapping[str, tuple[tuple[int, ...], str]]
-) -> tuple[Tensor, ...]:
+def _stored(model: Model, config: Config, tensors: Stored) -> tuple[Tensor, ...]:
     """The parameters of an unlisted model's folder. A head tied to the embedding is not one."""
     ignored = model.user_weights.ignored
     ties = model.user_weights.tied if config.get("tie_word_embeddings") else {}
@@ -189,7 +185,7 @@ def compare(
     path: Path,
     model: Model,
     expected: Iterable[Tensor],
-    tensors: Mapping[str, tuple[tuple[int, ...], str]],
+    tensors: Stored,
     names: Mapping[str, str],
 ) -> tuple[set[str], list[str]]:
     """Return (dtypes of the parameters, notes). Raises UsageError with the first names that are
@@ -202,9 +198,9 @@ def compare(
     shapes = {t.name: t.shape for t in expected}
     missing = [name for name in shapes if name not in found]
     if missing:
-        raise UsageError(
-            f"--weights {path}: lacks {named(missing)}, of the {len(shapes)} tensors that"
-            f" {model.name} has: {_advice(model)}"
+        raise Refused(
+            f"lacks {named(missing)}, of the {len(shapes)} tensors that {model.name} has:"
+            f" {_advice(model)}"
         )
     rules = model.user_weights
     unexpected = set(found) - set(shapes)
@@ -213,22 +209,20 @@ def compare(
     head = {name for name in unexpected - ignored if _of_head(found[name][0], tensors, model)}
     extra = sorted(unexpected - ignored - tied - head)
     if extra:
-        raise UsageError(
-            f"--weights {path}: contains {named(extra)}, which {model.name} lacks: {_advice(model)}"
-        )
+        raise Refused(f"contains {named(extra)}, which {model.name} lacks: {_advice(model)}")
     wrong = [name for name, shape in shapes.items() if found[name][1] != shape]
     if wrong:
         first = wrong[0]
         more = f" (and {len(wrong) - 1} more)" if wrong[1:] else ""
-        raise UsageError(
-            f"--weights {path}: {first}{more} is {list(found[first][1])} and config.json makes it"
+        raise Refused(
+            f"{first}{more} is {list(found[first][1])} and config.json makes it"
             f" {list(shapes[first])}: not of one model"
         )
     others = [name for name in shapes if found[name][2] not in DTYPES]
     if others:
-        raise UsageError(
-            f"--weights {path}: {others[0]} is stored as {found[others[0]][2]}: quantised weights"
-            " are not supported, only F32, F16 and BF16; give the folder from which it was made"
+        raise Refused(
+            f"{others[0]} is stored as {found[others[0]][2]}: quantised weights are not supported,"
+            " only F32, F16 and BF16; give the folder from which it was made"
         )
     for name in tied:
         stored = names[found[name][0]]
@@ -285,9 +279,9 @@ def _check_equal(path: Path, name: str, other: str) -> None:
 
     for one, another in zip_longest(rows(path, name), rows(path, other)):
         if not np.array_equal(one, another):
-            raise UsageError(
-                f"--weights {path}: {name} differs from {other}, with which this model ties it: one"
-                " of the two would be lost"
+            raise Refused(
+                f"{name} differs from {other}, with which this model ties it: one of the two would"
+                " be lost"
             )
 
 

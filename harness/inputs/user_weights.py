@@ -14,11 +14,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
+from formats.workload import Config
+from harness.errors import Refused, UsageError, about
 from harness.inputs import architectures, tokenizer, user_config, user_folder, user_tensors
 from harness.inputs.models import Model, Size
 from harness.inputs.models.drawn import Parts, Tensor
 from harness.inputs.tokenizer import Tokenizer
+from harness.inputs.user_folder import Document
 from harness.inputs.user_tensors import INDEX, named, todays_name
 
 SINGLE = "model.safetensors"
@@ -79,6 +81,11 @@ def look(path: Path, model: Model) -> Folder:
     path = user_folder.resolve(path)
     if path.suffix in _PICKLES and path.is_file():
         raise _pickle(path.parent, path.name, model)
+    with about(f"--weights {path}"):
+        return _look(path, model)
+
+
+def _look(path: Path, model: Model) -> Folder:
     user_folder.check(path)
     if not path.is_dir():
         why = (
@@ -86,15 +93,13 @@ def look(path: Path, model: Model) -> Folder:
             if path.exists()
             else "there is no such directory (names of the Hub are not downloaded)"
         )
-        raise UsageError(f"--weights {path}: {why}; give {_layout(model)}")
+        raise Refused(f"{why}; give {_layout(model)}")
     architecture = architectures.of(model)
     make_inputs = architecture.weights_inputs
     if make_inputs is None:
-        raise UsageError(
-            f"--weights {path}: {model.name} runs with its seeded weights only: leave it out"
-        )
+        raise Refused(f"{model.name} runs with its seeded weights only: leave it out")
     _check_links(path)
-    config: dict[str, Any] | None = None
+    config: Document | None = None
     notes: list[str] = []
     if architecture.weights_config is None:
         config, notes = user_config.read(path, model)
@@ -103,7 +108,7 @@ def look(path: Path, model: Model) -> Folder:
     if has_index:
         notes += user_tensors.check_index(path, headers)
     if config is not None:
-        _check_layers(path, config, headers)
+        _check_layers(config, headers)
     else:
         assert architecture.weights_config
         shapes = {name: shape for name, (shape, _) in headers.tensors.items()}
@@ -138,15 +143,15 @@ def look(path: Path, model: Model) -> Folder:
     )
 
 
-def _check_layers(path: Path, config: Mapping[str, Any], headers: user_tensors.Headers) -> None:
+def _check_layers(config: Config, headers: user_tensors.Headers) -> None:
     """Raises UsageError if config.json says more layers than there are tensors. A list of a billion
     layers would fill the memory.
     """
     layers = config.get("num_hidden_layers", 0)
     if layers > len(headers.tensors):
-        raise UsageError(
-            f"--weights {path}: config.json says num_hidden_layers {layers}, and the files have"
-            f" only {len(headers.tensors)} tensors: not of one model"
+        raise Refused(
+            f"config.json says num_hidden_layers {layers}, and the files have only"
+            f" {len(headers.tensors)} tensors: not of one model"
         )
 
 
@@ -154,20 +159,19 @@ def _check_links(path: Path) -> None:
     """Raises UsageError for a link of the Hub's cache to a file that was removed."""
     broken = [each.name for each in path.iterdir() if each.is_symlink() and not each.exists()]
     if broken:
-        raise UsageError(
-            f"--weights {path}: {named(sorted(broken))} is a link to a file that is missing:"
-            " download the model again"
+        raise Refused(
+            f"{named(sorted(broken))} is a link to a file that is missing: download the model again"
         )
 
 
-def _tokenizer(path: Path, model: Model, config: Mapping[str, Any]) -> Tokenizer | None:
+def _tokenizer(path: Path, model: Model, config: Config) -> Tokenizer | None:
     """The folder's tokenizer. Raises UsageError if it has more tokens than the model."""
     folder = path / "tokenizer" if model.parts else path
     found = tokenizer.of_folder(folder, model.user_weights.adds)
     if found and found.vocabulary > config.get("vocab_size", found.vocabulary):
-        raise UsageError(
-            f"--weights {path}: {found.name} has {found.vocabulary} tokens and config.json says"
-            f" vocab_size {config['vocab_size']}: the two are not of one model"
+        raise Refused(
+            f"{found.name} has {found.vocabulary} tokens and config.json says vocab_size"
+            f" {config['vocab_size']}: the two are not of one model"
         )
     return found
 
@@ -184,7 +188,7 @@ def _layout(model: Model) -> str:
     return f"a folder with config.json and {SINGLE}"
 
 
-def _end_tokens(path: Path, config: Mapping[str, Any]) -> tuple[int, ...]:
+def _end_tokens(path: Path, config: Config) -> tuple[int, ...]:
     """The end tokens. As in Transformers, generation_config.json counts if it exists. Chat models
     have more end tokens there than in config.json.
     """
@@ -224,15 +228,15 @@ def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
         shards = sorted(set(user_tensors.weight_map(path).values()))
         strays = [shard for shard in shards if Path(shard).name != shard]
         if strays:
-            raise UsageError(
-                f"--weights {path}: {INDEX} names a file outside the folder ({strays[0]}): copy it"
-                " in, and name it without a path"
+            raise Refused(
+                f"{INDEX} names a file outside the folder ({strays[0]}): copy it in, and name it"
+                " without a path"
             )
         missing = [shard for shard in shards if not (path / shard).is_file()]
         if missing:
-            raise UsageError(
-                f"--weights {path}: {INDEX} names {len(shards)} files and {named(missing)} are"
-                " missing: download them again"
+            raise Refused(
+                f"{INDEX} names {len(shards)} files and {named(missing)} are missing: download them"
+                " again"
             )
         return tuple(shards), True
     pickles = sorted(p.name for p in path.iterdir() if p.suffix in _PICKLES)
@@ -240,9 +244,9 @@ def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
         raise _pickle(path, pickles[0], model)
     other = sorted(p.name for p in path.glob("*.safetensors"))
     also = f" ({named(other)} is not read: rename it, or write {INDEX})" if other else ""
-    raise UsageError(
-        f"--weights {path}: neither {SINGLE} nor {INDEX} is in it{also}: download the weights too,"
-        " or write them with model.save_pretrained(DIR)"
+    raise Refused(
+        f"neither {SINGLE} nor {INDEX} is in it{also}: download the weights too, or write them with"
+        " model.save_pretrained(DIR)"
     )
 
 
@@ -261,9 +265,9 @@ def _files_of_parts(path: Path, model: Model, parts: Parts) -> tuple[str, ...]:
             also = ""
             if variants:
                 also = f" ({part.name}/{variants[0]} exists: rename it, as in the other folders)"
-            raise UsageError(
-                f"--weights {path}: there is no {part.name}/{missing[0]} in it{also}: give a folder"
-                f" that {model.native_class}.save_pretrained wrote"
+            raise Refused(
+                f"there is no {part.name}/{missing[0]} in it{also}: give a folder that"
+                f" {model.native_class}.save_pretrained wrote"
             )
     return tuple(files)
 
@@ -313,7 +317,7 @@ def check_finite(folder: Folder, model: Model) -> None:
                 )
 
 
-def _precision(config: Mapping[str, Any], stored: set[str]) -> str:
+def _precision(config: Config, stored: set[str]) -> str:
     """The precision of config.json, or that of the stored parameters if it has none. float16 is
     computed in float32 unless the user chooses float16.
     """
@@ -323,7 +327,7 @@ def _precision(config: Mapping[str, Any], stored: set[str]) -> str:
     return "bfloat16" if dtype == "bfloat16" else "float32"
 
 
-def _dtype_notes(config: Mapping[str, Any], stored: set[str], precision: str) -> list[str]:
+def _dtype_notes(config: Config, stored: set[str], precision: str) -> list[str]:
     """A note if config.json or a stored parameter has another dtype than `precision`."""
     named = config.get("dtype")
     kinds = sorted(user_tensors.DTYPES[kind] for kind in stored)
@@ -341,7 +345,7 @@ def _dtype_notes(config: Mapping[str, Any], stored: set[str], precision: str) ->
 
 def _size(
     model: Model,
-    config: dict[str, Any],
+    config: Document,
     precision: str,
     tensors: tuple[Tensor, ...],
     inputs: Mapping[str, Any],

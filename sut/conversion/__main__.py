@@ -17,7 +17,6 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from formats import bounds
@@ -38,13 +37,18 @@ def gguf(source: Path, folder: Path, base: Path | None) -> list[str]:
     reader = GGUFReader(source)
     values = sum(int(tensor.n_elements) for tensor in reader.tensors)
     bounds.check(f"{source} in float32", 4 * values, bounds.COPIED)
+    from transformers import AutoTokenizer
+
     from sut.conversion import gguf_file
 
     model, notes = gguf_file.load(source, {tensor.name: tensor for tensor in reader.tensors})
     # Transformers would not save a model that still says it is quantised.
     model.hf_quantizer.remove_quantization_config(model)
     model.save_pretrained(folder)
-    gguf_file.tokenizer(source).save_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(
+        source.parent, gguf_file=source.name, local_files_only=True
+    )
+    tokenizer.save_pretrained(folder)
     return notes
 
 
@@ -101,23 +105,14 @@ def _copy_beside(source: Path, folder: Path) -> None:
             shutil.copyfile(path, new)
 
 
-def _without_network() -> None:
-    """Give up the network, if the kernel allows that to a process without rights."""
-    ctypes.CDLL(None).unshare(_NEW_USER | _NEW_NETWORK)
-
-
-KINDS: dict[str, Callable[[Path, Path, Path | None], list[str]]] = {
-    "gguf": gguf,
-    "pickle": pickle,
-    "lora": lora,
-    "minilm": minilm,
-}
+KINDS = {kind.__name__: kind for kind in (gguf, pickle, lora, minilm)}
 
 if __name__ == "__main__":
     kind, source, folder, base, available, *_ = [*sys.argv[1:], "", ""]
     if available:
         bounds.available_bytes = lambda: int(available)
-    _without_network()
+    # It gives up the network, if the kernel allows that to a process without rights.
+    ctypes.CDLL(None).unshare(_NEW_USER | _NEW_NETWORK)
     try:
         notes = KINDS[kind](Path(source), Path(folder), Path(base) if base else None)
     except (Lost, bounds.TooLarge) as e:

@@ -6,7 +6,6 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +22,12 @@ _PREFIX = "base_model.model."
 _ROUNDING = 1e-3
 """How far outputs in float32 may differ after the merge, as a share of the largest value."""
 _WITH_LABELS = ("SEQ_CLS", "TOKEN_CLS")
-
-
-@dataclass
-class _Change:
-    """What a merge did to the weights of layers. The norms are squares over all of these.
-
-    Attributes:
-        names: the changed tensors.
-        before, learnt, rounded: the weights of the base, what was added to them, and what of that
-            is lost to the rounding of the sums to the dtype of the base.
-    """
-
-    names: set[str] = field(default_factory=set)
-    before: float = 0.0
-    learnt: float = 0.0
-    rounded: float = 0.0
+_Tensors = Mapping[str, torch.Tensor]
+"""The tensors of an adapter, by name."""
+_Norms = tuple[float, ...]
+"""Squares of the norms of a tensor of the base, of what was added to it, and of what of that is
+lost to the rounding of the sum to the dtype of the base.
+"""
 
 
 def merge(source: Path, base: Path) -> tuple[Any, list[str]]:
@@ -52,20 +41,20 @@ def merge(source: Path, base: Path) -> tuple[Any, list[str]]:
     adapted = _adapted(model, source, stored)
     with torch.no_grad():
         expected = _outputs(adapted, model)
-        change = _merge_layers(adapted, dtype)
+        changes = _merge_layers(adapted, dtype)
         merged = adapted.merge_and_unload()
         outputs = _outputs(merged, model)
     if not torch.allclose(outputs, expected, rtol=0, atol=_ROUNDING * float(expected.abs().max())):
         raise Lost("cannot be merged: the model would give other outputs than its base with it")
     merged.to(dtype)
-    notes = [_digest(merged, change, stored, dtype)]
+    notes = [_digest(merged, changes, stored)]
     others = sorted(path.parent.name for path in source.glob("*/adapter_config.json"))
     if others:
         notes.append(f"left out: the adapters in {', '.join(others)}")
     return merged, notes
 
 
-def _base_model(source: Path, base: Path, stored: Mapping[str, Any]) -> tuple[Any, torch.dtype]:
+def _base_model(source: Path, base: Path, stored: _Tensors) -> tuple[Any, torch.dtype]:
     """Return the base in float32, of the class for which the adapter was trained, and the dtype of
     its folder. Raises Lost if neither folder has a tensor of it.
     """
@@ -102,7 +91,7 @@ def _class(adapter: Any, config: Any) -> Any:
     return getattr(transformers, config.architectures[0])
 
 
-def _labels(adapter: Any, stored: Mapping[str, Any]) -> int | None:
+def _labels(adapter: Any, stored: _Tensors) -> int | None:
     """Return the number of classes of a trained head. None: the adapter has no such head."""
     if adapter.task_type not in _WITH_LABELS:
         return None
@@ -115,7 +104,7 @@ def _labels(adapter: Any, stored: Mapping[str, Any]) -> int | None:
     return min(rows, default=None)
 
 
-def _adapted(model: Any, source: Path, stored: Mapping[str, Any]) -> Any:
+def _adapted(model: Any, source: Path, stored: _Tensors) -> Any:
     """Return the model with the adapter. Raises Lost if they do not fit each other."""
     try:
         adapted = peft.PeftModel.from_pretrained(model, str(source), local_files_only=True)
@@ -138,44 +127,46 @@ def _outputs(model: Any, base: Any) -> torch.Tensor:
     return first
 
 
-def _merge_layers(adapted: Any, dtype: torch.dtype) -> _Change:
-    """Merge each layer. Return what has changed. Raises Lost if a layer cannot be merged."""
-    change = _Change()
+def _merge_layers(adapted: Any, dtype: torch.dtype) -> dict[str, _Norms]:
+    """Merge each layer. Return the changed tensors by name. Raises Lost if a layer cannot be
+    merged.
+    """
+    changes = {}
     for name, layer in adapted.named_modules():
         if not isinstance(layer, BaseTunerLayer):
             continue
         base = layer.get_base_layer()
-        old = {key: value.detach().clone() for key, value in base.named_parameters(recurse=False)}
+        old = {key: value.clone() for key, value in base.named_parameters(recurse=False)}
         try:
             layer.merge(safe_merge=True)
         except NotImplementedError as e:
             raise Lost(f"cannot be merged: {e}") from e
         for key, value in base.named_parameters(recurse=False):
-            learnt = value - old[key]
-            if learnt.any():
-                change.names.add(f"{name.removeprefix(_PREFIX)}.{key}")
-                change.before += old[key].square().sum().item()
-                change.learnt += learnt.square().sum().item()
-                change.rounded += (value.to(dtype) - value).square().sum().item()
-    return change
+            parts = old[key], value - old[key], value.to(dtype) - value
+            if parts[1].any():
+                norms = tuple(part.square().sum().item() for part in parts)
+                changes[f"{name.removeprefix(_PREFIX)}.{key}"] = norms
+    return changes
 
 
-def _digest(merged: Any, change: _Change, stored: Mapping[str, Any], dtype: torch.dtype) -> str:
+def _digest(merged: Any, changes: Mapping[str, _Norms], stored: _Tensors) -> str:
     """Return a sentence with the changed tensors, by how much, and their SHA-256."""
     values = merged.state_dict()
     whole = {name.replace(".base_layer.", ".").removeprefix(_PREFIX) for name in stored}
-    replaced = sorted(whole & values.keys() - change.names)
-    names = sorted(change.names) + replaced
+    replaced = sorted(whole & values.keys() - changes.keys())
+    names = sorted(changes) + replaced
     digest = hashlib.sha256()
     for name in names:
         digest.update(name.encode())
         digest.update(values[name].contiguous().view(torch.uint8).numpy())
-    layers = Counter(name.split(".")[-2] for name in sorted(change.names))
+    layers = Counter(name.split(".")[-2] for name in sorted(changes))
     parts = [f"{count} {layer}" for layer, count in layers.items()] + replaced
     text = f"the adapter changed {len(names)} of {len(values)} tensors ({', '.join(parts)})"
-    if change.learnt:
-        text += f", the merged ones by {math.sqrt(change.learnt / change.before):.2%} of their norm"
-    if change.rounded:
-        lost = math.sqrt(change.rounded / change.learnt)
-        text += f"; their rounding to {str(dtype).removeprefix('torch.')} loses {lost:.2%} of that"
+    if changes:
+        before, learnt, rounded = map(sum, zip(*changes.values(), strict=True))
+        text += f", the merged ones by {math.sqrt(learnt / before):.2%} of their norm"
+        if rounded:
+            lost = math.sqrt(rounded / learnt)
+            name = str(merged.dtype).removeprefix("torch.")
+            text += f"; their rounding to {name} loses {lost:.2%} of that"
     return f"{text}; SHA-256 {digest.hexdigest()[:16]}"

@@ -7,12 +7,13 @@ each tensor of the file is looked for in the model.
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.integrations import GGUF_CONFIG_MAPPING
 from transformers.integrations.gguf import GGUF_CONFIG_ARCHS, get_gguf_config, read_gguf_metadata
 from transformers.modeling_gguf_pytorch_utils import (
@@ -41,26 +42,22 @@ _LARGEST_GEMMA_LAYERS = (46, 62)
 """Layers of Gemma 2 27B and Gemma 3 27B, by which llama.cpp knows them (src/llama-model.cpp)."""
 _USUAL = {"attention.causal": True, "tensor_data_layout": "Meta AI original pth"}
 """Keys → the value that says nothing new of a language model."""
-
-
+_Keys = Mapping[str, Any]
+"""Keys of a file, with their values."""
 _NAMED = 3
 """How many tensors a sentence names."""
 
 
-class _Asked(dict[str, Any]):
+class _Asked(UserDict[str, Any]):
     """Metadata that remember which keys were read."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: _Keys) -> None:
         super().__init__(values)
         self.keys_read: set[str] = set()
 
     def __getitem__(self, key: str) -> Any:
         self.keys_read.add(key)
         return super().__getitem__(key)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        self.keys_read.add(key)
-        return super().get(key, default)
 
 
 def load(source: Path, tensors: Mapping[str, Any]) -> tuple[Any, list[str]]:
@@ -69,15 +66,14 @@ def load(source: Path, tensors: Mapping[str, Any]) -> tuple[Any, list[str]]:
     `tensors` are those of `gguf.GGUFReader`, by name. Raises Lost if a key or a tensor of the file
     would not arrive.
     """
-    sizes = {name: int(tensor.n_elements) for name, tensor in tensors.items()}
     metadata, _ = read_gguf_metadata(str(source))
     parts = metadata.get("split.count", 1)
     if parts > 1:
         raise Lost(f"is one of {parts} parts: merge them with llama-gguf-split")
     factors = {name: tensors[name].data.tolist() for name in rotary.TENSORS if name in tensors}
     config = _configuration(source, metadata, tuple(tensors), factors)
-    sizes = {name: size for name, size in sizes.items() if name not in factors}
-    config = _with_places(config, metadata["general.architecture"], set(sizes))
+    names = tensors.keys() - factors.keys()
+    config = _with_places(config, metadata["general.architecture"], names)
     model, loading = AutoModelForCausalLM.from_pretrained(
         source.parent,
         gguf_file=source.name,
@@ -86,19 +82,13 @@ def load(source: Path, tensors: Mapping[str, Any]) -> tuple[Any, list[str]]:
         local_files_only=True,
         output_loading_info=True,
     )
+    sizes = {name: int(tensors[name].n_elements) for name in tensors if name in names}
     return model, _check_tensors(model, sizes, loading["missing_keys"])
-
-
-def tokenizer(source: Path) -> Any:
-    """Return the tokenizer of a GGUF file."""
-    return AutoTokenizer.from_pretrained(
-        source.parent, gguf_file=source.name, local_files_only=True
-    )
 
 
 def _configuration(
     source: Path,
-    metadata: Mapping[str, Any],
+    metadata: _Keys,
     tensors: tuple[str, ...],
     factors: Mapping[str, list[float]],
 ) -> Any:
@@ -107,26 +97,28 @@ def _configuration(
     """
     config = AutoConfig.from_pretrained(source.parent, gguf_file=source.name, local_files_only=True)
     stated = _unread(metadata, tensors)
+    rope = {key: stated.pop(key) for key in [*stated] if key.startswith("rope.")}
     places = _places_of_keys(config, stated)
     for key, attribute in places.items():
         setattr(config, attribute, stated[key])
     _set_scale(config)
-    lost = rotary.complete(config, stated, factors)
+    lost = rotary.complete(config, rope, factors)
     lost += [key for key in stated if key not in places and not _says_nothing(config, key, stated)]
     read_again = type(config).from_dict(config.to_dict())
     lost += [key for key, name in places.items() if getattr(read_again, name) != stated[key]]
     if getattr(read_again, "rope_parameters", None) != getattr(config, "rope_parameters", None):
-        lost += [key for key in stated if key.startswith("rope.")]
+        lost += rope
     if lost:
-        prefix = f"{metadata['general.architecture']}."
-        words = ", ".join(
-            f"{prefix}{key} = {stated[key]}" if key in stated else key for key in lost
+        architecture = metadata["general.architecture"]
+        values = {**stated, **rope}
+        words = [f"{architecture}.{key} = {values[key]}" if key in values else key for key in lost]
+        raise Lost(
+            f"Transformers has no place for {', '.join(words)}: the folder would be another model"
         )
-        raise Lost(f"Transformers has no place for {words}: the folder would be another model")
     return read_again
 
 
-def _unread(metadata: Mapping[str, Any], tensors: tuple[str, ...]) -> dict[str, Any]:
+def _unread(metadata: _Keys, tensors: tuple[str, ...]) -> dict[str, Any]:
     """Return the keys of the architecture, without its name, except those that Transformers reads
     by a function instead of its table.
     """
@@ -141,27 +133,26 @@ def _unread(metadata: Mapping[str, Any], tensors: tuple[str, ...]) -> dict[str, 
     }
 
 
-def _places_of_keys(config: Any, stated: Mapping[str, Any]) -> dict[str, str]:
+def _places_of_keys(config: Any, stated: _Keys) -> dict[str, str]:
     """Return the attribute of the configuration for each key that has one."""
     read = GGUF_CONFIG_MAPPING.get(config.model_type.removesuffix("_text"), {})
     attributes = config.to_dict()
     places = {}
     for key in stated:
-        names = [read.get(key), _OTHER_NAMES.get(key), key.rpartition(".")[2]]
+        names = [_OTHER_NAMES.get(key), key.rpartition(".")[2]]
         if key.endswith("_epsilon"):
             names += [name for name in attributes if "eps" in name]
-        known = [name for name in names if name in attributes or name and name == read.get(key)]
-        if known and not key.startswith("rope."):
-            places[key] = known[0]
+        place = read.get(key) or next((name for name in names if name in attributes), None)
+        if place:
+            places[key] = place
     return places
 
 
-def _says_nothing(config: Any, key: str, stated: Mapping[str, Any]) -> bool:
+def _says_nothing(config: Any, key: str, stated: _Keys) -> bool:
     """Return whether a key without a place leaves the model as it is."""
     if key in _OTHER_NAMES and stated[key] == rotary.head_size(config):
         return True
-    known = key in _SHOWN_BY_SHAPES or key.startswith("rope.")
-    return known or stated[key] == _USUAL.get(key, 0)
+    return key in _SHOWN_BY_SHAPES or stated[key] == _USUAL.get(key, 0)
 
 
 def _set_scale(config: Any) -> None:
@@ -218,8 +209,8 @@ def _check_tensors(model: Any, sizes: Mapping[str, int], missing: Iterable[str])
     if drawn:
         raise Lost(f"lacks {', '.join(drawn[:_NAMED])} of the model ({len(drawn)} in all)")
     layers = model.config.num_hidden_layers
-    blocks = {name: name.split(".")[1] for name in sizes if name.startswith("blk.")}
-    after = [name for name, block in blocks.items() if int(block) >= layers]
+    blocks = [name for name in sizes if name.startswith("blk.")]
+    after = [name for name in blocks if int(name.split(".")[1]) >= layers]
     placed = {values[name].data_ptr(): values[name].numel() for name in values.keys() - missing}
     stated = sum(size for name, size in sizes.items() if name not in after)
     if sum(placed.values()) != stated:
@@ -227,6 +218,4 @@ def _check_tensors(model: Any, sizes: Mapping[str, int], missing: Iterable[str])
             f"has {stated:,} values in its tensors, and Transformers takes over"
             f" {sum(placed.values()):,}: the folder would be another model"
         )
-    if not after:
-        return []
-    return [f"left out: {', '.join(after)}, which predict several tokens at once"]
+    return [f"left out: {', '.join(after)}, which predict several tokens at once"] if after else []

@@ -18,6 +18,7 @@ _ALWAYS = "rope_freqs.weight"
 _LONG, _SHORT = "rope_factors_long.weight", "rope_factors_short.weight"
 TENSORS = (_ALWAYS, _LONG, _SHORT)
 """Tensors by which the frequencies are divided: those of all texts, of long and of short ones."""
+_ROTATED = "rope.dimension_count"
 _TYPE = "rope.scaling.type"
 _FACTOR = "rope.scaling.factor"
 _ATTENTION = "rope.scaling.attn_factor"
@@ -35,7 +36,9 @@ _SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
     "rope.scaling.finetuned": (False, True),
 }
 """Keys → values with which positions are not scaled by them."""
-_LENGTHS = [2**power for power in range(5, 21)]
+_Parameters = dict[str, Any]
+"""The positions of a configuration, or a part of them."""
+_SHORTEST_POWER = 5  # of two, for the length of the texts on which a model was trained first
 
 
 def head_size(config: Any) -> int:
@@ -44,86 +47,90 @@ def head_size(config: Any) -> int:
     return int(stated or config.hidden_size // config.num_attention_heads)
 
 
-def complete(
-    config: Any, stated: Mapping[str, Any], factors: Mapping[str, list[float]]
-) -> list[str]:
+def complete(config: Any, rope: Mapping[str, Any], factors: Mapping[str, list[float]]) -> list[str]:
     """Write the positions of a file into the configuration. Return the keys and tensors that have
     no place in it.
 
     Args:
         config: Transformers' configuration, which is changed.
-        stated: the keys of the file, without the name of the architecture.
+        rope: the keys of the file that begin with `rope.`, without the name of the architecture.
         factors: the values of those tensors of the file that are in TENSORS.
     """
-    keys = {key: value for key, value in stated.items() if key.startswith("rope.")}
+    left = {**rope, **factors}
     whole = getattr(config, "rope_parameters", None)
     if whole is None:
-        return [*keys, *factors]
-    layers = whole if "full_attention" in whole else {"full_attention": whole}
+        return [*left]
     # Of layers of two kinds, only those without a window are scaled.
-    old = layers["full_attention"]
-    rope = {name: old[name] for name in _KEPT if name in old}
-    rope["rope_theta"] = keys.pop("rope.freq_base", old["rope_theta"])
-    size, longest = head_size(config), config.max_position_embeddings
-    rotated = keys.get("rope.dimension_count")
-    if rotated and "partial_rotary_factor" in rope:
-        rope["partial_rotary_factor"] = rotated / size
-    if rotated == rope.get("partial_rotary_factor", 1) * size:
-        del keys["rope.dimension_count"]
-    scaling, used = _scaling(config, rope["rope_theta"], keys, factors)
-    rope |= scaling
+    old = whole.get("full_attention", whole)
+    new = {name: old[name] for name in _KEPT if name in old}
+    new["rope_type"] = "default"
+    new["rope_theta"] = left.pop("rope.freq_base", old["rope_theta"])
+    size = head_size(config)
+    rotated = left.get(_ROTATED)
+    if rotated and "partial_rotary_factor" in new:
+        new["partial_rotary_factor"] = left.pop(_ROTATED) / size
+    elif rotated == size:
+        del left[_ROTATED]
+    original = left.pop(_ORIGINAL, config.max_position_embeddings)
+    new |= _scaling(config, new["rope_theta"], original, left)
     if "original_max_position_embeddings" in config.to_dict():
         # Phi 3's own attribute, which Transformers writes over that of its positions.
-        config.original_max_position_embeddings = keys.get(_ORIGINAL, longest)
-    if layers is whole:
+        config.original_max_position_embeddings = original
+    if old is not whole:
         window = whole["sliding_attention"]
-        window["rope_theta"] = keys.pop("rope.freq_base_swa", window["rope_theta"])
-        rope = {**whole, "full_attention": rope}
-    config.rope_parameters = rope
-    unused = (keys.keys() | factors.keys()) - used
-    return sorted(key for key in unused if keys.get(key) not in _SAYS_NOTHING.get(key, ()))
+        window["rope_theta"] = left.pop("rope.freq_base_swa", window["rope_theta"])
+        new = {**whole, "full_attention": new}
+    config.rope_parameters = new
+    return sorted(key for key in left if left[key] not in _SAYS_NOTHING.get(key, ()))
 
 
-def _scaling(
-    config: Any, theta: float, keys: Mapping[str, Any], factors: Mapping[str, list[float]]
-) -> tuple[dict[str, Any], set[str]]:
-    """Return the parameters of scaled positions, and the keys and tensors from which they are."""
-    kind = keys.get(_TYPE, "linear")
-    factor = keys.get(_FACTOR) or 1.0
-    original = keys.get(_ORIGINAL, config.max_position_embeddings)
-    if _LONG in factors and _SHORT in factors:
-        longrope = _longrope(factors[_LONG], factors[_SHORT], original, keys.get(_ATTENTION, 1.0))
-        return longrope, {_LONG, _SHORT, _ATTENTION, _ORIGINAL}
-    if _ALWAYS in factors:
-        return _divided(config, theta, factors[_ALWAYS]), {_ALWAYS, _ORIGINAL}
-    if kind == "none":
-        return {"rope_type": "default"}, {_FACTOR, _ORIGINAL}
-    if kind == "linear" and factor != 1:
-        return {"rope_type": "linear", "factor": factor}, {_FACTOR, _ORIGINAL}
+def _scaling(config: Any, theta: float, original: int, left: dict[str, Any]) -> _Parameters:
+    """Return the parameters of scaled positions, and remove from `left` what they say. Empty:
+    positions are not scaled.
+    """
+    if _LONG in left and _SHORT in left:
+        return _longrope(left.pop(_LONG), left.pop(_SHORT), original, left.pop(_ATTENTION, 1.0))
+    if _ALWAYS in left:
+        return _divided(config, theta, left.pop(_ALWAYS))
+    kind = left.get(_TYPE, "linear")
+    if kind not in ("none", "linear", "yarn"):
+        return {}
+    factor = left.pop(_FACTOR, None) or 1.0
     if kind == "yarn":
-        yarn = {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": original}
-        yarn |= {name: keys[key] for key, name in _YARN.items() if key in keys}
-        # Without an own factor, Transformers and llama.cpp compute the same one.
-        if keys.get(_ATTENTION, 1) != 1:
-            yarn["attention_factor"] = keys[_ATTENTION] * (0.1 * math.log(factor) + 1)
-        return yarn, {_TYPE, _FACTOR, _ATTENTION, _ORIGINAL, *_YARN}
-    return {"rope_type": "default"}, {_ORIGINAL}
+        return _yarn(factor, original, left)
+    if kind == "none" or factor == 1:
+        return {}
+    return {"rope_type": "linear", "factor": factor}
 
 
-def _divided(config: Any, theta: float, factors: list[float]) -> dict[str, Any]:
+def _yarn(factor: float, original: int, left: dict[str, Any]) -> _Parameters:
+    yarn = {
+        "rope_type": left.pop(_TYPE),
+        "factor": factor,
+        "original_max_position_embeddings": original,
+    }
+    yarn |= {name: left.pop(key) for key, name in _YARN.items() if key in left}
+    attention = left.pop(_ATTENTION, 1)
+    # Without an own factor, Transformers and llama.cpp compute the same one.
+    if attention != 1:
+        yarn["attention_factor"] = attention * (0.1 * math.log(factor) + 1)
+    return yarn
+
+
+def _divided(config: Any, theta: float, factors: list[float]) -> _Parameters:
     """Return parameters with which Transformers divides the frequencies by these factors: those of
     Llama 3.1 if they give them, because most frameworks know only these.
     """
     size = 2 * len(factors)
     plain = theta ** -(torch.arange(0, size, 2) / size)
     longest = config.max_position_embeddings
-    for original in (length for length in _LENGTHS if length < longest):
+    for power in range(_SHORTEST_POWER, (longest - 1).bit_length()):
         llama3 = {
             "rope_type": "llama3",
             "factor": round(max(factors), 3),
             "low_freq_factor": 1.0,
             "high_freq_factor": 4.0,
-            "original_max_position_embeddings": original,
+            "original_max_position_embeddings": 2**power,
         }
         asked = LlamaConfig(
             head_dim=size,
@@ -138,7 +145,7 @@ def _divided(config: Any, theta: float, factors: list[float]) -> dict[str, Any]:
 
 def _longrope(
     long: list[float], short: list[float], original: int, attention: float
-) -> dict[str, Any]:
+) -> _Parameters:
     return {
         "rope_type": "longrope",
         "long_factor": long,

@@ -27,10 +27,9 @@ def load_model(workload: Workload) -> Any:
     were not read, scaled rotary positions, and another scale of the queries. The accuracy test
     detects others.
     """
-    names_read: set[str] = set()
-    model = _tried(workload, names_read=names_read)
+    model, stored, read = _tried(workload)
     backbone = model.backbone
-    unread = set(weights_files.names(workload.checkpoint)) - names_read
+    unread = stored - read
     if workload.config["model"].get("tie_word_embeddings"):
         unread.discard(_TIED_HEAD)
     _check_read(model, unread, _NO_PARAMETERS)
@@ -124,15 +123,13 @@ def load_encoder(workload: Workload, **arguments: Any) -> Any:
     the converter leaves tensors out. The accuracy test detects values of config.json that it
     ignores.
     """
-    names_read: set[str] = set()
     may_lack = _POOLER if workload.config["classes"]["keras_hub"] == "Backbone" else ()
-    model = _tried(workload, names_read=names_read, may_lack=may_lack, **arguments)
-    stored = set(weights_files.names(workload.checkpoint))
-    unread = stored - names_read
+    model, stored, read = _tried(workload, may_lack=may_lack, **arguments)
+    unread = stored - read
     if hasattr(model, "backbone"):
         _check_read(model, unread, _NO_PARAMETERS)
     else:
-        body = _prefix(stored & names_read)
+        body = _prefix(stored & read)
         of_body = {name for name in unread if name.startswith(body)}
         _check_read(model, of_body, _NOT_OF_HIDDEN_STATES)
     config = workload.config["model"]
@@ -160,13 +157,17 @@ def _prefix(names: set[str]) -> str:
     return shared[: shared.rfind(".") + 1]
 
 
-def _tried(workload: Workload, **arguments: Any) -> Any:
-    """Return the model that KerasHub loads. Raises Unsupported in its words if it does not."""
+def _tried(workload: Workload, **arguments: Any) -> tuple[Any, set[str], set[str]]:
+    """Return the model that KerasHub loads, and the names of all tensors and of those that it read.
+    Raises Unsupported in its words if it does not load.
+    """
+    read: set[str] = set()
     try:
-        return runtime.load_model(workload, **arguments)
+        model = runtime.load_model(workload, names_read=read, **arguments)
     except (AttributeError, KeyError, TypeError, ValueError, SafetensorError) as e:
         words = f"{type(e).__name__}: {' '.join(str(e).split())}"
         raise Unsupported(f"KerasHub does not load this {workload.model}: {words}") from None
+    return model, set(weights_files.names(workload.checkpoint)), read
 
 
 def _scalings(config: Config) -> list[Mapping[str, Any]]:

@@ -4,7 +4,6 @@ for each shape.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
 import jax
@@ -15,7 +14,7 @@ from sut.contract import AsGiven, Batch, Call, Config, Evidence, Workload
 from sut.evidence import jax_programs
 from sut.native_jax import runtime
 from sut.native_jax.layers import dense, norm
-from sut.native_jax.runtime import Weights
+from sut.native_jax.runtime import DeviceBatch, Weights
 from sut.native_jax.training import JaxTraining, cross_entropy
 
 
@@ -67,7 +66,7 @@ def logits(config: Config, weights: Weights, ids: jax.Array, mask: jax.Array) ->
 class JaxClassifier(AsGiven):
     """BERT with its head. Its methods are those of `sut.contract.Inference`."""
 
-    def __init__(self, weights: dict[str, jax.Array], workload: Workload):
+    def __init__(self, weights: Weights, workload: Workload):
         self.weights = weights
         self.workload = workload
         self.in_flight = workload.in_flight
@@ -106,7 +105,7 @@ def load_training(workload: Workload) -> JaxTraining:
     """The checkpoint's classifier, to train every parameter; see `training`."""
     config = workload.config["model"]
 
-    def loss(trained: Weights, _: Weights, batch: Mapping[str, jax.Array]) -> jax.Array:
+    def loss(trained: Weights, _: Weights, batch: DeviceBatch) -> jax.Array:
         answers = logits(config, trained, batch["input_ids"], batch["attention_mask"])
         return cross_entropy(answers, batch["label"])
 

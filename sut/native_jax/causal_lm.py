@@ -11,7 +11,7 @@ no buffer has to be donated from call to call. If tokens are streamed, there are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,7 @@ from sut import adapters, padding
 from sut.contract import AsGiven, Batch, Call, Config, Evidence, Workload
 from sut.evidence import jax_programs
 from sut.native_jax import causal_lm_layout, runtime
-from sut.native_jax.runtime import Weights
+from sut.native_jax.runtime import DeviceBatch, Weights
 from sut.native_jax.training import JaxTraining, cross_entropy
 from sut.streaming import one_ahead
 
@@ -263,7 +263,7 @@ class JaxCausalLM(AsGiven):
     `sut.contract.Inference`.
     """
 
-    def __init__(self, weights: dict[str, jax.Array], config: Config, workload: Workload):
+    def __init__(self, weights: Weights, config: Config, workload: Workload):
         self.weights = weights
         self.workload = workload
         self.in_flight = workload.in_flight
@@ -341,7 +341,7 @@ def load(workload: Workload) -> JaxCausalLM:
     return JaxCausalLM(load_weights(config, workload), config, workload)
 
 
-def load_weights(config: Config, workload: Workload) -> dict[str, jax.Array]:
+def load_weights(config: Config, workload: Workload) -> Weights:
     """See `runtime.load_weights`."""
     weights = runtime.load_weights(workload)
     if config["tie_word_embeddings"]:
@@ -376,9 +376,7 @@ def load_training(workload: Workload) -> JaxTraining:
     lora = workload.config["lora"]
     scale = lora["alpha"] / lora["rank"]
 
-    def loss(
-        trained: dict[str, jax.Array], frozen: Weights, batch: Mapping[str, jax.Array]
-    ) -> jax.Array:
+    def loss(trained: dict[str, jax.Array], frozen: Weights, batch: DeviceBatch) -> jax.Array:
         """Inputs are padded on the right, where labels are -100. No token looks at later tokens, so
         no mask is needed.
         """

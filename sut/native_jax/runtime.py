@@ -14,6 +14,8 @@ from sut.evidence import backend_evidence, jax_programs, precision, supported
 
 Weights = Mapping[str, jax.Array]
 """Arrays by the names of the checkpoint's tensors."""
+DeviceBatch = Mapping[str, jax.Array]
+"""A batch on the device."""
 
 _AXES = {4: (2, 3, 1, 0)}  # for a convolution; other axes are reversed
 

@@ -7,7 +7,6 @@ It computes the same as Meta's library `segment_anything`, up to the masks of lo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import partial
 
 import jax
@@ -19,9 +18,11 @@ from sut.contract import AsGiven, Batch, Call, Config, Evidence, Workload
 from sut.evidence import jax_programs
 from sut.native_jax import runtime
 from sut.native_jax.layers import attend, convolution, dense, norm
-from sut.native_jax.runtime import Weights
+from sut.native_jax.runtime import DeviceBatch, Weights
 from sut.native_jax.training import JaxTraining, squared_error
 
+_Outputs = tuple[jax.Array, jax.Array]
+"""Logits of masks, and scores."""
 FREQUENCIES = "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"
 _TABLE = re.compile(r"pos_embed|rel_pos_[hw]|(_embed|_embeddings\.\d|_tokens?)\.weight")
 _MEAN = np.array((0.485, 0.456, 0.406), np.float32)
@@ -119,7 +120,7 @@ def encoded_positions(frequencies: jax.Array, at: jax.Array) -> jax.Array:
     return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
 
 
-def prompts(weights: Weights, frequencies: jax.Array, batch: Mapping[str, jax.Array]) -> jax.Array:
+def prompts(weights: Weights, frequencies: jax.Array, batch: DeviceBatch) -> jax.Array:
     """Points and corners of boxes → float32 [batch, prompts, channels] (`PromptEncoder`).
 
     If there is no box, a padding point with label -1 follows the points.
@@ -212,7 +213,7 @@ def network(weights: Weights, name: str, x: jax.Array) -> jax.Array:
 
 def decode(
     config: Config, weights: Weights, encoded: jax.Array, at: jax.Array, prompted: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+) -> _Outputs:
     """Return (mask logits [batch, 3, 4 × grid, 4 × grid], scores [batch, 3]), float32
     (`MaskDecoder`).
 
@@ -247,16 +248,14 @@ def decode(
 class JaxSam(AsGiven):
     """Segment Anything. Its methods are those of `sut.contract.Inference`."""
 
-    def __init__(self, weights: dict[str, jax.Array], frequencies: jax.Array, workload: Workload):
+    def __init__(self, weights: Weights, frequencies: jax.Array, workload: Workload):
         self.weights = weights
         self.frequencies = frequencies
         self.workload = workload
         self.in_flight = workload.in_flight
         config = workload.config["model"]
 
-        def segment(
-            weights: Weights, frequencies: jax.Array, batch: Mapping[str, jax.Array]
-        ) -> tuple[jax.Array, jax.Array]:
+        def segment(weights: Weights, frequencies: jax.Array, batch: DeviceBatch) -> _Outputs:
             encoded = encode(config, weights, batch["image"])
             grid = config["image_embedding_size"]
             middle = (jnp.arange(grid) + 0.5) / grid
@@ -269,14 +268,14 @@ class JaxSam(AsGiven):
 
         self.program = jax.jit(segment)
 
-    def predict(self, batch: Batch) -> tuple[jax.Array, jax.Array]:
+    def predict(self, batch: Batch) -> _Outputs:
         """Return (mask logits, scores), see `decode`, on their way to the host."""
         logits, scores = self.program(self.weights, self.frequencies, batch)
         logits.copy_to_host_async()
         scores.copy_to_host_async()
         return logits, scores
 
-    def to_host(self, outputs: tuple[jax.Array, jax.Array]) -> Batch:
+    def to_host(self, outputs: _Outputs) -> Batch:
         """Return the masks as bits, every seventh of their logits in either direction, and the
         scores, once they have arrived.
         """
@@ -317,7 +316,7 @@ def load_training(workload: Workload) -> JaxTraining:
     """The checkpoint's image encoder, to train towards features; see `training`."""
     config = workload.config["model"]
 
-    def loss(trained: Weights, _: Weights, batch: Mapping[str, jax.Array]) -> jax.Array:
+    def loss(trained: Weights, _: Weights, batch: DeviceBatch) -> jax.Array:
         """`image` [batch, side, side, 3], `label` [batch, grid, grid, channels]."""
         return squared_error(encode(config, trained, batch["image"]), batch["label"])
 

@@ -21,7 +21,7 @@ _NEEDED = ("bert.embeddings.token_type_embeddings.weight", "qa_outputs.weight")
 class JaxSpan(bert.JaxClassifier):
     """BERT with the head of a span. Its methods are those of `sut.contract.Inference`."""
 
-    def __init__(self, weights: dict[str, jax.Array], workload: Workload):
+    def __init__(self, weights: Weights, workload: Workload):
         self.weights = weights
         self.workload = workload
         self.in_flight = workload.in_flight

@@ -7,7 +7,6 @@ compiled once, inside the loop.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -21,10 +20,12 @@ from sut.evidence import jax_programs
 from sut.native_jax import autoencoder, runtime, unet
 from sut.native_jax.diffusion_blocks import load_weights
 from sut.native_jax.layers import attend, dense, norm
-from sut.native_jax.runtime import Weights
+from sut.native_jax.runtime import DeviceBatch, Weights
 from sut.native_jax.training import JaxTraining, squared_error
 from sut.native_jax.unet import Config
 
+_Outputs = tuple[jax.Array, jax.Array]
+"""Images, and latents."""
 _EPSILON_OF_TEXT = 1e-5
 
 
@@ -106,7 +107,7 @@ def denoise(config: Config, weights: Weights, noise: jax.Array, context: jax.Arr
 
 def images_of(
     config: Config, weights: Weights, ids: jax.Array, negative_ids: jax.Array, noise: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+) -> _Outputs:
     """Return (images uint8 [batch, side, side, 3], latents after each quarter of the steps, float32
     [batch, 4, side / 8, side / 8, 4]).
 
@@ -126,7 +127,7 @@ def images_of(
 class JaxStableDiffusion(AsGiven):
     """Text encoder, UNet and decoder. Its methods are those of `sut.contract.Inference`."""
 
-    def __init__(self, weights: dict[str, jax.Array], workload: Workload):
+    def __init__(self, weights: Weights, workload: Workload):
         self.weights = weights
         self.workload = workload
         self.in_flight = workload.in_flight
@@ -134,21 +135,21 @@ class JaxStableDiffusion(AsGiven):
 
         def text_to_image(
             weights: Weights, ids: jax.Array, negative_ids: jax.Array, noise: jax.Array
-        ) -> tuple[jax.Array, jax.Array]:
+        ) -> _Outputs:
             return images_of(config, weights, ids, negative_ids, noise)
 
         self.program = jax.jit(text_to_image)
 
-    def predict(self, batch: Batch) -> tuple[jax.Array, jax.Array]:
+    def predict(self, batch: Batch) -> _Outputs:
         """Return the outputs of `images_of`, on their way to the host."""
-        outputs: tuple[jax.Array, jax.Array] = self.program(
+        outputs: _Outputs = self.program(
             self.weights, batch["input_ids"], batch["negative_ids"], batch["noise"]
         )
         for output in outputs:
             output.copy_to_host_async()
         return outputs
 
-    def to_host(self, outputs: tuple[jax.Array, jax.Array]) -> Batch:
+    def to_host(self, outputs: _Outputs) -> Batch:
         """Return images in 8 bits, and latents after each quarter of the steps, once they have
         arrived.
         """
@@ -176,7 +177,7 @@ def load_training(workload: Workload) -> JaxTraining:
     """
     config = workload.config["model"]
 
-    def loss(trained: Weights, _: Weights, batch: Mapping[str, jax.Array]) -> jax.Array:
+    def loss(trained: Weights, _: Weights, batch: DeviceBatch) -> jax.Array:
         return squared_error(autoencoder.encode(config, trained, batch["image"]), batch["label"])
 
     return JaxTraining(loss, load_weights(workload, autoencoder.ENCODER), workload)

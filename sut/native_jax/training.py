@@ -15,9 +15,9 @@ import numpy as np
 from sut.contract import AsGiven, Batch, Call, Evidence, OnStep, Workload
 from sut.evidence import jax_programs
 from sut.native_jax import runtime
-from sut.native_jax.runtime import Weights
+from sut.native_jax.runtime import DeviceBatch, Weights
 
-Loss = Callable[[dict[str, jax.Array], Weights, Mapping[str, jax.Array]], jax.Array]
+Loss = Callable[[dict[str, jax.Array], Weights, DeviceBatch], jax.Array]
 """(trained weights, frozen weights, a batch) → the mean loss of the batch."""
 
 
@@ -47,9 +47,7 @@ class JaxTraining(AsGiven):
         self.state = (trained, first, second, jnp.zeros((), jnp.int32))
         self.losses: list[jax.Array] = []
 
-        def train_step(
-            state: Any, frozen: Weights, rate: jax.Array, batch: Mapping[str, jax.Array]
-        ) -> Any:
+        def train_step(state: Any, frozen: Weights, rate: jax.Array, batch: DeviceBatch) -> Any:
             trained, *moments, count = state
             value, gradients = jax.value_and_grad(loss)(trained, frozen, batch)
             update = partial(adamw, constants, rate, count + 1)

@@ -14,13 +14,26 @@ from typing import Any
 import numpy as np
 
 from formats.cell import STANDARD_INPUTS
+from formats.workload import Config
 from harness.errors import UsageError
+from harness.inputs.depth_limits import Limits
 from harness.inputs.models import Model, Size
+from harness.inputs.models.drawn import Shapes
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
+from harness.inputs.user_folder import Document
+from sut.contract import Batch
 
 Arrays = dict[str, np.ndarray]
 """Named arrays, axis 0 = samples."""
+Noted = tuple[Arrays, tuple[str, ...]]
+"""Inputs, and notes for a reader of the result."""
+Counted = tuple[Arrays, int]
+"""Arrays, and how many of their first rows have each shape once, the largest last."""
+SizeInputs = dict[str, Any]
+"""The values of `Size.inputs`."""
+Draw = Callable[[Size, int, int], Arrays]
+"""(size, samples, stream) → random inputs."""
 
 ARCHITECTURES = {
     "bert": "harness.inputs.architectures.bert",
@@ -71,7 +84,7 @@ class Dataset:
     count: Callable[[Path, PromptOptions], int]
     read: Callable[
         [Model, Size, Path, Tokenizer | None, int | None, PromptOptions],
-        tuple[Arrays, tuple[str, ...]],
+        Noted,
     ]
     folder: bool = False
 
@@ -118,28 +131,24 @@ class Architecture:
             the limits.
     """
 
-    synthetic: Callable[[Size, int, int], Arrays]
-    uneven: Callable[[Size, int, int], Arrays] | None = None
+    synthetic: Draw
+    uneven: Draw | None = None
     standard: str = STANDARD_INPUTS[0]
-    synthetic_like: Callable[[Arrays, Size, int], tuple[Arrays, int]] | None = None
+    synthetic_like: Callable[[Arrays, Size, int], Counted] | None = None
     describe: Callable[[Arrays], Description] = lambda arrays: Description()
     dataset: Dataset | None = None
     with_sequence_length: Callable[[Model, Size, int], Size] | None = None
     with_tokens: Callable[[Model, Size, int | None, int | None], Size] | None = None
     with_steps: Callable[[Model, Size, int], Size] | None = None
-    weights_inputs: (
-        Callable[[Path, Model, Mapping[str, Any], Tokenizer | None], dict[str, Any]] | None
-    ) = None
-    weights_config: Callable[[Path, Mapping[str, tuple[int, ...]]], dict[str, Any]] | None = None
+    weights_inputs: Callable[[Path, Model, Config, Tokenizer | None], SizeInputs] | None = None
+    weights_config: Callable[[Path, Shapes], Document] | None = None
     least_flops: Callable[[Size, Arrays], float] | None = None
     counts_most: bool = False
     trained: Architecture | None = None
     show: Callable[[Path, Path, Tokenizer | None], None] = lambda directory, inputs, reader: None
     generates_tokens: bool = False
     check: Callable[[Model, Size], None] | None = None
-    limits: Callable[[Size, str, Mapping[str, np.ndarray]], tuple[dict[str, float], str]] | None = (
-        None
-    )
+    limits: Callable[[Size, str, Batch], Limits] | None = None
 
 
 def of(model: Model, trains: bool = False) -> Architecture:
@@ -155,7 +164,7 @@ def _of_name(name: str) -> Architecture:
     return architecture
 
 
-def drawn(model: Model, inputs: str, trains: bool = False) -> Callable[[Size, int, int], Arrays]:
+def drawn(model: Model, inputs: str, trains: bool = False) -> Draw:
     """The function that draws the standard inputs of this name. Raises UsageError if the model's
     inputs have one length.
     """

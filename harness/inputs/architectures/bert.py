@@ -6,7 +6,6 @@ compiled SUTs cannot. Keras' published benchmark pads texts, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.inputs import prompt_files
-from harness.inputs.architectures import Architecture, Arrays, Dataset, text
+from harness.inputs.architectures import Architecture, Arrays, Dataset, Draw, Noted, text
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
@@ -31,7 +30,7 @@ def _uneven(size: Size, samples: int, stream: int) -> Arrays:
     return text.random_padded(size, text.uneven_lengths(width, samples, stream), width, stream)
 
 
-def _labelled(draw: Callable[[Size, int, int], Arrays]) -> Callable[[Size, int, int], Arrays]:
+def _labelled(draw: Draw) -> Draw:
     """Return a function that adds to the inputs of `draw` a random class for each sample: `label`,
     int32 [samples].
     """
@@ -51,7 +50,7 @@ def _read_labelled(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     prompts, unused = prompt_files.read(path, options, labels=True)
     classes = size.config["num_labels"]
     for prompt in prompts:

@@ -4,22 +4,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from harness.errors import UsageError
+from formats.workload import Config
+from harness.errors import Refused, UsageError
 from harness.inputs import prompt_files, tokenizer
 from harness.inputs.architectures import (
     Architecture,
     Arrays,
+    Counted,
     Dataset,
     Description,
+    Noted,
+    SizeInputs,
     causal_lm_fit,
     text,
 )
@@ -62,7 +65,7 @@ def _read(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     reader = own or tokenizer.of_bytes(closing=False)
     if options.chat and reader.encode_marked:
         reader = replace(reader, encode=reader.encode_marked)
@@ -132,7 +135,7 @@ def _buckets(lengths: np.ndarray, least: int) -> list[int]:
     return sorted({min(power, longest) for power in powers})
 
 
-def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> Counted:
     """A warm-up row for each (prompt, new tokens) bucket, then rows with the inputs' lengths and
     other ids.
     """
@@ -191,19 +194,14 @@ def _with_tokens(model: Model, size: Size, prompt: int | None, new: int | None) 
     return replace(size, inputs={**size.inputs, **lengths})
 
 
-def _weights_inputs(
-    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
-) -> dict[str, Any]:
+def _weights_inputs(path: Path, model: Model, config: Config, own: Tokenizer | None) -> SizeInputs:
     """The full size's lengths. Raises UsageError if the folder has too few positions for them."""
     full = model.sizes["full"].inputs
     most = text.positions(config)
     if full["prompt_length"] + full["new_tokens"] > most:
         lengths = f"{full['prompt_length']} + {full['new_tokens']}"
-        raise UsageError(
-            f"--weights {path}: max_position_embeddings {most}: {model.name} takes {lengths} tokens"
-            " here"
-        )
-    special_ids = text.special_ids(path, config, own)
+        raise Refused(f"max_position_embeddings {most}: {model.name} takes {lengths} tokens here")
+    special_ids = text.special_ids(config, own)
     inputs = {**full, _OF_PROMPTS: _NEW_TOKENS, "special_ids": special_ids}
     if "trained_tokens" in full:
         inputs["trained_tokens"] = min(full["trained_tokens"], most)

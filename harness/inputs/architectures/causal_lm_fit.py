@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.inputs import prompt_files
-from harness.inputs.architectures import Architecture, Arrays, Dataset, text
+from harness.inputs.architectures import Architecture, Arrays, Dataset, Noted, text
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
@@ -47,7 +47,7 @@ def _read(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     prompts, unused = prompt_files.read(path, options)
     arrays, (first, *others) = text.of_one_length(
         model, size, prompts, path, own=own, seq_len=seq_len, closing=False

@@ -13,7 +13,15 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.inputs import prompt_files
-from harness.inputs.architectures import Architecture, Arrays, Dataset, Description, text
+from harness.inputs.architectures import (
+    Architecture,
+    Arrays,
+    Counted,
+    Dataset,
+    Description,
+    Noted,
+    text,
+)
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
@@ -30,7 +38,7 @@ def _read(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     """Read a user's prompts, and replace the padding id by another one. Transformers' RoBERTa
     counts positions by that id, and KerasHub's does not. The mask marks padding. The tokenizer of
     bytes begins each prompt with that id.
@@ -45,7 +53,7 @@ def _read(
     return {**arrays, "input_ids": replaced}, notes
 
 
-def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> Counted:
     if "attention_mask" in arrays:
         return text.synthetic_of_padded(arrays, size, stream)
     return _synthetic(size, len(arrays["input_ids"]) + 1, stream), 1
@@ -54,10 +62,8 @@ def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, in
 def _describe(arrays: Arrays) -> Description:
     if "attention_mask" in arrays:
         return text.describe_tokens(arrays)
-    length = arrays["input_ids"].shape[1]
-    return Description(
-        lengths={"shortest": length, "longest": length, "padded_to": length}, seq_len=length
-    )
+    rows, length = arrays["input_ids"].shape
+    return Description(lengths=text.lengths(np.full(rows, length), length), seq_len=length)
 
 
 def _with_sequence_length(model: Model, size: Size, length: int) -> Size:

@@ -8,18 +8,27 @@ the likeliest class, because its choice must be measured, too (MLPerf inference 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from formats.workload import Config
 from harness.inputs import depth_limits, imagenet
-from harness.inputs.architectures import Architecture, Arrays, Dataset, Description
+from harness.inputs.architectures import (
+    Architecture,
+    Arrays,
+    Counted,
+    Dataset,
+    Description,
+    Noted,
+    SizeInputs,
+)
+from harness.inputs.depth_limits import Limits
 from harness.inputs.imagenet import CHANNELS, SIDE, Preparation
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
+from sut.contract import Batch
 
 _SEED = 20240611
 _MOST_SYNTHETIC = 1024
@@ -32,7 +41,7 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
     return _arrays(rng.integers(0, 256, shape, np.uint8), size)
 
 
-def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> Counted:
     count = min(len(arrays["pixel_values"]), _MOST_SYNTHETIC)
     return _synthetic(size, count + 1, stream), 1
 
@@ -64,7 +73,7 @@ def _read(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     way: Preparation = size.inputs["preparation"]
     pixel_values = imagenet.read(path, imagenet.listed(path)[1], way)
     note = (
@@ -74,15 +83,11 @@ def _read(
     return _arrays(pixel_values, size), (note,)
 
 
-def _weights_inputs(
-    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
-) -> dict[str, Any]:
+def _weights_inputs(path: Path, model: Model, config: Config, own: Tokenizer | None) -> SizeInputs:
     return {"preparation": imagenet.preparation(path, config)}
 
 
-def _limits(
-    size: Size, precision: str, reference: Mapping[str, np.ndarray]
-) -> tuple[dict[str, float], str]:
+def _limits(size: Size, precision: str, reference: Batch) -> Limits:
     """The share of equal classes. Nothing is judged if the reference has one class for all."""
     labels = reference["label"]
     if (labels == labels[0]).all():

@@ -12,7 +12,6 @@ import hashlib
 import math
 import re
 import zipfile
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -24,14 +23,16 @@ from blake3 import blake3
 from compliance import rules
 from compliance.logs.files import unpacked_bytes
 from formats import bounds
-from harness.errors import UsageError
+from harness.errors import Refused, UsageError, about
 from harness.inputs import depth_limits, keras_file, keras_labels, pictures
-from harness.inputs.architectures import Architecture, Arrays, Dataset
+from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset, Noted
+from harness.inputs.depth_limits import Limits
 from harness.inputs.keras_file import Input
 from harness.inputs.keras_labels import Label
 from harness.inputs.models import Model, ModelFile, Size, UserWeightsRules
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
+from sut.contract import Batch
 
 NAME = "keras_file"
 TRAINED = "trained/"
@@ -282,7 +283,7 @@ def _drawn(rng: np.random.Generator, given: Input, shape: tuple[int, ...]) -> np
     return rng.random(shape, np.float32).astype(dtype)
 
 
-def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> Counted:
     """Rows with the padding of other rows, and with other values of the same array in all other
     places. So padding stays padding, and ids stay in their table. Without a layer that makes a mask
     the number 0 is padding.
@@ -316,7 +317,7 @@ def _read(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     """The inputs of a user's file or folder, checked against the model's specification."""
     given = _specified(size)
     if path.is_dir():
@@ -326,11 +327,11 @@ def _read(
     if len(given) == len(found) == 1:
         found = {names[0]: next(iter(found.values()))}
     if set(found) != set(names):
-        raise UsageError(
-            f"--dataset {path}: holds {_listed(found)}, and the inputs of {model.name} are"
-            f" {_listed(names)}: write numpy.savez(FILE, {names[0]}=...)"
+        raise Refused(
+            f"holds {_listed(found)}, and the inputs of {model.name} are {_listed(names)}: write"
+            f" numpy.savez(FILE, {names[0]}=...)"
         )
-    arrays = {each.name: _fitted(path, each, found[each.name]) for each in given}
+    arrays = {each.name: _fitted(each, found[each.name]) for each in given}
     return arrays, (_counted(path, arrays),)
 
 
@@ -338,9 +339,9 @@ def _counted(path: Path, arrays: Arrays) -> str:
     """A note on the arrays. Raises UsageError if they have different numbers of samples."""
     counts = {len(array) for array in arrays.values()}
     if len(counts) > 1 or not min(counts):
-        raise UsageError(
-            f"--dataset {path}: its arrays have {_listed(map(str, sorted(counts)))} samples; all"
-            " need the same number, and one at least"
+        raise Refused(
+            f"its arrays have {_listed(map(str, sorted(counts)))} samples; all need the same"
+            " number, and one at least"
         )
     return f"{path.name}: {min(counts)} samples of {_listed(arrays)}"
 
@@ -382,7 +383,7 @@ def _read_file(path: Path, first: bool = False) -> Arrays:
     return found
 
 
-def _fitted(path: Path, given: Input, array: np.ndarray) -> np.ndarray:
+def _fitted(given: Input, array: np.ndarray) -> np.ndarray:
     """The array in the dtype of its input. Raises UsageError if its shape or its values do not
     fit.
     """
@@ -391,32 +392,30 @@ def _fitted(path: Path, given: Input, array: np.ndarray) -> np.ndarray:
         side in (None, found) for side, found in zip(shape, array.shape[1:], strict=True)
     )
     if not same:
-        raise UsageError(
-            f"--dataset {path}: {name or 'its array'} has shape {list(array.shape)}, and the model"
-            f" takes [samples, {_shape(shape)[1:]}"
+        raise Refused(
+            f"{name or 'its array'} has shape {list(array.shape)}, and the model takes [samples,"
+            f" {_shape(shape)[1:]}"
         )
     dtype = np.dtype(given.dtype)
     if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and dtype.kind in "biu"):
-        raise UsageError(
-            f"--dataset {path}: {name} is {array.dtype}, and the model takes {dtype}: convert it"
-        )
+        raise Refused(f"{name} is {array.dtype}, and the model takes {dtype}: convert it")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise UsageError(f"--dataset {path}: {name} has values that are NaN or infinite")
+        raise Refused(f"{name} has values that are NaN or infinite")
     ids = given.ids
     if ids is not None and array.size and not 0 <= array.min() <= array.max() < ids:
-        raise UsageError(
-            f"--dataset {path}: {name} has values from {array.min()} to {array.max()}, and its"
-            f" Embedding takes 0 to {ids - 1}"
+        raise Refused(
+            f"{name} has values from {array.min()} to {array.max()}, and its Embedding takes 0 to"
+            f" {ids - 1}"
         )
     return array.astype(dtype)
 
 
-def _pictures(model: Model, given: tuple[Input, ...], path: Path) -> tuple[Arrays, tuple[str, ...]]:
+def _pictures(model: Model, given: tuple[Input, ...], path: Path) -> Noted:
     height, width, channels = given[0].shape if len(given[0].shape) == 3 else (None, None, None)
     if len(given) != 1 or height is None or width is None or channels not in (1, 3):
-        raise UsageError(
-            f"--dataset {path}: a folder of pictures is for a model with one input [height, width,"
-            f" 3 or 1], and {model.name} has another: give an .npz file"
+        raise Refused(
+            "a folder of pictures is for a model with one input [height, width, 3 or 1], and"
+            f" {model.name} has another: give an .npz file"
         )
     images = pictures.stretched(path, height, width, channels)
     note = (
@@ -426,9 +425,7 @@ def _pictures(model: Model, given: tuple[Input, ...], path: Path) -> tuple[Array
     return {given[0].name: images.astype(given[0].dtype)}, (note,)
 
 
-def limits(
-    size: Size, precision: str, reference: Mapping[str, np.ndarray]
-) -> tuple[dict[str, float], str]:
+def limits(size: Size, precision: str, reference: Batch) -> Limits:
     """An `Architecture.limits`; see `depth_limits`."""
     layers = size.config["num_hidden_layers"]
     return depth_limits.limits(size.config["outputs"], layers, precision, reference)
@@ -440,13 +437,14 @@ def first_inputs(size: Size, dataset: Path | None, samples: int) -> Arrays:
         return _synthetic(size, samples, 0)
     found = _read_file(dataset)
     arrays = {}
-    for each in _specified(size):
-        if each.name not in found:
-            raise UsageError(
-                f"--dataset {dataset}: holds {_listed(found)}, and no {each.name}: a training takes"
-                " an .npz file with inputs and labels"
-            )
-        arrays[each.name] = _fitted(dataset, each, found[each.name])[:samples]
+    with about(f"--dataset {dataset}"):
+        for each in _specified(size):
+            if each.name not in found:
+                raise Refused(
+                    f"holds {_listed(found)}, and no {each.name}: a training takes an .npz file"
+                    " with inputs and labels"
+                )
+            arrays[each.name] = _fitted(each, found[each.name])[:samples]
     return arrays
 
 
@@ -477,25 +475,23 @@ def _read_labelled(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     """The inputs and labels of a user's .npz, checked against the model."""
     found = _read_file(path)
     names = [each.name for each in _specified(size)]
     names += [each.name for each in _label_arrays(size)]
     if set(found) != set(names):
-        raise UsageError(
-            f"--dataset {path}: holds {_listed(found)}, and a training of {model.name} takes"
-            f" {_listed(names)}: write numpy.savez(FILE, {names[0]}=..., {names[-1]}=...)"
+        raise Refused(
+            f"holds {_listed(found)}, and a training of {model.name} takes {_listed(names)}: write"
+            f" numpy.savez(FILE, {names[0]}=..., {names[-1]}=...)"
         )
-    arrays = {each.name: _fitted(path, each, found[each.name]) for each in _specified(size)}
+    arrays = {each.name: _fitted(each, found[each.name]) for each in _specified(size)}
     for each in _label_arrays(size):
-        arrays[each.name] = keras_labels.fitted(path, each, found[each.name])
+        arrays[each.name] = keras_labels.fitted(each, found[each.name])
     return arrays, (_counted(path, arrays),)
 
 
-def loss_limits(
-    size: Size, precision: str, reference: Mapping[str, np.ndarray]
-) -> tuple[dict[str, float], str]:
+def loss_limits(size: Size, precision: str, reference: Batch) -> Limits:
     """(The limits of the losses, why the reference cannot judge losses or an empty text).
 
     Rounding errors grow while a model is trained, in some models fast. So the reference also trains

@@ -6,15 +6,21 @@ Its answers are logits, or hidden states if it has no head.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from harness.errors import UsageError
+from formats.workload import Config
+from harness.errors import Refused
 from harness.inputs import depth_limits, picture_processor, pictures
-from harness.inputs.architectures import Architecture, Arrays, Dataset, Description
+from harness.inputs.architectures import (
+    Architecture,
+    Arrays,
+    Dataset,
+    Description,
+    Noted,
+    SizeInputs,
+)
 from harness.inputs.models import Model, Size
 from harness.inputs.picture_processor import Processor
 from harness.inputs.prompt_files import PromptOptions
@@ -41,12 +47,12 @@ def _read(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     processor: Processor = size.inputs["processor"]
     if processor.source is None:
-        raise UsageError(
-            f"--dataset {path}: the weights have no {picture_processor.FILE}, which says how a"
-            " picture becomes the model's input: download it too"
+        raise Refused(
+            f"the weights have no {picture_processor.FILE}, which says how a picture becomes the"
+            " model's input: download it too"
         )
     picture_bytes = 4 * processor.channels * processor.height * processor.width
     pictures.check_memory(path, len(pictures.files(path)), picture_bytes)
@@ -62,9 +68,7 @@ def _describe(arrays: Arrays) -> Description:
     return Description(config={"pixel_shape": list(arrays["pixel_values"].shape[1:])})
 
 
-def _weights_inputs(
-    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
-) -> dict[str, Any]:
+def _weights_inputs(path: Path, model: Model, config: Config, own: Tokenizer | None) -> SizeInputs:
     return {"processor": picture_processor.of_folder(path, config)}
 
 

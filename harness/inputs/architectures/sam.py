@@ -9,18 +9,18 @@ the lower right corner, exists only if a user's file has boxes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from harness.errors import UsageError
+from harness.errors import Refused
 from harness.inputs import pictures
-from harness.inputs.architectures import Architecture, Arrays, Dataset
+from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset, Noted
 from harness.inputs.models import Model, Size
+from harness.inputs.models.drawn import Shapes
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
+from harness.inputs.user_folder import Document
 from harness.samples import masks
 
 _SEED = 20240611
@@ -67,7 +67,7 @@ def _prompts(
     return prompts
 
 
-def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> Counted:
     """Other pictures with as many points and boxes, and a warm-up row."""
     samples, points = arrays["labels"].shape
     side = size.config["image_size"]
@@ -92,11 +92,11 @@ def _read(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     return pictures.read(path, size.config["image_size"])
 
 
-def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+def _weights_config(path: Path, shapes: Shapes) -> Document:
     """The configuration, derived from the shapes of Meta's checkpoint, which has no config.json.
     Raises UsageError if it is no such checkpoint.
     """
@@ -139,10 +139,10 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
             "iou_hidden_dim": shapes["mask_decoder.iou_prediction_head.layers.0.weight"][0],
         }
     except (KeyError, IndexError, ValueError) as e:
-        raise UsageError(
-            f"--weights {path}: is no checkpoint of Segment Anything in Meta's own names ({e}):"
-            " give sam_vit_b, sam_vit_l or sam_vit_h of"
-            " github.com/facebookresearch/segment-anything, written as safetensors"
+        raise Refused(
+            f"is no checkpoint of Segment Anything in Meta's own names ({e}): give sam_vit_b,"
+            " sam_vit_l or sam_vit_h of github.com/facebookresearch/segment-anything, written as"
+            " safetensors"
         ) from None
     return config
 

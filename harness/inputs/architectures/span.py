@@ -7,18 +7,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from compliance.scoring.squad import features
 from formats import bounds
-from harness.errors import UsageError
+from formats.workload import Config
+from harness.errors import Refused, UsageError
 from harness.inputs import depth_limits, models, tokenizer
-from harness.inputs.architectures import Arrays, Dataset, bert, text
+from harness.inputs.architectures import (
+    Arrays,
+    Counted,
+    Dataset,
+    Draw,
+    Noted,
+    SizeInputs,
+    bert,
+    text,
+)
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
@@ -28,7 +36,7 @@ _OF_TEXT = 8
 """The question of a random input is an eighth of its width."""
 
 
-def _with_types(draw: Callable[[Size, int, int], Arrays]) -> Callable[[Size, int, int], Arrays]:
+def _with_types(draw: Draw) -> Draw:
     """Return a function that adds the types of the tokens to the random inputs of `draw`."""
 
     def typed(size: Size, samples: int, stream: int) -> Arrays:
@@ -42,7 +50,7 @@ def _with_types(draw: Callable[[Size, int, int], Arrays]) -> Callable[[Size, int
     return typed
 
 
-def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> Counted:
     made, rows = text.synthetic_of_padded(arrays, size, stream)
     if _TYPES in arrays:
         types = arrays[_TYPES]
@@ -62,7 +70,7 @@ def _read(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     """Read the questions of a file, and make their features. Raises UsageError."""
     if options.field:
         raise UsageError("--field: is for a file of prompts: leave it out")
@@ -70,19 +78,19 @@ def _read(
     width = seq_len or features.WIDTH
     positions = text.positions(size.config)
     if width > positions:
-        raise UsageError(
-            f"--dataset {path}: a feature has {width} tokens, and {model.name} has positions for"
-            f" {positions}: give --seq-len {positions}"
+        raise Refused(
+            f"a feature has {width} tokens, and {model.name} has positions for {positions}: give"
+            f" --seq-len {positions}"
         )
     try:
         questions = features.parse(bounds.content(path, bounds.JSON))
         made = features.make(questions, pieces, width)
     except OSError as e:
-        raise UsageError(f"--dataset {path}: cannot be read ({e.strerror})") from None
+        raise Refused(f"cannot be read ({e.strerror})") from None
     except ValueError as e:
-        raise UsageError(f"--dataset {path}: {e}") from None
+        raise Refused(str(e)) from None
     if not made:
-        raise UsageError(f"--dataset {path}: no question has a text")
+        raise Refused("no question has a text")
     arrays = features.arrays(made, pieces, width)
     if not size.inputs["has_types"]:
         del arrays[_TYPES]
@@ -92,9 +100,7 @@ def _read(
     return arrays, (note,)
 
 
-def _weights_inputs(
-    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
-) -> dict[str, Any]:
+def _weights_inputs(path: Path, model: Model, config: Config, own: Tokenizer | None) -> SizeInputs:
     """Random inputs have the length of features, or that of the folder's positions."""
     listed = models.load(model.like)
     usual = 1
@@ -102,7 +108,7 @@ def _weights_inputs(
         usual = listed.user_weights.defaults["type_vocab_size"]
     return {
         "sequence_length": min(features.WIDTH, text.positions(config)),
-        "special_ids": text.special_ids(path, config, own),
+        "special_ids": text.special_ids(config, own),
         "has_types": config.get("type_vocab_size", usual) > 1,
     }
 

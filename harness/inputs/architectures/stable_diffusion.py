@@ -10,20 +10,30 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from harness.errors import UsageError
+from formats.workload import Config
+from harness.errors import Refused, UsageError
 from harness.inputs import models, prompt_files, tokenizer
-from harness.inputs.architectures import Architecture, Arrays, Dataset, text
+from harness.inputs.architectures import (
+    Architecture,
+    Arrays,
+    Counted,
+    Dataset,
+    Noted,
+    SizeInputs,
+    text,
+)
 from harness.inputs.models import Model, Size
+from harness.inputs.models.drawn import Shapes
 from harness.inputs.models.stable_diffusion import PARTS
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
+from harness.inputs.user_folder import Document
 from harness.samples import images
 
 _SEED = 20240611
@@ -66,7 +76,7 @@ def _drawn_prompts(size: Size, samples: int, stream: int, which: int) -> list[li
     return [[begin, *row, end] for row in words.tolist()]
 
 
-def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> Counted:
     """Other prompts and noise, and a different negative prompt in each row. So a SUT that keeps the
     encoding of the empty prompt must encode these.
     """
@@ -104,7 +114,7 @@ def _read(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     reader = own or tokenizer.of_bytes(closing=True)
     prompts, unused = prompt_files.read(path, options)
     rows = text.encode(model, size, prompts, path, reader)
@@ -144,20 +154,18 @@ def _with_steps(model: Model, size: Size, steps: int) -> Size:
     return replace(size, config={**size.config, "denoising_steps": steps})
 
 
-def _weights_inputs(
-    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
-) -> dict[str, Any]:
+def _weights_inputs(path: Path, model: Model, config: Config, own: Tokenizer | None) -> SizeInputs:
     """The inputs of the size full. Raises UsageError if the tokenizer is not CLIP's."""
     marks = [config["bos_token_id"], config["eos_token_id"]]
     if own and own.encode("") != marks:
-        raise UsageError(
-            f"--weights {path}: tokenizer/{own.name} makes {own.encode('')} of an empty prompt, and"
-            f" that of CLIP makes {marks}"
+        raise Refused(
+            f"tokenizer/{own.name} makes {own.encode('')} of an empty prompt, and that of CLIP"
+            f" makes {marks}"
         )
     return dict(model.sizes["full"].inputs)
 
 
-def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+def _weights_config(path: Path, shapes: Shapes) -> Document:
     """The size's configuration, from which the config.json of each part is derived. Raises
     UsageError if a part's config.json differs from the derived one, because it is not of Stable
     Diffusion 1 then.
@@ -178,30 +186,28 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
         }
         expected = PARTS.configs(config)
     except (KeyError, TypeError) as e:
-        raise UsageError(
-            f"--weights {path}: the config.json of a part lacks {e}: give the folder that"
-            " save_pretrained wrote"
+        raise Refused(
+            f"the config.json of a part lacks {e}: give the folder that save_pretrained wrote"
         ) from None
     for part, defaults in _DEFAULTS.items():
         required = {**expected[part], **defaults}
         for key, value in required.items():
             if key not in _FREE and own[part].get(key, value) != value:
-                raise UsageError(
-                    f"--weights {path}: {part}/config.json says {key} {json.dumps(own[part][key])},"
-                    " and stable-diffusion here is Stable Diffusion 1, which has"
-                    f" {json.dumps(value)}"
+                raise Refused(
+                    f"{part}/config.json says {key} {json.dumps(own[part][key])}, and"
+                    f" stable-diffusion here is Stable Diffusion 1, which has {json.dumps(value)}"
                 )
     if config["vocab_size"] <= config["eos_token_id"]:
-        raise UsageError(
-            f"--weights {path}: text_encoder/config.json says vocab_size {config['vocab_size']},"
-            f" and the vocabulary of CLIP has {config['eos_token_id'] + 1}"
+        raise Refused(
+            f"text_encoder/config.json says vocab_size {config['vocab_size']}, and the vocabulary"
+            f" of CLIP has {config['eos_token_id'] + 1}"
         )
     scheduler = _document(path, "scheduler/scheduler_config.json")
     kind = scheduler.get("prediction_type", "epsilon")
     if kind != "epsilon":
-        raise UsageError(
-            f"--weights {path}: its UNet predicts {kind}, and stable-diffusion here is computed"
-            " with one that predicts noise"
+        raise Refused(
+            f"its UNet predicts {kind}, and stable-diffusion here is computed with one that"
+            " predicts noise"
         )
     return config
 
@@ -219,25 +225,20 @@ def _check_pipeline(path: Path) -> None:
     ours = models.load("stable-diffusion").native_class
     kind = _document(path, "model_index.json").get("_class_name")
     if kind != ours:
-        raise UsageError(
-            f"--weights {path}: model_index.json says {kind}, and stable-diffusion here is {ours}"
-            " (Stable Diffusion 1.1 to 1.5)"
+        raise Refused(
+            f"model_index.json says {kind}, and stable-diffusion here is {ours} (Stable Diffusion"
+            " 1.1 to 1.5)"
         )
 
 
-def _document(path: Path, name: str) -> dict[str, Any]:
+def _document(path: Path, name: str) -> Document:
     file = path / name
     if not file.is_file():
-        raise UsageError(
-            f"--weights {path}: there is no {name} in it; give the folder that save_pretrained"
-            " wrote"
-        )
+        raise Refused(f"there is no {name} in it; give the folder that save_pretrained wrote")
     try:
         return dict(json.loads(file.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as e:
-        raise UsageError(
-            f"--weights {path}: {name} is not a JSON object ({e}): download or save it again"
-        ) from None
+        raise Refused(f"{name} is not a JSON object ({e}): download or save it again") from None
 
 
 def _least_flops_of_encoder(size: Size, arrays: Arrays) -> float:

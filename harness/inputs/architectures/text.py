@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from harness.errors import UsageError
+from formats.workload import Config
+from harness.errors import Refused, UsageError
 from harness.inputs import prompt_files, tokenizer
-from harness.inputs.architectures import Arrays, Description
+from harness.inputs.architectures import Arrays, Counted, Description, Noted, SizeInputs
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import Prompt, PromptOptions
 from harness.inputs.tokenizer import Tokenizer
@@ -64,7 +65,7 @@ _LONGEST_TOKEN = 256
 """Characters. Tokens of vocabularies in use have at most half as many."""
 
 
-def positions(config: Mapping[str, Any]) -> int:
+def positions(config: Config) -> int:
     """The tokens for which a model has positions. There is no limit if they are relative."""
     count = int(config.get("max_position_embeddings", sys.maxsize))
     if config.get("model_type") in _AFTER_PADDING:
@@ -72,21 +73,19 @@ def positions(config: Mapping[str, Any]) -> int:
     return count
 
 
-def weights_inputs(
-    path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None
-) -> dict[str, Any]:
+def weights_inputs(path: Path, model: Model, config: Config, own: Tokenizer | None) -> SizeInputs:
     """An `Architecture.weights_inputs`: the full size's length, limited by the folder's positions.
     Raises UsageError if it has none.
     """
     longest = positions(config)
     if longest < 1:
-        raise UsageError(
-            f"--weights {path}: max_position_embeddings {config['max_position_embeddings']}:"
-            f" {model.name} has no position for a token"
+        raise Refused(
+            f"max_position_embeddings {config['max_position_embeddings']}: {model.name} has no"
+            " position for a token"
         )
     return {
         "sequence_length": min(longest, model.sizes["full"].inputs["sequence_length"]),
-        "special_ids": special_ids(path, config, own),
+        "special_ids": special_ids(config, own),
     }
 
 
@@ -156,7 +155,7 @@ def of_one_length(
     own: Tokenizer | None,
     seq_len: int | None,
     closing: bool,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     """Prompts padded to one length → (`input_ids` and `attention_mask`, int32 [prompts, length],
     notes for the reader).
 
@@ -213,7 +212,7 @@ def read_padded(
     own: Tokenizer | None,
     seq_len: int | None,
     options: PromptOptions,
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Noted:
     """A `Dataset.read` for models that predict: prompts padded to one length. Raises UsageError for
     prompts that do not fit.
     """
@@ -230,7 +229,7 @@ def read_padded(
     return arrays, (first, *unused, *others)
 
 
-def synthetic_of_padded(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+def synthetic_of_padded(arrays: Arrays, size: Size, stream: int) -> Counted:
     """An `Architecture.synthetic_like` for padded inputs. A row without padding comes before the
     others.
     """
@@ -307,7 +306,7 @@ def lengths(each: np.ndarray, width: int) -> dict[str, int]:
     return {"shortest": int(each.min()), "longest": int(each.max()), "padded_to": width}
 
 
-def special_ids(path: Path, config: Mapping[str, Any], own: Tokenizer | None) -> tuple[int, ...]:
+def special_ids(config: Config, own: Tokenizer | None) -> tuple[int, ...]:
     """The ids of a user's weights that mean no text. Raises UsageError if no other id is left."""
     named: list[Any] = list(own.special) if own else []
     for key in _SPECIAL_KEYS:
@@ -316,8 +315,7 @@ def special_ids(path: Path, config: Mapping[str, Any], own: Tokenizer | None) ->
     vocabulary = config["vocab_size"]
     special = {i for i in named if isinstance(i, int) and 0 <= i < vocabulary}
     if len(special) == vocabulary:
-        raise UsageError(
-            f"--weights {path}: all {vocabulary} tokens are special ones, so no text can be written"
-            " with them"
+        raise Refused(
+            f"all {vocabulary} tokens are special ones, so no text can be written with them"
         )
     return tuple(sorted(special))

@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from formats.cell import UNKNOWN
+from formats.workload import Config
 from harness.inputs.models import drawn
 from harness.inputs.models.drawn import Parts, Rule, Tensor
 
 _HERE = Path(__file__).parent
+_Table = dict[str, Any]
+"""A table of a TOML file."""
 ITEM_BYTES = {"float64": 8, "float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2, UNKNOWN: 0}
 """Precision → bytes of a parameter. Those of an engine are not in our memory."""
 
@@ -66,7 +69,7 @@ class Size:
     name: str
     precision: str
     batch_size: Mapping[str, int]
-    config: Mapping[str, Any]
+    config: Config
     tensors: tuple[Tensor, ...]
     inputs: Mapping[str, Any]
     summary: str = ""
@@ -131,10 +134,10 @@ class UserWeightsRules:
             if tokenizer_config.json does not say.
     """
 
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Config = field(default_factory=dict)
     only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
-    always: Mapping[str, Any] = field(default_factory=dict)
+    always: Config = field(default_factory=dict)
     any_head: bool = False
     prefixes: Mapping[str, str] = field(default_factory=dict)
     prefix: str = ""
@@ -213,7 +216,7 @@ class Model:
     weights: tuple[Weight, ...]
     rules: tuple[Rule, ...]
     parts: Parts | None
-    config: Mapping[str, Any]
+    config: Config
     also_called: Mapping[str, str]
     user_weights: UserWeightsRules
     fit: Mapping[str, Any]
@@ -249,7 +252,7 @@ class Model:
                 factors.update(axis.split("*"))
         return frozenset(factor for factor in factors if not factor.isdigit())
 
-    def tensors(self, config: Mapping[str, Any]) -> tuple[Tensor, ...]:
+    def tensors(self, config: Config) -> tuple[Tensor, ...]:
         """The checkpoint of a configuration, in file order.
 
         Tensors are ordered by table row, then by layer. No reader depends on the order, and it lets
@@ -324,11 +327,11 @@ def load(name: str, task: str | None = None) -> Model:
     )
 
 
-def _weight(row: Mapping[str, Any]) -> Weight:
+def _weight(row: _Table) -> Weight:
     return Weight(**{**row, "shape": tuple(row["shape"])})
 
 
-def _of_task(data: dict[str, Any], task: str, change: dict[str, Any]) -> dict[str, Any]:
+def _of_task(data: _Table, task: str, change: _Table) -> _Table:
     """The file's data for another task. Answers, classes and inputs are those of the task, and its
     rows of weights replace rows of the same name.
     """
@@ -368,7 +371,7 @@ def _groups() -> dict[str, str]:
     return {name: _document(name).get("group", "") for name in names()}
 
 
-def _document(name: str) -> dict[str, Any]:
+def _document(name: str) -> _Table:
     """The data of a model's file. A file that is `like` another contains only the differences,
     table by table.
     """
@@ -377,7 +380,7 @@ def _document(name: str) -> dict[str, Any]:
     return _merged(_document(like), data) if like else data
 
 
-def _merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+def _merged(base: _Table, change: _Table) -> _Table:
     """`base` with the values of `change`. Tables that both have are merged in the same way."""
     merged = {**base, **change}
     for key, value in change.items():
@@ -386,7 +389,7 @@ def _merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _user_weights(data: Mapping[str, Any]) -> UserWeightsRules:
+def _user_weights(data: _Table) -> UserWeightsRules:
     """The rules of a model's file, with tuples instead of lists."""
     rules = dict(data)
     rules["only"] = {key: tuple(values) for key, values in data.get("only", {}).items()}
@@ -395,7 +398,7 @@ def _user_weights(data: Mapping[str, Any]) -> UserWeightsRules:
     return UserWeightsRules(**rules)
 
 
-def _tensors(weights: Sequence[Weight], config: Mapping[str, Any]) -> tuple[Tensor, ...]:
+def _tensors(weights: Sequence[Weight], config: Config) -> tuple[Tensor, ...]:
     """The tensors of a weight table, row by row."""
     tensors: list[Tensor] = []
     for weight in weights:
@@ -405,7 +408,7 @@ def _tensors(weights: Sequence[Weight], config: Mapping[str, Any]) -> tuple[Tens
     return tuple(tensors)
 
 
-def _expanded(name: str, config: Mapping[str, Any]) -> list[str]:
+def _expanded(name: str, config: Config) -> list[str]:
     """All names that a row of the table stands for. With several braces the last one changes
     fastest.
     """
@@ -419,7 +422,7 @@ def _expanded(name: str, config: Mapping[str, Any]) -> list[str]:
     return names
 
 
-def _words(inside: str, config: Mapping[str, Any]) -> Sequence[int | str]:
+def _words(inside: str, config: Config) -> Sequence[int | str]:
     """The words that a pair of braces stands for."""
     layers = range(config["num_hidden_layers"])
     of_image = config.get("global_attn_indexes", ())
@@ -432,7 +435,7 @@ def _words(inside: str, config: Mapping[str, Any]) -> Sequence[int | str]:
     return inside.split(",")
 
 
-def _tensor(weight: Weight, name: str, config: Mapping[str, Any]) -> Tensor:
+def _tensor(weight: Weight, name: str, config: Config) -> Tensor:
     shape = tuple(_length(axis, config) for axis in weight.shape)
     std = weight.std
     if weight.gain is not None:
@@ -442,6 +445,6 @@ def _tensor(weight: Weight, name: str, config: Mapping[str, Any]) -> Tensor:
     return Tensor(name=name, shape=shape, mean=weight.mean, std=std)
 
 
-def _length(axis: str, config: Mapping[str, Any]) -> int:
+def _length(axis: str, config: Config) -> int:
     """The length of an axis, which is a product of configuration keys and whole numbers."""
     return math.prod(int(config.get(factor, factor)) for factor in axis.split("*"))

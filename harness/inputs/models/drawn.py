@@ -17,6 +17,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from formats.workload import Config
+
+Shape = tuple[int, ...]
+"""The lengths of the axes of an array."""
+Shapes = dict[str, Shape]
+"""Name of a tensor → its shape."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tensor:
@@ -25,7 +32,7 @@ class Tensor:
     """
 
     name: str
-    shape: tuple[int, ...]
+    shape: Shape
     mean: float
     std: float
 
@@ -58,8 +65,8 @@ class Parts:
         files: part → the name of the file with its weights.
     """
 
-    shapes: Callable[[Mapping[str, Any]], dict[str, tuple[int, ...]]]
-    configs: Callable[[Mapping[str, Any]], dict[str, dict[str, Any]]]
+    shapes: Callable[[Config], Shapes]
+    configs: Callable[[Config], dict[str, dict[str, Any]]]
     files: Mapping[str, str]
 
 
@@ -93,17 +100,17 @@ def _rule_for(name: str, rules: Sequence[Rule]) -> Rule:
     raise ValueError(f"no rule matches {name}: add one")
 
 
-def _tensor(name: str, shape: tuple[int, ...], rule: Rule) -> Tensor:
+def _tensor(name: str, shape: Shape, rule: Rule) -> Tensor:
     std = rule.std
     if rule.gain is not None:
         std = rule.gain / math.sqrt(fan_in(shape))
     return Tensor(name=name, shape=shape, mean=rule.mean, std=std)
 
 
-def shapes(path: Path, layers: int) -> dict[str, tuple[int, ...]]:
+def shapes(path: Path, layers: int) -> Shapes:
     """Name → shape, from a file of `state_shapes`. `{layer}` stands for each of `layers`."""
     document = json.loads(path.read_text(encoding="utf-8"))["tensors"]
-    found: dict[str, tuple[int, ...]] = {}
+    found: Shapes = {}
     for name, shape in document.items():
         numbers = range(layers) if "{layer}" in name else range(1)
         for number in numbers:

@@ -8,17 +8,18 @@ All is derived from a size's configuration: `hidden_size`, `num_hidden_layers` a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from harness.inputs.models.drawn import Parts
+from formats.workload import Config
+from harness.inputs.models.drawn import Parts, Shape, Shapes
 
 _LATENTS = 4
 _COLOURS = 3
-_Named = Iterator[tuple[str, tuple[int, ...]]]
+_Named = Iterator[tuple[str, Shape]]
 
 
-def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+def shapes(config: Config) -> Shapes:
     """`part/tensor` → shape, under the names of diffusers and Transformers."""
     tensors = [*_text_encoder(config), *_unet(config), *_vae(config["vae_channels"])]
     return dict(tensors)
@@ -34,7 +35,7 @@ def _convolution(name: str, into: int, out: int, side: int = 3) -> _Named:
     yield from _layer(name, out, into, side, side)
 
 
-def _text_encoder(config: Mapping[str, Any]) -> _Named:
+def _text_encoder(config: Config) -> _Named:
     model = "text_encoder/text_model"
     width = config["hidden_size"]
     positions = config["max_position_embeddings"]
@@ -83,7 +84,7 @@ def _transformer(name: str, width: int, context: int) -> _Named:
     yield from _convolution(f"{name}.proj_out", width, width, side=1)
 
 
-def _unet(config: Mapping[str, Any]) -> _Named:
+def _unet(config: Config) -> _Named:
     channels = config["unet_channels"]
     context = config["hidden_size"]
     last = len(channels) - 1
@@ -153,7 +154,7 @@ def _middle(name: str, width: int) -> _Named:
     yield from _resnet(f"{name}.mid_block.resnets.1", width, width)
 
 
-def configs(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def configs(config: Config) -> dict[str, dict[str, Any]]:
     """Part → its config.json, in the names of diffusers and Transformers."""
     width = config["hidden_size"]
     side = config["image_size"]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from harness.errors import UsageError
 from harness.inputs import keras_labels
 from harness.inputs.keras_labels import BINARY, IDS, NUMBERS, ONE_HOT, UNKNOWN, Label
-
-FILE = Path("labelled.npz")
 
 
 @pytest.mark.parametrize(
@@ -72,11 +68,11 @@ def test_drawn_labels_have_the_values_of_their_kind(loss, shape, dtype, values):
 )
 def test_labels_that_do_not_fit_the_output_are_refused(loss, array, sentence):
     with pytest.raises(UsageError, match=sentence):
-        keras_labels.fitted(FILE, Label(name="label", loss=loss, shape=(3,)), array)
+        keras_labels.fitted(Label(name="label", loss=loss, shape=(3,)), array)
 
 
 def test_labels_that_fit_get_the_dtype_of_their_kind():
     ids = Label(name="label", loss="sparse_categorical_crossentropy", shape=(3,))
-    assert keras_labels.fitted(FILE, ids, np.array([[0.0], [2.0]])).dtype == np.int32
+    assert keras_labels.fitted(ids, np.array([[0.0], [2.0]])).dtype == np.int32
     one = Label(name="label", loss="mse", shape=(1,))
-    assert keras_labels.fitted(FILE, one, np.array([1, 2])).tolist() == [1.0, 2.0]
+    assert keras_labels.fitted(one, np.array([1, 2])).tolist() == [1.0, 2.0]
