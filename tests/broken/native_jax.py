@@ -209,14 +209,14 @@ def prompt_kept(w: Workload) -> Any:
     def begin(weights: Any, ids: Any, begin: Any, new: int) -> Any:
         cache = causal_lm.empty_cache(config, len(ids), ids.shape[1] + new, np.float32)
         hidden, cache = causal_lm.forward(config, weights, ids, cache, 0, begin)
-        return causal_lm.rate(weights, hidden[:, -1:]).argmax(-1), cache
+        return causal_lm.rate(config, weights, hidden[:, -1:]).argmax(-1), cache
 
     @partial(jax.jit, static_argnames=("prompt", "new"))
     def go_on(weights: Any, token: Any, cache: Any, begin: Any, prompt: int, new: int) -> Any:
         def step(state: Any, at: Any) -> Any:
             token, cache = state
             hidden, cache = causal_lm.forward(config, weights, token, cache, at, begin)
-            return (causal_lm.rate(weights, hidden).argmax(-1), cache), token[:, 0]
+            return (causal_lm.rate(config, weights, hidden).argmax(-1), cache), token[:, 0]
 
         _, tokens = jax.lax.scan(step, (token, cache), prompt + jnp.arange(new))
         return tokens.T
