@@ -16,6 +16,7 @@ from tests.broken.keras import (
     layers,
     load,
     model_called,
+    recompile,
     run_eagerly,
 )
 
@@ -143,6 +144,13 @@ def debug_print(w: Workload) -> Any:
     return sut
 
 
+def quantized(w: Workload) -> Any:
+    """Somebody quantised the model, and the cell says float32."""
+    sut = load(w)
+    sut.model.quantize("int8")
+    return recompile(sut)
+
+
 def bfloat16_in_predict(w: Workload) -> Any:
     """predict allows bfloat16 products."""
     return running.around(load(w), lambda: jax.default_matmul_precision("bfloat16"))
@@ -174,7 +182,7 @@ CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
             # First: that a program of one operator holds products is seen only where it is
             # compiled, and they share a process.
             backbone_jitted, each_layer_jitted, model_called, run_eagerly, *EVERYWHERE, honest_program, honest_lambda, jitted_anew,
-            embedding_left_out, jit_disabled, pure_callback, debug_print, bfloat16_in_predict, default_in_predict, default_in_a_layer,
+            embedding_left_out, jit_disabled, pure_callback, debug_print, quantized, bfloat16_in_predict, default_in_predict, default_in_a_layer,
         ),
         "mistral": (*GENERATING, bfloat16_in_predict),
     }

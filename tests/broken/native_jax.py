@@ -209,14 +209,14 @@ def prompt_kept(w: Workload) -> Any:
     def begin(weights: Any, ids: Any, begin: Any, new: int) -> Any:
         cache = causal_lm.empty_cache(config, len(ids), ids.shape[1] + new, np.float32)
         hidden, cache = causal_lm.forward(config, weights, ids, cache, 0, begin)
-        return causal_lm.rate(weights, hidden[:, -1:]).argmax(-1), cache
+        return causal_lm.rate(config, weights, hidden[:, -1:]).argmax(-1), cache
 
     @partial(jax.jit, static_argnames=("prompt", "new"))
     def go_on(weights: Any, token: Any, cache: Any, begin: Any, prompt: int, new: int) -> Any:
         def step(state: Any, at: Any) -> Any:
             token, cache = state
             hidden, cache = causal_lm.forward(config, weights, token, cache, at, begin)
-            return (causal_lm.rate(weights, hidden).argmax(-1), cache), token[:, 0]
+            return (causal_lm.rate(config, weights, hidden).argmax(-1), cache), token[:, 0]
 
         _, tokens = jax.lax.scan(step, (token, cache), prompt + jnp.arange(new))
         return tokens.T
@@ -341,6 +341,30 @@ def bfloat16_in_predict(w: Workload) -> Any:
     return running.around(load(w), lambda: jax.default_matmul_precision("bfloat16"))
 
 
+def bfloat16_in_one_of_two_shapes(w: Workload) -> Any:
+    """Batches of two rows are computed with weights in bfloat16."""
+    sut = load(w)
+    own, low = sut.program, {k: v.astype("bfloat16") for k, v in sut.weights.items()}
+    sut.program = lambda weights, ids, mask: own(weights if len(ids) > 2 else low, ids, mask)
+    return sut
+
+
+def softmax_in_bfloat16(w: Workload) -> Any:
+    """All products are float32, and the softmax of attention is bfloat16."""
+    sut = load(w)
+    config, own = w.config["model"], jax.nn.softmax
+
+    def classify(weights: Any, ids: Any, mask: Any) -> Any:
+        jax.nn.softmax = lambda scores: own(scores.astype("bfloat16"))
+        try:
+            return bert.logits(config, weights, ids, mask)
+        finally:
+            jax.nn.softmax = own
+
+    sut.program = jax.jit(classify)
+    return sut
+
+
 def default_in_predict(w: Workload) -> Any:
     """predict allows whatever the device has by default."""
     return running.around(load(w), lambda: jax.default_matmul_precision("default"))
@@ -394,7 +418,7 @@ CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
             not_compiled, honest, honest_in_two_shapes, honest_ahead_of_time, honest_sorted, honest_two_in_flight, joined,
             honest_donated, honest_exported, honest_in_micro_batches, honest_padded_to_8, honest_scanned,
             honest_vmapped, in_prepare, first_layer_kept, half_of_the_rows_kept, memo, jitted_anew, cast_product, layer_left_out, weights_through_bfloat16,
-            weights_through_int8, default_in_predict, embedding_left_out, int8_layers,
+            weights_through_int8, bfloat16_in_one_of_two_shapes, softmax_in_bfloat16, default_in_predict, embedding_left_out, int8_layers,
         ),
         "mistral": (honest, honest_streamed_from_a_thread, memo, prompt_kept, each_token_jitted, bfloat16_in_predict),
     }

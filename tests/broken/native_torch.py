@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -132,6 +133,15 @@ def honest_fused(w: Workload) -> Any:
 def honest_in_inference_mode(w: Workload) -> Any:
     """predict runs in inference mode."""
     return running.around(load(w), torch.inference_mode)
+
+
+def honest_in_a_warm_thread(w: Workload) -> Any:
+    """A thread that stays computes, and to_host waits for it."""
+    sut = load(w)
+    own, to_host, pool = sut.predict, sut.to_host, ThreadPoolExecutor(1)
+    sut.predict = lambda batch: pool.submit(own, batch)
+    sut.to_host = lambda answers: to_host(answers.result())
+    return sut
 
 
 def honest_in_micro_batches(w: Workload) -> Any:
@@ -589,7 +599,7 @@ CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
     "native-torch-eager": {
         "bert": (
             *EAGER, another_call_watched, watched_twice, in_prepare, honest_in_two_shapes, honest_two_in_flight, joined,
-            honest_exported, honest_fused, honest_in_inference_mode, honest_in_micro_batches, honest_padded_to_8,
+            honest_exported, honest_fused, honest_in_a_warm_thread, honest_in_inference_mode, honest_in_micro_batches, honest_padded_to_8,
             honest_plain_attention, honest_sorted, honest_switches, first_layer_kept, half_of_the_rows_kept, switches_forgotten,
             layer_left_out, compiled_anew, traced, scripted_layer,
             scripted_function, backend_eager,

@@ -89,6 +89,7 @@ HONEST = [
             "two_in_flight",
             "exported",
             "fused",
+            "in_a_warm_thread",
             "in_inference_mode",
             "in_micro_batches",
             "padded_to_8",
@@ -220,11 +221,14 @@ PRECISION: list[tuple[str, tuple[tuple[str, str], ...]]] = [
     ("bfloat16_in_predict", ((JAX, "bert"), (JAX, "mistral"), (NATIVE_JAX, "mistral"))),
     ("default_in_predict", ((JAX, "bert"), (NATIVE_JAX, "bert"))),
     ("default_in_a_layer", ((JAX, "bert"),)),
+    ("quantized", ((JAX, "bert"),)),
+    ("bfloat16_in_one_of_two_shapes", ((NATIVE_JAX, "bert"),)),
 ]
 ACCURACY: list[tuple[str, tuple[tuple[str, str], ...]]] = [
     ("layer_left_out", NOT_GRAPH),
     ("weights_through_bfloat16", NOT_GRAPH),
     ("weights_through_int8", NOT_GRAPH),
+    ("softmax_in_bfloat16", ((NATIVE_JAX, "bert"),)),
     ("constants_folded", ((TENSORFLOW, "bert"),)),
 ]
 UNACCOUNTED = [("int8_layers", sut, model) for sut, model in (*EAGER_BOTH, (NATIVE_JAX, "bert"))]
