@@ -58,6 +58,13 @@ def test_each_cell_has_a_row_with_its_figures_or_its_reason(sweep, write):
 
 def test_a_cell_that_takes_too_long_is_cut_off_and_others_go_on(sweep, write, monkeypatch):
     monkeypatch.setattr(loop, "LONGEST_CELL", 0.1)
+    not_measured = loop.run.not_measured
+
+    def allow_the_next(*arguments):
+        monkeypatch.setattr(loop, "LONGEST_CELL", 1.0)  # a busy machine may take long for it
+        return not_measured(*arguments)
+
+    monkeypatch.setattr(loop.run, "not_measured", allow_the_next)
     code, document, _ = sweep(write(SLOW, "batch-size = 2"), *FLAGS, "--json")
     assert code == 1
     assert [c["status"] for c in document["cells"]] == ["skipped", "ok"]
