@@ -142,7 +142,8 @@ def _threads_unknown(record: Record, evidence: Mapping[str, Any]) -> Iterator[st
 def _uneven(replicas: Mapping[str, Any]) -> Iterator[str]:
     """Warn if one replica worked far longer on a sample than another, or had none."""
     each = replicas.get("each", ())
-    if idle := [number for number, one in enumerate(each) if not one["samples"]]:
+    idle = [number for number, one in enumerate(each) if not one["samples"]]
+    if idle:
         yield f"replica {idle[0]} answered no sample of the performance test"
         return
     work = [one["busy"] / one["samples"] for one in each]

@@ -104,7 +104,15 @@ def ensure(
     if other := engines.not_judged(request):
         return Reference(None, reason=other)
     made = {
-        name: _Maker(request, name, checkpoint, inputs, environment, watch, say).made()
+        name: _Maker(
+            request=request,
+            name=name,
+            checkpoint=checkpoint,
+            inputs=inputs,
+            environment=environment,
+            watch=watch,
+            say=say,
+        ).made()
         for name in request.references
     }
     found = {name: each.path for name, each in made.items() if each.path}
@@ -145,13 +153,21 @@ def work_of(
     reason = reason or shortage(request)
     if reason:
         return Counted(work=None, reason=reason)
-    maker = _Maker(request, name, checkpoint, inputs, environment, watch, say)
+    maker = _Maker(
+        request=request,
+        name=name,
+        checkpoint=checkpoint,
+        inputs=inputs,
+        environment=environment,
+        watch=watch,
+        say=say,
+    )
     environment(name)
     with maker.locked():
         return maker.count()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Maker:
     """Runs the workers of the reference `name`. The other arguments are those of `ensure`."""
 

@@ -76,9 +76,9 @@ def sizes(job: Job, requests: Iterable[int] = ()) -> list[int]:
     possible = job.batch_sizes
     if not job.serving or engine.is_engine(job):
         return [job.workload.batch_size]
-    used = sorted({next(size for size in possible if size >= count) for count in requests})
-    used = used or list(possible)
-    return sorted({used[0], used[len(used) // 2], used[-1]})
+    used = {next(size for size in possible if size >= count) for count in requests}
+    ascending = sorted(used or possible)
+    return sorted({ascending[0], ascending[len(ascending) // 2], ascending[-1]})
 
 
 _latest: list[tuple[Inference, Evidence]] = []

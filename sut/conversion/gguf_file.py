@@ -111,7 +111,9 @@ def _configuration(
     if lost:
         architecture = metadata["general.architecture"]
         values = {**stated, **rope}
-        words = [f"{architecture}.{key} = {values[key]}" if key in values else key for key in lost]
+        words = []
+        for key in lost:
+            words.append(f"{architecture}.{key} = {values[key]}" if key in values else key)
         raise Lost(
             f"Transformers has no place for {', '.join(words)}: the folder would be another model"
         )

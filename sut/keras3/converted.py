@@ -71,7 +71,8 @@ def check_windows(backbone: Any, workload: Workload) -> str:
     different = [pair for pair in zip(wanted, own, strict=True) if pair[0] != pair[1]]
     if not different:
         return ""
-    window = min(width for pair in different for width in pair if width)
+    widths = [width for pair in different for width in pair]
+    window = min(filter(None, widths))
     lengths = [workload.config[name][-1] for name in ("prompt_buckets", "new_token_buckets")]
     words = (
         f"KerasHub's {type(backbone).__name__} has another sliding window than config.json in"

@@ -203,10 +203,12 @@ def settings(model: torch.nn.Module) -> dict[str, str]:
     Inductor have them. Empty if nothing is compiled.
     """
     found = [each for each in _backends(model) if hasattr(each, "config")]
-    dynamic = {bool(each.dynamic) for each in found}
-    modes = [name for name in _modes() if found and all(_has_mode(each, name) for each in found)]
+    if not found:
+        return {}
+    is_dynamic = all(each.dynamic for each in found)
+    modes = [name for name in _modes() if all(_has_mode(each, name) for each in found)]
     most = max(modes, key=lambda name: len(_modes()[name]), default="")
-    return {"compile-mode": most, "dynamic": "on" if dynamic == {True} else "off"} if found else {}
+    return {"compile-mode": most, "dynamic": "on" if is_dynamic else "off"}
 
 
 def _modes() -> Mapping[str, Mapping[str, Any]]:

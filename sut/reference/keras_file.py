@@ -154,7 +154,8 @@ def _step(model: Any, batch: Batch) -> float:
 def _labels(model: Any, batch: Batch) -> Any:
     """The labels of a batch, as the model's losses take them. An output without a loss has none."""
     names = keras_model.output_names(model)
-    found = [batch.get("label" if len(names) == 1 else f"label_{name}") for name in names]
+    labels = ["label"] if len(names) == 1 else [f"label_{name}" for name in names]
+    found = [batch.get(label) for label in labels]
     given = [each for each in found if each is not None]
     structure = keras_model.outputs(model)
     if isinstance(structure, dict):
