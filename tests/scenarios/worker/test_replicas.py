@@ -261,24 +261,24 @@ def test_only_the_time_between_the_first_batch_and_the_last_answer_counts(tmp_pa
     job = job_of(tmp_path, latency_ms=20.0)
     sut = started(job)
     sut.begin()
-    time.sleep(0.3)
+    time.sleep(1)
     offline_run(job, sut, count=32)
-    time.sleep(0.2)
+    time.sleep(1)
     sut.end()
     report = sut.report()
-    assert min(each["busy"] for each in report["each"]) > 0.6
+    assert min(each["busy"] for each in report["each"]) > 0.25
     sut.begin()
     offline_run(job, sut, count=4)
     sut.end()
     shares = sorted(each["busy"] for each in sut.report()["each"])
     assert shares[0] == 0
-    assert shares[1] > 0.6
-    assert 0.015 < sut.report()["idle_tail_seconds"] < 0.1
+    assert shares[1] > 0.25
+    assert 0.015 < sut.report()["idle_tail_seconds"] < 0.5
     sut.close()
 
 
 def test_the_time_to_the_first_token_has_no_wait_behind_another_batch(tmp_path):
-    job = replace(job_of(tmp_path, task="generate", latency_ms=40.0), stream=True)
+    job = replace(job_of(tmp_path, task="generate", latency_ms=200.0), stream=True)
     write_json(job.log_dir / "job.json", job)
     sut = started(job)
     watch = Watch()
@@ -288,7 +288,7 @@ def test_the_time_to_the_first_token_has_no_wait_behind_another_batch(tmp_path):
     issue(list(range(SAMPLES)), list(range(SAMPLES)))
     sut.close()
     assert len(watch.first_ns) == SAMPLES
-    assert max(watch.first_ns) < 35e6
+    assert max(watch.first_ns) < 175e6
 
 
 @pytest.mark.parametrize("wrong", [{}, {"wrong": "at-once"}])
