@@ -72,7 +72,8 @@ class _Program:
         callbacks: calls of Python from within it.
         computes: whether it calculates with floats; others only move values.
         looks_up: whether it takes rows of a table of floats.
-        flops: floating-point operations of each compilation; NaN: not known.
+        flops: floating-point operations of each compilation.
+        counted_once: whether `flops` counts only one round of a loop that has no known end.
         entered: whether a watched call ran it.
     """
 
@@ -81,6 +82,7 @@ class _Program:
     computes: bool = False
     looks_up: bool = False
     flops: list[float] = field(default_factory=list)
+    counted_once: bool = False
     entered: bool = False
 
 
@@ -119,7 +121,9 @@ def _read_dumps(folder: Path) -> None:
 
 def _read_program(program: _Program, text: str) -> None:
     """Add one compilation, from its text in StableHLO."""
-    program.flops.append(stablehlo_flops.of(text))
+    flops = stablehlo_flops.of(text)
+    program.counted_once |= math.isnan(flops)
+    program.flops.append(stablehlo_flops.of(text, rounds=1) if math.isnan(flops) else flops)
     program.callbacks += len(_CALLBACK.findall(text))
     program.computes |= bool(_ARITHMETIC.search(text))
     for table, rows in _GATHER.findall(text):  # a reordering of rows has as many elements
@@ -224,7 +228,8 @@ def watch(call: Call) -> dict[str, Any]:
     consists of them. `operators_that_compute`: the operators that calculate with floats; the others
     move values, as a sort does. `table_lookups`: the operators that take rows of a table.
     `host_callbacks`: calls of Python in the programs that the call runs. `flops`: floating-point
-    operations of the products of the model's programs.
+    operations of the products of the model's programs. `loops_counted_once`: whether they count
+    only one round of a loop, because it has no known end.
     """
     trace = _trace(call)
     run = Counter(_entered(trace))
@@ -248,20 +253,19 @@ def watch(call: Call) -> dict[str, Any]:
         "compilations": sum(_compilations.values()),
         "host_callbacks": sum(_programs[name].callbacks for name in run),
         "flops": _flops({name: run[name] for name in programs}, trace),
+        "loops_counted_once": any(_programs[name].counted_once for name in programs),
         "matrix_products": _matrix_products(programs),
         **_precisions(programs),
     }
 
 
-def _flops(runs: Mapping[str, int], trace: Any) -> float | None:
-    """Return the floating-point operations of so many runs of these programs. None: not known.
+def _flops(runs: Mapping[str, int], trace: Any) -> float:
+    """Return the floating-point operations of so many runs of these programs.
 
     If a program was compiled for several shapes, the profile of a CPU shows which one ran. Without
     it, a run counts as one of the largest.
     """
     known = {name: _programs[name].flops for name in runs}
-    if any(math.isnan(sum(flops)) for flops in known.values()):
-        return None
     several = [name for name in runs if len(known[name]) > 1]
     numbers = _numbers(trace) if several else {}
     total: float = 0

@@ -37,9 +37,13 @@ Parts = list[tuple[int | str, float]]
 """The products and calls of a function: the operations or the name, and how often it runs."""
 
 
-def of(text: str) -> float:
+def of(text: str, rounds: float = nan) -> float:
     """Return the operations of a run of the program, with all rounds of its loops. A loop that may
-    end earlier counts as a whole, and so does each branch. NaN: a loop has no known end.
+    end earlier counts as a whole, and so does each branch.
+
+    Args:
+        rounds: how often a loop runs that has no known end. With NaN the result is NaN if there are
+            products in such a loop.
     """
     functions: dict[str, Parts] = {}
     parts: Parts = []
@@ -60,15 +64,15 @@ def of(text: str) -> float:
             first = loops[-1].begins.get(found[1], "")
             loops[-1].rounds = constants.get(found[2], nan) - constants.get(first, nan)
         elif found := _CALL.search(line):
-            parts.append((found[1], _rounds(loops)))
+            parts.append((found[1], _times(loops, rounds)))
         elif found := PRODUCT.search(line):
-            parts.append((_flops(*found.groups()), _rounds(loops)))
+            parts.append((_flops(*found.groups()), _times(loops, rounds)))
     return _total("main", functions)
 
 
-def _rounds(loops: list[_Loop]) -> float:
+def _times(loops: list[_Loop], unknown: float) -> float:
     """Return how often a line within these loops runs."""
-    return prod(loop.rounds for loop in loops)
+    return prod(unknown if isnan(loop.rounds) else loop.rounds for loop in loops)
 
 
 def _total(name: str, functions: Mapping[str, Parts]) -> float:

@@ -4,6 +4,7 @@ OpenVINO compiles it as a whole for the processor. The program takes batches of 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -14,7 +15,7 @@ import openvino
 from openvino import opset16
 
 from sut.contract import Call, Unsupported
-from sut.evidence import compilations, matrix_library, matrix_rate, precision
+from sut.evidence import compilations, matrix_library, matrix_rate, openvino_flops, precision
 
 EXECUTIONS = ("graph",)
 _PRECISION = "INFERENCE_PRECISION_HINT"
@@ -39,6 +40,7 @@ _INSTRUCTIONS = {"amx": "AMX", "avx512": "AVX-512", "avx2": "AVX2", "sse42": "SS
 _own_compile = openvino.Core.compile_model
 _own_call = openvino.CompiledModel.__call__
 _counts = Counter[str]()
+_flops_of_row: dict[int, float] = {}
 
 
 def configure(device: str, wanted: str) -> None:
@@ -55,13 +57,20 @@ def configure(device: str, wanted: str) -> None:
         core: Any, model: Any, name: Any = None, config: Any = None, **more: Any
     ) -> Any:
         _counts["compilations"] += 1
-        return _own_compile(
-            core, model, name, {_PRECISION: _HINTS[wanted], **(config or {})}, **more
-        )
+        hint = {_PRECISION: _HINTS[wanted], **(config or {})}
+        program = _own_compile(core, model, name, hint, **more)
+        _flops_of_row[id(program)] = openvino_flops.of_row(model)
+        return program
 
-    def call(program: Any, *arguments: Any, **named: Any) -> Any:
+    def call(program: Any, inputs: Any, *arguments: Any, **named: Any) -> Any:
         _counts["regions"] += 1
-        return _own_call(program, *arguments, **named)
+        rows = len(next(iter(inputs.values() if isinstance(inputs, Mapping) else inputs)))
+        flops = rows * _flops_of_row.get(id(program), math.nan)
+        if math.isnan(flops):
+            _counts["runs_without_flops"] += 1
+        else:
+            _counts["flops"] += int(flops)
+        return _own_call(program, inputs, *arguments, **named)
 
     openvino.Core.compile_model = compile_model
     openvino.CompiledModel.__call__ = call
@@ -100,18 +109,21 @@ def matrix_flops(dtype: str) -> float:
 def watch(model: Any, call: Call) -> dict[str, Any]:
     """Return OpenVINO's observations of the call. `graphs`: compiled programs of the model; Keras
     keeps one. `regions`: how often the call runs a program. `product_bits`: bits of the operands of
-    its layers that multiply matrices → their number. `xla_programs`: OpenVINO contains no XLA.
+    its layers that multiply matrices → their number. `flops`: floating-point operations of the
+    products; None: not known. `xla_programs`: OpenVINO contains no XLA.
     """
     before = Counter(_counts)
     call()
+    seen = _counts - before
     program = model.ov_compiled_model
     products = _products(program)
     bits = Counter(str(_BITS.get(each["runtimePrecision"], 0)) for each in products)
     return {
         "graphs": 1 if program is not None else 0,
-        "regions": _counts["regions"] - before["regions"],
+        "regions": seen["regions"],
         "xla_programs": 0,
-        "compiled_in_call": _counts["compilations"] - before["compilations"],
+        "compiled_in_call": seen["compilations"],
+        "flops": None if seen["runs_without_flops"] else seen["flops"],
         "matrix_products": _matrix_products(program, products),
         "product_bits": dict(sorted(bits.items())),
         "inference_precision": str(program.get_property(_PRECISION)),

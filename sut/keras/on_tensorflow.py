@@ -4,6 +4,8 @@ TensorFlow's executor runs it (graph).
 
 from __future__ import annotations
 
+import gc
+import math
 import os
 import re
 from collections import Counter
@@ -18,25 +20,16 @@ import tensorflow as tf
 
 # The list of all traced functions has no public name.
 from tensorflow.python.eager import context as tf_context
+from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
 
 # The public one writes its trace to files.
 from tensorflow.python.profiler.internal._pywrap_profiler import ProfilerSession
 
 from sut.contract import Call, Unsupported
-from sut.evidence import matrix_library, matrix_rate, precision
+from sut.evidence import matrix_library, matrix_rate, precision, tensorflow_flops
 
 EXECUTIONS = ("xla", "graph")
 RUNS_AHEAD = False  # see `on_jax`
-_PRODUCTS = (
-    "MatMul",
-    "BatchMatMulV2",
-    "BatchMatMulV3",
-    "Einsum",
-    "Conv2D",
-    "Conv2DBackpropInput",
-    "Conv3D",
-    "DepthwiseConv2dNative",
-)
 _TRACE = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level": 0}
 # The name of a traced function in TensorFlow. Everything else that is run from Python is a single
 # operator, except constants, which are arguments.
@@ -56,6 +49,8 @@ _CLUSTER_RUN = re.compile(rb"_XlaRun|XlaLaunch")
 # An operator within a graph.
 _KERNEL_RUN = re.compile(rb":(_Mkl\w*MatMul\w*|_?(?:Fused|Batch)?MatMul\w*|Einsum)\b")
 _CALLBACKS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+# Function → operations of a run, NaN if not known, and whether loops count once.
+_known_flops: dict[str, tuple[float, bool]] = {}
 _functions_run: set[str] = set()  # those with products, in all watched calls of this process
 
 
@@ -120,7 +115,9 @@ def watch(model: Any, call: Call) -> dict[str, Any]:
     by themselves, without those that only move values or belong to a data pipeline. `regions`: how
     often the call enters a function of the model; a model that is traced as a whole is one region a
     batch. `xla_clusters_run`: runs of the parts of a graph that TensorFlow gave to XLA by itself.
-    `host_callbacks`: calls of Python in the functions.
+    `host_callbacks`: calls of Python in the functions. `flops`: floating-point operations of the
+    products of the entered functions; None: not known. `loops_counted_once`: whether they count
+    only one round of a loop, because its rounds are not known.
 
     The number of XLA programs that run would not be sufficient. Some of Keras' operators
     (`ops.slice_update`) are small XLA programs in a graph, too.
@@ -153,9 +150,25 @@ def watch(model: Any, call: Call) -> dict[str, Any]:
         "xla_clusters_run": len(_CLUSTER_RUN.findall(trace)),
         "host_callbacks": sum(functions[name].callbacks for name in entered if name in functions),
         "products_left_of_xla": sum(function.products_left for function in known),
+        **_flops(run),
         "matrix_products": _matrix_products(trace, not compiled.isdisjoint(run)),
         "product_bits": {str(bits): n for bits, n in sorted(product_bits.items())},
         "run_functions_eagerly": tf.config.functions_run_eagerly(),
+    }
+
+
+def _flops(runs: Mapping[str, int]) -> dict[str, Any]:
+    """The operations of so many runs of these functions."""
+    if not _known_flops.keys() >= runs.keys():
+        # TensorFlow has no list of the graphs of its functions.
+        for each in gc.get_objects():
+            if type(each) is ConcreteFunction and each.name.decode() in runs:
+                _known_flops[each.name.decode()] = tensorflow_flops.of(each.graph)
+    known = {name: _known_flops.get(name, (math.nan, False)) for name in runs}
+    total = sum(times * known[name][0] for name, times in runs.items())
+    return {
+        "flops": None if math.isnan(total) else int(total),
+        "loops_counted_once": any(loops for _, loops in known.values()),
     }
 
 
@@ -243,7 +256,7 @@ def _summary(name: str, definitions: Mapping[str, Any], calls: Mapping[str, set[
         compiled |= within
         for node in definition.node_def:
             callbacks += node.op in _CALLBACKS
-            if node.op in _PRODUCTS:
+            if node.op in tensorflow_flops.PRODUCTS:
                 # A product of integers names the dtypes of its operands and of its result.
                 of_operands = "T" if "T" in node.attr else "Ta"
                 dtype = tf.dtypes.as_dtype(node.attr[of_operands].type)

@@ -16,6 +16,7 @@ from tests.broken.keras import (
     GENERATING,
     WATCHED,
     call_in,
+    layer_left_out,
     layers,
     load,
     model_called,
@@ -178,7 +179,7 @@ CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
         "mistral": (*GENERATING, without_xla),
     },
     "keras3-tensorflow-graph": {
-        "bert": (*WATCHED, *BOTH, xla, numpy_function, py_function, auto_clustering),
+        "bert": (*WATCHED, *BOTH, layer_left_out, xla, numpy_function, py_function, auto_clustering),
         "mistral": (*GENERATING, xla, functions_run_eagerly),
     },
 }  # fmt: skip

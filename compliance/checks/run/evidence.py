@@ -161,10 +161,12 @@ def _operations(record: Record, detail: Mapping[str, Any]) -> float:
     On an accelerator a fused kernel may hide those of attention.
     """
     samples = detail.get("samples")
-    later_tokens = _count_in(detail, "later_tokens")
+    later_tokens: float = _count_in(detail, "later_tokens")
     if record.work is None or not isinstance(samples, int | float):
         return 0.0 if later_tokens else _count_in(detail, "rows") * (record.least_flops or 0)
     hidden = (ATTENTION,) if record.accelerator else ()
+    if detail.get("loops_counted_once"):
+        later_tokens = min(later_tokens, samples)
     parts = [(record.work.first, samples)]
     if record.work.token:
         parts.append((record.work.token, later_tokens))
