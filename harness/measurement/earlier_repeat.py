@@ -8,6 +8,7 @@ from formats import figures, reading
 from formats.job import PERFORMANCE, Known
 from formats.outcome import WorkerOutcome
 from formats.result import Status
+from harness import disturbance
 from harness.comparison.runs import machine_words
 from harness.execution import rundir
 from harness.execution.process import read_outcome
@@ -15,8 +16,8 @@ from harness.measurement.attempt import Attempt
 
 
 def find(attempt: Attempt) -> Known | None:
-    """The measurements of the latest good repeat. None if there is none, or if the machine or
-    something that a test is made with has changed since then.
+    """The measurements of the latest good and undisturbed repeat. None if there is none, or if the
+    machine or something that a test is made with has changed since then.
     """
     options = attempt.request.options
     # Nodes of a cluster may be others each time.
@@ -39,8 +40,11 @@ def _is_same(directory: Path, attempt: Attempt) -> bool:
         result = reading.from_file(directory / "result.json", reading.result)
     except (OSError, ValueError):
         return False
+    noise = disturbance.of_others(result.disturbance, record.cell, record.execution)
+    disturbances, _ = disturbance.sentences(noise, record.threads)
     return (
         result.status == Status.OK
+        and not disturbances
         and record.sweep is not None
         and record.sweep.id == options.sweep.id
         and machine_words(record.machine) == machine_words(attempt.machine)
