@@ -260,6 +260,7 @@ class ProjectLimits:
             its log.
         clock_step: `fraction` and `seconds` by which LoadGen's clock may go from the worker's.
         fresh_slower: how many times as long fresh inputs may take as inputs that the SUT has met.
+        fresh_slower_disturbed: the same, if others took `other_processors` or more meanwhile.
         fresh_slower_in_thirds: `most` is the same limit, for a difference that shows in each third
             of at least `rounds` rounds while others took fewer than `other_processors` processors.
         faster_than_products: a model's operations a second may be at most this many times those of
@@ -275,6 +276,7 @@ class ProjectLimits:
     outcome_slack: Mapping[str, float]
     clock_step: Mapping[str, float]
     fresh_slower: float
+    fresh_slower_disturbed: float
     fresh_slower_in_thirds: Mapping[str, float]
     faster_than_products: float
     faster_than_products_int8: float

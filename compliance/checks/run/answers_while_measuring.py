@@ -185,10 +185,16 @@ def _fresh(subject: Subject, fresh: Mapping[str, Any]) -> Check:
     """
     where = {"file": "raw/performance/outcome.json", "fix": _COMPUTE}
     keeps = "it keeps answers"
-    if subject.record and subject.record.execution == ENGINE:
+    is_engine = bool(subject.record and subject.record.execution == ENGINE)
+    if is_engine:
         where["fix"] = _NO_CACHE
         keeps = "the engine keeps answers, or what it computed of prompts"
-    ratio, most = fresh.get("slower"), subject.rules.project_limits.fresh_slower
+    ratio, others = fresh.get("slower"), fresh.get("other_processors")
+    limits = subject.rules.project_limits.fresh_slower_in_thirds
+    most = subject.rules.project_limits.fresh_slower
+    is_disturbed = isinstance(others, float) and others >= limits["other_processors"]
+    if is_disturbed and not is_engine:
+        most = subject.rules.project_limits.fresh_slower_disturbed
     if not isinstance(ratio, int | float):
         value = shorten(repr(ratio))
         return judge(_FRESH, [f"`slower` is {value}, which is not a number"], "", **where)
@@ -197,7 +203,6 @@ def _fresh(subject: Subject, fresh: Mapping[str, Any]) -> Check:
         limit = f"at most {most:g}"
         fault = Fault(f"{text}; {limit}: {keeps}", limit, f"{ratio:.3g}")
         return judge(_FRESH, [fault], "", **where)
-    limits = subject.rules.project_limits.fresh_slower_in_thirds
     most = limits["most"]
     if ratio <= most:
         return judge(_FRESH, [], text, **where)

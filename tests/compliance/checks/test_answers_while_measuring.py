@@ -82,7 +82,8 @@ def test_damaged_answers_fail_and_break_nothing(run, arrays):
     ("ratio", "verdict"), [(2.9, Verdict.PASS), (3.1, Verdict.FAIL), ("x", Verdict.FAIL)]
 )
 def test_fresh_inputs_may_take_three_times_as_long(run, ratio, verdict):
-    outcome(run, lambda d: {**d, "fresh": {**d["fresh"], "slower": ratio, "thirds": []}})
+    seen = {"slower": ratio, "thirds": [], "other_processors": 0.0}
+    outcome(run, lambda d: {**d, "fresh": {**d["fresh"], **seen}})
     assert verdicts(run)[FRESH].verdict is verdict
 
 
@@ -98,6 +99,9 @@ QUIET = {"rounds": 12, "slower": 1.5, "thirds": [1.4, 1.5, 1.6], "other_processo
         (QUIET | {"rounds": 11}, Verdict.PASS),
         (QUIET | {"thirds": []}, Verdict.PASS),
         (QUIET | {"other_processors": 0.3}, Verdict.PASS),
+        (QUIET | {"slower": 4.6}, Verdict.FAIL),
+        (QUIET | {"slower": 4.6, "other_processors": 0.3}, Verdict.PASS),
+        (QUIET | {"slower": 12.0, "other_processors": 0.3}, Verdict.FAIL),
         (QUIET | {"other_processors": None}, Verdict.FAIL),
         (QUIET | {"thirds": "x"}, Verdict.FAIL),
     ],
