@@ -163,8 +163,10 @@ def _summary(comparisons: Sequence[Comparison]) -> str:
         if joined:
             return joined
     if len(labels) <= _MOST_NAMED:
-        each = [f"{brief(c)} in {label}" for c, label in zip(comparisons, labels, strict=True)]
-        return ", ".join(each)
+        places_of: dict[str, list[str]] = {}
+        for comparison, label in zip(comparisons, labels, strict=True):
+            places_of.setdefault(brief(comparison), []).append(label)
+        return ", ".join(f"{what} in {listed(where)}" for what, where in places_of.items())
     return _counted(comparisons)
 
 
