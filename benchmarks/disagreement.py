@@ -49,8 +49,8 @@ _HEAD = """# benchmarks/disagreement.py wrote this file: how far honest SUTs are
 # Each row is of 64 inputs or of a size's `quick_samples`. A row of a training is of as many steps.
 # harness/inputs/limits.py makes the limits of accuracy tests from it. Units:
 # names that end in _error, and logit_gap: standard deviations of the reference's logits, scores or
-# losses. compared_fraction and argmax_fraction: shares of the generated tokens. Masks: intersection
-# over union. Pictures: PSNR in decibels.
+# losses; update_error: of the length of a weight's update. compared_fraction and argmax_fraction:
+# shares of the generated tokens. Masks: intersection over union. Pictures: PSNR in decibels.
 """
 
 
@@ -107,6 +107,7 @@ def _trainings(flags: argparse.Namespace) -> int:
                 "steps": int(detail["steps"]),
                 "loss_error": _four_digits(result.accuracy["value"]),
                 "first_loss_error": _four_digits(detail["first_loss_error"]),
+                "update_error": _four_digits(detail["update_error"]),
             }
             _keep(row, "trained")
             _print(_line(row))

@@ -174,7 +174,8 @@ class Training(Protocol):
     `load_training(workload: Workload) -> Training`.
 
     All SUTs train alike: AdamW with the constants of `config["optimizer"]`, weight decay on every
-    trained parameter, a constant learning rate, no clipping of gradients and no dropout. The loss
+    trained parameter, a constant learning rate, no clipping of gradients and no dropout. Keras adds
+    epsilon at another place than the others (`sut.registry.adamw_like_keras`). The loss
     is the mean cross-entropy of a batch's labels. A label of -100 is ignored. An image encoder's
     labels are features, and its loss is their mean squared error. With `config["lora"]` the model's
     own parameters are frozen, and LoRA's factors are trained (`sut.adapters`). A `.keras` file is
@@ -186,6 +187,12 @@ class Training(Protocol):
 
     def prepare(self, inputs: Batch) -> Batch:
         """Rename, transpose or cast the inputs and their `label`, before the clock starts."""
+
+    def parameters(self) -> Iterable[np.ndarray]:
+        """Return the trained parameters as they are now, each time in the same order. The harness
+        copies each array before it takes the next one. The reference's training also has `noise`,
+        which says which of them have a gradient that is only rounding.
+        """
 
     def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Make one step on each prepared batch, in order, by the framework's own loop.

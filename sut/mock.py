@@ -215,6 +215,10 @@ class MockTraining(AsGiven):
         self.in_fit = False
         self.frozen = False
 
+    def parameters(self) -> Iterator[np.ndarray]:
+        """Yield the weights."""
+        yield self.weights
+
     def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Make steps of `latency-ms`. As on a device, the loop goes on before a step is done."""
         self.in_fit = True

@@ -660,6 +660,13 @@ def framework_of(sut: str) -> str:
     return ""
 
 
+def adamw_like_keras(sut: str) -> bool:
+    """Return whether the SUT has Keras' AdamW. It adds epsilon to the second moment before its
+    correction (Kingma & Ba 2015, end of section 2), and PyTorch's after it.
+    """
+    return sut in SUTS and bool({"keras", "tf-keras"} & {*SUTS[sut].packages})
+
+
 def keeps_programs(sut: str) -> bool:
     """Return whether the programs that the SUT compiles are kept on disk
     (`sut.variables.keeping_kernels`). TorchScript keeps none.

@@ -13,7 +13,7 @@ import numpy as np
 from compliance.findings import fixes
 from compliance.findings.check import judge, manual, mismatch, shorten
 from compliance.logs import files
-from compliance.scoring import loss_curve
+from compliance.scoring import loss_curve, weight_updates
 from compliance.training.run_directory import TrainingRun, limits
 from formats.checks import Check, Fault
 from formats.record import Record
@@ -26,7 +26,7 @@ def checks(training: TrainingRun, record: Record) -> Iterator[Check]:
     tolerance, precision = record.accuracy.tolerance, record.cell.precision
     bounds = limits()["tolerance_of_lora" if record.cell.lora else "tolerance"].get(precision, {})
     loose = []
-    for name in ("first_loss_error", "loss_error"):
+    for name in ("first_loss_error", "loss_error", weight_updates.ERROR):
         limit, most = tolerance.get(name), bounds.get(name, -1)
         if not is_number(limit) or not limit <= most:
             what, who = f"accuracy.tolerance.{name}", f"{precision} may have"
@@ -42,7 +42,7 @@ def checks(training: TrainingRun, record: Record) -> Iterator[Check]:
         if scored is None:
             yield judge("training-loss", [fault], "", **where)
         else:
-            text = f"{scored.line()}: the losses are too far from the reference's"
+            text = f"{scored.line()}: losses or updated weights are too far from the reference's"
             faults = [] if scored.passed else [text]
             yield judge("training-loss", faults, scored.line(), **where)
     yield judge(
@@ -65,7 +65,9 @@ def score(training: TrainingRun) -> loss_curve.Accuracy:
     if steps is None or training.reference is None or training.record is None:
         raise ValueError("steps, reference or record are missing")
     tolerance = training.record.accuracy.tolerance
-    return loss_curve.score(steps.losses, training.reference["loss"], tolerance)
+    curve = loss_curve.score(steps.losses, training.reference["loss"], tolerance)
+    certain = training.reference["updates"][~training.reference["noise"]]
+    return weight_updates.judged(curve, steps.updates, certain, tolerance)
 
 
 def _held_out(training: TrainingRun, record: Record) -> Iterator[Fault]:

@@ -37,7 +37,8 @@ class TrainingRun:
     Attributes:
         steps, jobs, outcomes: those of each test, by its name.
         reference: the reference's losses, float64: `loss` of each step, and `held_out` of each
-            held-out batch.
+            held-out batch; the `updates` of its parameters, and
+            `noise`, whether an update is only rounding.
         result: result.json; None also if it is not to be judged.
         faults: file → why it could not be read.
     """
@@ -92,8 +93,11 @@ def read(directory: Path, with_result: bool) -> TrainingRun:
 
 def _losses(path: Path) -> dict[str, np.ndarray]:
     arrays = files.arrays(path)
-    losses = {name: arrays[name] for name in ("loss", "held_out")}
-    for array in losses.values():
-        if array.ndim != 1 or array.dtype.kind != "f" or not array.size:
-            raise ValueError("its losses are not rows of numbers")
-    return losses
+    dimensions = {"loss": 1, "held_out": 1, "updates": 2}
+    for name, count in dimensions.items():
+        array = arrays[name]
+        if array.ndim != count or array.dtype.kind != "f" or not array.size:
+            raise ValueError("its losses or updates are not rows of numbers")
+    if arrays["noise"].shape != arrays["updates"].shape[:1] or arrays["noise"].dtype != bool:
+        raise ValueError("its noise is not a row of truth values, one for each parameter")
+    return {name: arrays[name] for name in (*dimensions, "noise")}

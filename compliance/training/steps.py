@@ -45,6 +45,8 @@ class Steps:
         held_out: after the training, the loss of each batch that it did not train on.
         evaluation_started_ns, evaluation_ended_ns: the times before and after the losses in
             `held_out` were computed.
+        updates: what the training did to each parameter (`scoring.weight_updates`); a timed run has
+            none.
     """
 
     batch_size: int
@@ -62,6 +64,7 @@ class Steps:
     held_out: tuple[float, ...]
     evaluation_started_ns: int
     evaluation_ended_ns: int
+    updates: tuple[tuple[float, ...], ...] = ()
 
     @property
     def count(self) -> int:
@@ -98,19 +101,21 @@ def read(path: Path) -> Steps:
     (`files.DAMAGE`).
     """
     document = files.json_object(path)
-    if document.get("schema") != "steps-3":
-        raise ValueError("its schema is not steps-3")
+    if document.get("schema") != "steps-4":
+        raise ValueError("its schema is not steps-4")
     values = {each.name: document[each.name] for each in fields(Steps)}
-    lists = ("marks_ns", "losses", "held_out")
+    values["updates"] = tuple(map(tuple, values["updates"]))
+    lists = ("marks_ns", "losses", "held_out", "updates")
     for name in lists:
         values[name] = tuple(values[name])
     counts = [value for name, value in values.items() if name not in lists]
     for count in (*values["marks_ns"], *counts):
         if type(count) is not int or not 0 <= count < 1 << 62:
             raise ValueError("a time or a count is not a whole number from 0 on")
-    for loss in (*values["losses"], *values["held_out"]):
-        if type(loss) is not float:
-            raise ValueError("a loss is not a floating-point number")
+    updates = [value for row in values["updates"] for value in row]
+    for number in (*values["losses"], *values["held_out"], *updates):
+        if type(number) is not float:
+            raise ValueError("a loss or an update is not a floating-point number")
     if len(values["marks_ns"]) < 2 or values["closed_ns"] <= values["started_ns"]:
         raise ValueError("its window has fewer than two steps, or no length")
     return Steps(**values)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.inputs.models import Model, Size
-from sut.registry import framework_of
+from sut.registry import adamw_like_keras, framework_of
 
 DATA = Path(__file__).with_name("disagreement.toml")
 FACTOR = {"float32": 10.0, "tf32": 3.0, "bfloat16": 3.0, "float16": 3.0}
@@ -156,17 +156,26 @@ def _largest_rms(rows: Sequence[_Row], sut: str, longer: bool) -> float:
     return max((row[_RMS] for row in of_framework), default=0.0)
 
 
-def of_training(model: Model, size: Size, precision: str, device: str) -> dict[str, float]:
-    """The limits of the losses of a training, by name, derived in the same way."""
+def of_training(
+    model: Model, size: Size, precision: str, device: str, sut: str
+) -> dict[str, float]:
+    """The limits of the losses and updates of a training, by name, derived in the same way from
+    SUTs whose AdamW adds epsilon at the same place.
+    """
     loosest = dict(model.fit["tolerance"][precision])
-    same = _rows(model, precision, size.name, device, kind="trained")
-    rows = same or _rows(model, precision, _LARGEST_SIZE, _DEVICE, kind="trained")
+
+    def measured(*place: str) -> list[_Row]:
+        rows = _rows(model, precision, *place, kind="trained")
+        return [row for row in rows if adamw_like_keras(row["sut"]) == adamw_like_keras(sut)]
+
+    same = measured(size.name, device)
+    rows = same or measured(_LARGEST_SIZE, _DEVICE)
     if not rows:
         return loosest
     factor = FACTOR[precision] * (1.0 if same else _UNMEASURED * _depth(model, size))
     derived = {}
     for name, bound in loosest.items():
-        largest = max((row[name] for row in rows), default=0.0)
+        largest = max((row.get(name, 0.0) for row in rows), default=0.0)
         # If all honest SUTs agree to the last digit, the model's limit counts, because another
         # machine may differ.
         derived[name] = min(bound, _three_digits(factor * largest)) if largest else bound

@@ -152,7 +152,7 @@ def _accuracy(attempt: Attempt) -> Judged:
         return Judged(score=engines.SCORE, keys=keys, tolerance=of_text, reason=reason)
     place = (model, size, request.precision, request.device)
     if request.trains:
-        tolerance = attempt.reference.limits or limits.of_training(*place)
+        tolerance = attempt.reference.limits or limits.of_training(*place, request.options.sut)
         return Judged(
             score="loss_curve",
             keys=("loss",),

@@ -315,6 +315,11 @@ class Request:
         """The constants of a training's optimizer. Empty if nothing is trained."""
         return dict(self.model.fit["optimizer"]) if self.trains else {}
 
+    @property
+    def adamw_like_keras(self) -> bool:
+        """See `sut.registry.adamw_like_keras`."""
+        return registry.adamw_like_keras(self.options.sut)
+
     def state_bytes(self, precision: str) -> int:
         """Bytes of the weights at a precision. A training adds the gradients and both moments of
         the parameters that it changes, in float32.

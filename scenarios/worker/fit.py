@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,11 +35,13 @@ def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[s
     """Train one step on each batch of the inputs, in their order. Then compute the losses of the
     held-out batches, with frozen parameters.
 
-    Writes steps.json, and for a reference also its losses as reference.npz.
+    Writes steps.json, and for a reference also its losses and updates as reference.npz.
     """
     assert job.fresh, "a training has batches that are held out"
+    is_timed = job.test == PERFORMANCE
     batches, held_out = (_batches(path, job, sut) for path in (job.inputs, job.fresh))
     timer = Timer(job, beat, len(batches), sut.synchronise)
+    initial = () if is_timed else [np.array(each, np.float32) for each in sut.parameters()]
     beat.enter("warm-up", LOAD_LIMIT_S, 1)
     hits = compilations.hits()
     timer.began_unix_ns, timer.began_ns = time.time_ns(), _clock()
@@ -47,18 +49,25 @@ def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[s
     if timer.steps != len(batches):
         raise ValueError(f"the SUT made {timer.steps} steps of {len(batches)} batches")
     timer.end()
+    updates = () if is_timed else _updates(initial, sut.parameters())
+    noise = sut.noise() if hasattr(sut, "noise") else [False] * len(updates)
     hits = compilations.hits() - hits
     beat.enter("evaluation", LOAD_LIMIT_S)
     evaluation = _evaluate(sut, held_out)
-    write_json(job.log_dir / "steps.json", timer.as_json(sut.trainable) | evaluation)
+    write_json(
+        job.log_dir / "steps.json", timer.as_json(sut.trainable) | evaluation | {"updates": updates}
+    )
     if job.test == REFERENCE:
-        more = {"rounded": np.array(sut.rounded)} if hasattr(sut, "rounded") else {}
+        more = {"noise": np.array(noise)}
+        if hasattr(sut, "rounded"):
+            more["rounded"] = np.array(sut.rounded)
         with (job.log_dir / "reference.npz").open("wb") as f:
             np.savez(
                 f,
                 allow_pickle=False,
                 loss=np.array(timer.losses),
                 held_out=np.array(evaluation["held_out"]),
+                updates=np.array(updates),
                 **more,
             )
     beat.enter("done", LOAD_LIMIT_S)
@@ -75,6 +84,19 @@ def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[s
         "evidence_after": dataclasses.asdict(after),
         **timer.surroundings(job.workload.device),
     }
+
+
+def _updates(initial: Sequence[np.ndarray], trained: Iterable[np.ndarray]) -> list[list[float]]:
+    """What the training did to each parameter; see `compliance.scoring.weight_updates`. The numbers
+    are the same in any layout, so each library may transpose its weights.
+    """
+    rows = []
+    for before, after in zip(initial, trained, strict=True):
+        old = before.ravel().astype(np.float64)
+        update = np.asarray(after, np.float64).ravel() - old
+        lengths = np.sqrt([old @ old, update @ update])
+        rows.append([old.size, old.sum(), *lengths, update.sum(), update @ old])
+    return [list(map(float, row)) for row in rows]
 
 
 def _batches(path: Path, job: Job, sut: Training) -> list[Batch]:
@@ -214,7 +236,7 @@ class Timer:
         optimizer changes.
         """
         return {
-            "schema": "steps-3",
+            "schema": "steps-4",
             "batch_size": self.job.workload.batch_size,
             "trainable": trainable,
             "began_ns": self.began_ns,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from sut.contract import Batch, Call, Evidence, OnStep, Unsupported, Workload
 
@@ -67,6 +69,11 @@ class KerasTraining:
         """Return the inputs under the library's names, and the labels."""
         labels = {name: array for name, array in inputs.items() if name.startswith(LABEL)}
         return {**self.named(inputs), **labels}
+
+    def parameters(self) -> Iterator[np.ndarray]:
+        """Yield the trained variables."""
+        for variable in self.model.trainable_variables:
+            yield np.asarray(variable)
 
     def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Run one epoch of `fit` over a generator of the batches."""

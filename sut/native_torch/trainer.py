@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from sut.contract import Batch, Call, Evidence, OnStep, Workload
-from sut.native_torch import execution
+from sut.native_torch import execution, training
 from sut.native_torch.training import MeanLoss
 
 
@@ -28,6 +28,10 @@ class TrainerTraining:
         self.trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
         self.trainer = _Trainer(model, arguments(workload))
         self.trainer.remove_callback(transformers.PrinterCallback)
+
+    def parameters(self) -> Iterator[np.ndarray]:
+        """See `training.parameters`."""
+        return training.parameters(self.model)
 
     def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Run one call of `train`."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+import numpy as np
 import torch
 
 from sut.contract import Batch, Call, Evidence, OnStep, Workload
@@ -29,6 +30,13 @@ class MeanLoss:
         self.sum.zero_()
         self.count = 0
         return mean
+
+
+def parameters(model: torch.nn.Module) -> Iterator[np.ndarray]:
+    """Yield the trained parameters, float32."""
+    for each in model.parameters():
+        if each.requires_grad:
+            yield each.detach().float().cpu().numpy()
 
 
 class TowardsFeatures(torch.nn.Module):
@@ -74,6 +82,10 @@ class TorchTraining:
             "images": inputs["image"].transpose(0, 3, 1, 2),
             "features": inputs["label"].transpose(0, 3, 1, 2),
         }
+
+    def parameters(self) -> Iterator[np.ndarray]:
+        """See `parameters`."""
+        return parameters(self.model)
 
     def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Run the loop of PyTorch's tutorials."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from sut.contract import AsGiven, Batch, Call, Evidence, OnStep, Workload
 from sut.reference import keras_model
 
-_ROUNDINGS = 1e-6
+_ROUNDINGS, _NOISY = 1e-6, 1e-2
 """The relative change of a weight: as much as 16 roundings of float32."""
 
 
@@ -99,6 +99,22 @@ class ReferenceTraining(_Described):
         for weight in self.copy.trainable_weights:
             factors = 1 + _ROUNDINGS * rng.standard_normal(weight.shape)
             weight.assign(weight * factors)
+        self.initial = list(map(_values, (self.model, self.copy)))
+
+    def parameters(self) -> Iterator[np.ndarray]:
+        """Yield the trained variables."""
+        yield from _values(self.model)
+
+    def noise(self) -> list[bool]:
+        """Return for each parameter whether its update in the copy differs much."""
+        one, other = (
+            [after - before for before, after in zip(initial, _values(model), strict=True)]
+            for initial, model in zip(self.initial, (self.model, self.copy), strict=True)
+        )
+        lengths = [
+            (np.linalg.norm(a - b), np.linalg.norm(a)) for a, b in zip(one, other, strict=True)
+        ]
+        return [bool(difference > _NOISY * length) for difference, length in lengths]
 
     def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Make one step on each batch. If the model is frozen, each step changes nothing."""
@@ -134,6 +150,10 @@ def _to_train(workload: Workload) -> tuple[Any, set[str]]:
 
         model.optimizer.apply = apply
     return model, in_float32
+
+
+def _values(model: Any) -> list[np.ndarray]:
+    return [np.array(each) for each in model.trainable_weights]
 
 
 def _variables(model: Any) -> list[Any]:

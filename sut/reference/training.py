@@ -1,16 +1,26 @@
-"""The reference for every training, a plain loop with PyTorch's AdamW."""
+"""The reference for every training: a plain loop with PyTorch's AdamW, or one that computes as
+Keras' AdamW does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from sut.contract import AsGiven, Batch, Call, Evidence, OnStep, Workload
 
 Loss = Callable[[Any, Mapping[str, torch.Tensor]], torch.Tensor]
 """(the model, a batch) → its loss."""
+
+
+_ROUNDING = 1e-5
+"""The part of the largest root mean square of a gradient from which a gradient is more than
+rounding. In bert tiny those of a key's bias have 1e-8 of it, and all others 1e-3 and more.
+"""
 
 
 class ReferenceTraining(AsGiven):
@@ -20,16 +30,24 @@ class ReferenceTraining(AsGiven):
         self.model = model.train()
         self.loss = loss
         self.device = workload.device
-        trained = [p for p in model.parameters() if p.requires_grad]
-        self.trainable = sum(p.numel() for p in trained)
-        constants = workload.config["optimizer"]
+        self.trained = [p for p in model.parameters() if p.requires_grad]
+        self.trainable = sum(p.numel() for p in self.trained)
+        self.steps = 0
+        self.squares = [0.0] * len(self.trained)
+        self.constants = constants = workload.config["optimizer"]
+        self.like_keras = workload.config["like_keras"]
         self.optimizer = torch.optim.AdamW(
-            trained,
+            self.trained,
             lr=constants["learning_rate"],
             betas=(constants["beta_1"], constants["beta_2"]),
             eps=constants["epsilon"],
-            weight_decay=constants["weight_decay"],
+            weight_decay=0.0 if self.like_keras else constants["weight_decay"],
         )
+
+    def parameters(self) -> Iterator[np.ndarray]:
+        """Yield the trained parameters."""
+        for each in self.trained:
+            yield each.detach().cpu().numpy()
 
     def fit(self, batches: Iterable[Batch], steps: int, on_step: OnStep) -> None:
         """Run forward, backward and the optimizer's step, one operator after the other."""
@@ -40,8 +58,36 @@ class ReferenceTraining(AsGiven):
             loss = self.loss(self.model, tensors)
             self.optimizer.zero_grad()
             loss.backward()
+            self.steps += 1
+            for number, each in enumerate(self.trained):
+                if each.grad is not None:
+                    self.squares[number] += float(each.grad.square().mean())
+            if self.like_keras:
+                self._prepare_as_keras()
             self.optimizer.step()
             on_step(loss.item)
+
+    def noise(self) -> list[bool]:
+        """Return for each parameter whether its gradient is only rounding, as that of a key's bias,
+        which is 0. AdamW makes updates of any size of such a gradient.
+        """
+        least = _ROUNDING**2 * max(self.squares)
+        return [square < least for square in self.squares]
+
+    def _prepare_as_keras(self) -> None:
+        """Decay the weights as Keras does, whose factor is not rounded as PyTorch's is, and set the
+        epsilon that PyTorch adds to the corrected second moment.
+
+        Keras adds it before the correction (Kingma & Ba 2015, end of section 2, epsilon hat), so it
+        is this much larger afterwards.
+        """
+        constants = self.constants
+        correction = math.sqrt(1 - constants["beta_2"] ** self.steps)
+        for group in self.optimizer.param_groups:
+            group["eps"] = constants["epsilon"] / correction
+            for parameter in group["params"]:
+                decay = parameter.detach() * constants["weight_decay"] * group["lr"]
+                parameter.data.sub_(decay)
 
     def freeze(self) -> None:
         """Set the learning rate to zero, so that steps change nothing."""

@@ -30,12 +30,129 @@ def honest(job: Job) -> Any:
 
 def twice_the_rate(job: Job) -> Any:
     """A learning rate twice as high."""
-    optimizer = job.workload.config["optimizer"]
-    changed = {
-        **job.workload.config,
-        "optimizer": {**optimizer, "learning_rate": 2 * optimizer["learning_rate"]},
-    }
+    return _with_constant(job, "learning_rate", lambda rate: 2 * rate)
+
+
+def a_hundredth_more_rate(job: Job) -> Any:
+    """A learning rate that is 1 % higher."""
+    return _with_constant(job, "learning_rate", lambda rate: 1.01 * rate)
+
+
+def decays_nothing(job: Job) -> Any:
+    """No weight decay."""
+    return _with_constant(job, "weight_decay", lambda decay: 0.0)
+
+
+def decays_ten_times(job: Job) -> Any:
+    """Ten times the weight decay."""
+    return _with_constant(job, "weight_decay", lambda decay: 10 * decay)
+
+
+def another_epsilon(job: Job) -> Any:
+    """A hundred times the epsilon."""
+    return _with_constant(job, "epsilon", lambda epsilon: 100 * epsilon)
+
+
+def another_beta_2(job: Job) -> Any:
+    """The beta_2 of many recipes for language models."""
+    return _with_constant(job, "beta_2", lambda beta: 0.99)
+
+
+def _with_constant(job: Job, name: str, change: Callable[[float], float]) -> Any:
+    config = job.workload.config
+    constants = {**config["optimizer"], name: change(config["optimizer"][name])}
+    changed = {**config, "optimizer": constants}
     return honest(replace(job, workload=replace(job.workload, config=changed)))
+
+
+def decays_no_norms(job: Job) -> Any:
+    """Transformers' own choice: no decay of biases and norms."""
+    import transformers
+
+    sut = honest(job)
+    own = transformers.Trainer.get_decay_parameter_names
+    sut.trainer.get_decay_parameter_names = own.__get__(sut.trainer)
+    return sut
+
+
+def amsgrad(job: Job) -> Any:
+    """The largest second moment of all steps (Reddi et al. 2018)."""
+    sut = honest(job)
+    for group in sut.trainer.create_optimizer().param_groups:
+        group["amsgrad"] = True
+    return sut
+
+
+def moments_in_bfloat16(job: Job) -> Any:
+    """Keeps both moments in bfloat16."""
+
+    def rounded(optimizer: Any, *_: Any) -> None:
+        for state in optimizer.state.values():
+            for name in ("exp_avg", "exp_avg_sq"):
+                state[name].copy_(state[name].bfloat16())
+
+    sut = honest(job)
+    sut.trainer.create_optimizer().register_step_post_hook(rounded)
+    return sut
+
+
+def gradients_in_bfloat16(job: Job) -> Any:
+    """Rounds each gradient to bfloat16."""
+
+    def rounded(optimizer: Any, *_: Any) -> None:
+        for parameter in sut.model.parameters():
+            parameter.grad.copy_(parameter.grad.bfloat16())
+
+    sut = honest(job)
+    sut.trainer.create_optimizer().register_step_pre_hook(rounded)
+    return sut
+
+
+def updates_lazily(job: Job) -> Any:
+    """Leaves the rows of words that a batch lacks as they are, decay and momentum included."""
+    sut = honest(job)
+    words = sut.model.get_input_embeddings().weight
+    optimizer = sut.trainer.create_optimizer()
+    kept: list[Any] = []
+
+    def keep(*_: Any) -> None:
+        state = optimizer.state[words]
+        lacking = (words.grad == 0).all(1)
+        moments = [state[name] for name in ("exp_avg", "exp_avg_sq") if name in state]
+        for values in (words.data, *moments):
+            kept.append((values, lacking, values[lacking].clone()))
+
+    def restore(*_: Any) -> None:
+        for values, lacking, rows in kept:
+            values[lacking] = rows
+        kept.clear()
+
+    optimizer.register_step_pre_hook(keep)
+    optimizer.register_step_post_hook(restore)
+    return sut
+
+
+def freezes_the_words(job: Job) -> Any:
+    """Leaves the word embedding as it is."""
+    return _frozen(honest(job), lambda name: "word_embeddings" in name)
+
+
+def freezes_query_and_key(job: Job) -> Any:
+    """Leaves the matrices of query and key as they are."""
+    return _frozen(honest(job), lambda name: name.endswith(("query.weight", "key.weight")))
+
+
+def _frozen(sut: Any, is_frozen: Callable[[str], bool]) -> Any:
+    """Give the named parameters no update, though they count as trained."""
+    frozen = [each for name, each in sut.model.named_parameters() if is_frozen(name)]
+    initial = [each.detach().clone() for each in frozen]
+
+    def restore(*_: Any) -> None:
+        for parameter, values in zip(frozen, initial, strict=True):
+            parameter.data.copy_(values)
+
+    sut.trainer.create_optimizer().register_step_post_hook(restore)
+    return sut
 
 
 def changes_the_files_rate(job: Job) -> Any:

@@ -16,14 +16,14 @@ import pytest
 
 from compliance.checks.run import evidence
 from compliance.rules import EvidenceRule
-from compliance.scoring import loss_curve
+from compliance.scoring import loss_curve, weight_updates
 from compliance.training import run_directory, steps
 from formats.job import Job, Limits
 from formats.writing import write_json
 from harness.inputs import checkpoint, dataset, limits, models
 from sut import adapters
 from sut.contract import Workload
-from sut.registry import FIT, MATRIX, REFERENCE, SUTS, spec_of
+from sut.registry import FIT, MATRIX, REFERENCE, SUTS, adamw_like_keras, spec_of
 from tests.conftest import CACHE
 from tests.support.frameworks import run_module
 from tests.support.long import LONG, long_unless
@@ -35,6 +35,20 @@ EAGER, COMPILE, JAX, PLAIN_JAX = (
     "native-jax",
 )
 MISTAKES = ("twice_the_rate", "skips_a_batch", "shuffles", "freezes_a_layer", "drops_out")
+OPTIMIZER_MISTAKES = (
+    "a_hundredth_more_rate",
+    "decays_nothing",
+    "decays_ten_times",
+    "decays_no_norms",
+    "another_epsilon",
+    "another_beta_2",
+    "amsgrad",
+    "moments_in_bfloat16",
+    "gradients_in_bfloat16",
+    "updates_lazily",
+    "freezes_the_words",
+    "freezes_query_and_key",
+)
 LORA_MISTAKES = (
     "twice_the_rate",
     "skips_a_batch",
@@ -44,7 +58,7 @@ LORA_MISTAKES = (
 )
 # (SUT, model, LoRA) → the cases. Mistakes of SUTs other than EAGER are long.
 CASES = {
-    (EAGER, "bert", None): ("honest", *MISTAKES, "in_bfloat16"),
+    (EAGER, "bert", None): ("honest", *MISTAKES, *OPTIMIZER_MISTAKES, "in_bfloat16"),
     (COMPILE, "bert", None): ("honest", "runs_eagerly"),
     (JAX, "bert", None): ("honest",),
     ("keras3-tensorflow", "bert", None): ("honest",),
@@ -84,13 +98,13 @@ def trained(
 ) -> Callable[..., Path]:
     """(SUT, model, LoRA, case) → what the worker's side left. One task trains those cases of the
     first three that the selected tests need. If the SUT is the reference, LoRA is the layout of
-    its factors.
+    its factors, and `hat` says whether its epsilon is Keras'.
     """
     root = tmp_path_factory.mktemp("fit")
     needed = cases_of(request.session.items)
 
-    def look(sut: str, name: str, lora: str | None, case: str) -> Path:
-        folder = root / sut / f"{name}-{lora}"
+    def look(sut: str, name: str, lora: str | None, case: str, hat: bool = False) -> Path:
+        folder = root / sut / f"{name}-{lora}-{hat}"
         if not folder.exists():
             # Before the folder is made: the test may be skipped here.
             python = interpreter(spec_of(sut).environment)
@@ -98,7 +112,8 @@ def trained(
             cases = CASES.get((sut, name, lora), ("honest",))
             for each in (case for case in cases if case in needed[sut, name, lora]):
                 (folder / each).mkdir(parents=True)
-                write_json(folder / each / "job.json", job_of(sut, name, lora, root, folder / each))
+                job = job_of(sut, name, lora, hat, root, folder / each)
+                write_json(folder / each / "job.json", job)
                 files[str(folder / each / "job.json")] = each
             run_module(python, "tests.sut.fit_cases", sut, folder / "spec.json", files)
         return folder / case
@@ -118,7 +133,7 @@ def cases_of(items: Iterable[pytest.Item]) -> dict[tuple[str | None, ...], set[s
     return needed
 
 
-def job_of(sut: str, name: str, lora: str | None, root: Path, folder: Path) -> Job:
+def job_of(sut: str, name: str, lora: str | None, hat: bool, root: Path, folder: Path) -> Job:
     model, spec = models.load(name), spec_of(sut)
     size = model.sizes["tiny"]
     batch = size.batch_size["Fit"]
@@ -127,6 +142,7 @@ def job_of(sut: str, name: str, lora: str | None, root: Path, folder: Path) -> J
         "model": dict(size.config),
         "classes": dict(model.classes),
         "optimizer": dict(model.fit["optimizer"]),
+        "like_keras": hat,
     }
     if lora:
         config["lora"] = {
@@ -167,18 +183,20 @@ def factors_of(sut: str, lora: str) -> str:
 
 
 def reference(trained: Callable[..., Path], sut: str, name: str, lora: str | None) -> Path:
-    return trained(REFERENCE, name, lora and factors_of(sut, lora), "honest") / "reference.npz"
+    factors = lora and factors_of(sut, lora)
+    return trained(REFERENCE, name, factors, "honest", adamw_like_keras(sut)) / "reference.npz"
 
 
 def score(
     trained: Callable[..., Path], sut: str, name: str, lora: str | None, case: str
 ) -> loss_curve.Accuracy:
     model = models.load(name)
-    tolerance = limits.of_training(model, model.sizes["tiny"], "float32", "cpu")
+    tolerance = limits.of_training(model, model.sizes["tiny"], "float32", "cpu", sut)
+    kept = steps.read(trained(sut, name, lora, case) / "steps.json")
     with np.load(reference(trained, sut, name, lora)) as f:
-        return loss_curve.score(
-            steps.read(trained(sut, name, lora, case) / "steps.json").losses, f["loss"], tolerance
-        )
+        curve = loss_curve.score(kept.losses, f["loss"], tolerance)
+        certain = f["updates"][~f["noise"]]
+        return weight_updates.judged(curve, kept.updates, certain, tolerance)
 
 
 def complaints(folder: Path, sut: str) -> list[str]:
@@ -223,12 +241,12 @@ def test_an_honest_sut_trains_the_parameters_that_the_reference_trains_and_as_it
             (*cell, case)
             for cell, cases in CASES.items()
             for case in cases
-            if case in (*MISTAKES, *LORA_MISTAKES)
+            if case in (*MISTAKES, *OPTIMIZER_MISTAKES, *LORA_MISTAKES)
         ],
         lambda row: row[0] == EAGER and row[:3] in QUICK,
     ),
 )
-def test_another_training_leaves_the_references_losses(trained, sut, name, lora, case):
+def test_another_training_leaves_the_references_losses_or_updates(trained, sut, name, lora, case):
     assert not score(trained, sut, name, lora, case).passed
 
 

@@ -51,7 +51,9 @@ def job_of(name: str, task: str, inputs: Mapping[str, np.ndarray], folder: Path)
     np.savez(folder / "inputs.npz", **inputs)
     model = models.load(name)
     size = model.sizes["tiny"]
-    optimizer = {"optimizer": dict(model.fit["optimizer"])} if task == FIT else {}
+    optimizer = {}
+    if task == FIT:
+        optimizer = {"optimizer": dict(model.fit["optimizer"]), "like_keras": False}
     spec = spec_of(REFERENCE)
     workload = Workload(
         model=name,
