@@ -174,8 +174,8 @@ class Training(Protocol):
     `load_training(workload: Workload) -> Training`.
 
     All SUTs train alike: AdamW with the constants of `config["optimizer"]`, weight decay on every
-    trained parameter, a constant learning rate, no clipping of gradients and no dropout. Keras adds
-    epsilon at another place than the others (`sut.registry.adamw_like_keras`). The loss
+    trained parameter, a constant learning rate, no clipping of gradients and no dropout. Libraries
+    differ in where they add epsilon (`sut.registry.adamw_of`). The loss
     is the mean cross-entropy of a batch's labels. A label of -100 is ignored. An image encoder's
     labels are features, and its loss is their mean squared error. With `config["lora"]` the model's
     own parameters are frozen, and LoRA's factors are trained (`sut.adapters`). A `.keras` file is

@@ -660,11 +660,18 @@ def framework_of(sut: str) -> str:
     return ""
 
 
-def adamw_like_keras(sut: str) -> bool:
-    """Return whether the SUT has Keras' AdamW. It adds epsilon to the second moment before its
-    correction (Kingma & Ba 2015, end of section 2), and PyTorch's after it.
+def adamw_of(sut: str) -> str:
+    """Return whose AdamW the SUT has.
+
+    "keras" adds epsilon to the second moment before its correction (Kingma & Ba 2015, end of
+    section 2), and "torch" after it. "keras" subtracts weight × decay × rate, and "torch" multiplies
+    weights by 1 - decay × rate, which is rounded to float32. "keras-on-torch" has Keras' epsilon and
+    PyTorch's decay.
     """
-    return sut in SUTS and bool({"keras", "tf-keras"} & {*SUTS[sut].packages})
+    packages = {*spec_of(sut).packages} if sut in SUTS else set()
+    if not {"keras", "tf-keras"} & packages:
+        return "torch"
+    return "keras-on-torch" if "torch" in packages else "keras"
 
 
 def keeps_programs(sut: str) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.inputs.models import Model, Size
-from sut.registry import adamw_like_keras, framework_of
+from sut.registry import adamw_of, framework_of
 
 DATA = Path(__file__).with_name("disagreement.toml")
 FACTOR = {"float32": 10.0, "tf32": 3.0, "bfloat16": 3.0, "float16": 3.0}
@@ -166,7 +166,7 @@ def of_training(
 
     def measured(*place: str) -> list[_Row]:
         rows = _rows(model, precision, *place, kind="trained")
-        return [row for row in rows if adamw_like_keras(row["sut"]) == adamw_like_keras(sut)]
+        return [row for row in rows if adamw_of(row["sut"]) == adamw_of(sut)]
 
     same = measured(size.name, device)
     rows = same or measured(_LARGEST_SIZE, _DEVICE)

@@ -203,11 +203,7 @@ class _Maker:
             self.environment(self.name).lock_sha256 if request.options.python else locks,
             _source_digest(request, self.name),
             request.end_tokens,
-            *(
-                [request.batch_size, request.optimizer, request.adamw_like_keras]
-                if request.trains
-                else []
-            ),
+            *([request.batch_size, request.optimizer, request.adamw] if request.trains else []),
             *([request.lora_config] if request.lora_config else []),
             # The checkpoint's digest has only the user's part of this configuration.
             *([request.size.config] if request.weights or request.model.file else []),
@@ -352,13 +348,13 @@ def workload_config(request: Request, shapes: Mapping[str, object]) -> dict[str,
     """Return the description of the model for a SUT: its configuration, class names, the `shapes`
     of its inputs and the end tokens.
 
-    For a training the description also contains the optimizer, the place of its epsilon and the
+    For a training the description also contains the optimizer, whose AdamW it is, and the
     LoRA settings.
     """
     ends = {"end_tokens": list(request.end_tokens)} if request.architecture.generates_tokens else {}
     trains: dict[str, object] = {}
     if request.trains:
-        trains = {"optimizer": request.optimizer, "like_keras": request.adamw_like_keras}
+        trains = {"optimizer": request.optimizer, "adamw": request.adamw}
     lora = {"lora": request.lora_config} if request.lora_config else {}
     return {
         "model": dict(request.size.config),

@@ -316,9 +316,9 @@ class Request:
         return dict(self.model.fit["optimizer"]) if self.trains else {}
 
     @property
-    def adamw_like_keras(self) -> bool:
-        """See `sut.registry.adamw_like_keras`."""
-        return registry.adamw_like_keras(self.options.sut)
+    def adamw(self) -> str:
+        """See `sut.registry.adamw_of`."""
+        return registry.adamw_of(self.options.sut)
 
     def state_bytes(self, precision: str) -> int:
         """Bytes of the weights at a precision. A training adds the gradients and both moments of

@@ -1,5 +1,5 @@
-"""The reference for every training: a plain loop with PyTorch's AdamW, or one that computes as
-Keras' AdamW does.
+"""The reference for every training: a plain loop with PyTorch's AdamW, which computes as
+the SUT's does.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class ReferenceTraining(AsGiven):
         self.steps = 0
         self.squares = [0.0] * len(self.trained)
         self.constants = constants = workload.config["optimizer"]
-        self.like_keras = workload.config["like_keras"]
+        self.adamw = workload.config["adamw"]
         self.optimizer = torch.optim.AdamW(
             self.trained,
             lr=constants["learning_rate"],
             betas=(constants["beta_1"], constants["beta_2"]),
             eps=constants["epsilon"],
-            weight_decay=0.0 if self.like_keras else constants["weight_decay"],
+            weight_decay=0.0 if self.adamw == "keras" else constants["weight_decay"],
         )
 
     def parameters(self) -> Iterator[np.ndarray]:
@@ -62,8 +62,7 @@ class ReferenceTraining(AsGiven):
             for number, each in enumerate(self.trained):
                 if each.grad is not None:
                     self.squares[number] += float(each.grad.square().mean())
-            if self.like_keras:
-                self._prepare_as_keras()
+            self._prepare_update()
             self.optimizer.step()
             on_step(loss.item)
 
@@ -74,18 +73,16 @@ class ReferenceTraining(AsGiven):
         least = _ROUNDING**2 * max(self.squares)
         return [square < least for square in self.squares]
 
-    def _prepare_as_keras(self) -> None:
-        """Decay the weights as Keras does, whose factor is not rounded as PyTorch's is, and set the
-        epsilon that PyTorch adds to the corrected second moment.
-
-        Keras adds it before the correction (Kingma & Ba 2015, end of section 2, epsilon hat), so it
-        is this much larger afterwards.
+    def _prepare_update(self) -> None:
+        """Set the epsilon that PyTorch adds after the correction of the second moment to what Keras
+        adds before it, and decay the weights as Keras does (`sut.registry.adamw_of`).
         """
         constants = self.constants
         correction = math.sqrt(1 - constants["beta_2"] ** self.steps)
         for group in self.optimizer.param_groups:
-            group["eps"] = constants["epsilon"] / correction
-            for parameter in group["params"]:
+            if self.adamw != "torch":
+                group["eps"] = constants["epsilon"] / correction
+            for parameter in group["params"] if self.adamw == "keras" else ():
                 decay = parameter.detach() * constants["weight_decay"] * group["lr"]
                 parameter.data.sub_(decay)
 

@@ -12,7 +12,7 @@ import pytest
 from compliance.scoring import own_choice
 from harness.inputs import limits, models
 from scenarios.worker import procedures
-from sut.registry import FIT, SUTS, adamw_like_keras, unsupported
+from sut.registry import FIT, SUTS, adamw_of, unsupported
 
 
 def load(work: str) -> models.Model:
@@ -262,7 +262,7 @@ def test_the_losses_of_every_sut_that_trains_were_measured_and_are_well_within_t
         sut for sut, spec in SUTS.items() if spec.reads_weights and not unsupported(sut, **known)
     }
     for sut in {row["sut"] for row in rows}:
-        same = [row for row in rows if adamw_like_keras(row["sut"]) == adamw_like_keras(sut)]
+        same = [row for row in rows if adamw_of(row["sut"]) == adamw_of(sut)]
         made = limits.of_training(model, model.sizes["tiny"], "float32", "cpu", sut)
         for limit, bound in model.fit["tolerance"]["float32"].items():
             assert 5 * max(row[limit] for row in same) <= made[limit] <= bound

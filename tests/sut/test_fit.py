@@ -23,7 +23,7 @@ from formats.writing import write_json
 from harness.inputs import checkpoint, dataset, limits, models
 from sut import adapters
 from sut.contract import Workload
-from sut.registry import FIT, MATRIX, REFERENCE, SUTS, adamw_like_keras, spec_of
+from sut.registry import FIT, MATRIX, REFERENCE, SUTS, adamw_of, spec_of
 from tests.conftest import CACHE
 from tests.support.frameworks import run_module
 from tests.support.long import LONG, long_unless
@@ -98,13 +98,13 @@ def trained(
 ) -> Callable[..., Path]:
     """(SUT, model, LoRA, case) → what the worker's side left. One task trains those cases of the
     first three that the selected tests need. If the SUT is the reference, LoRA is the layout of
-    its factors, and `hat` says whether its epsilon is Keras'.
+    its factors, and `adamw` says whose AdamW it has.
     """
     root = tmp_path_factory.mktemp("fit")
     needed = cases_of(request.session.items)
 
-    def look(sut: str, name: str, lora: str | None, case: str, hat: bool = False) -> Path:
-        folder = root / sut / f"{name}-{lora}-{hat}"
+    def look(sut: str, name: str, lora: str | None, case: str, adamw: str = "torch") -> Path:
+        folder = root / sut / f"{name}-{lora}-{adamw}"
         if not folder.exists():
             # Before the folder is made: the test may be skipped here.
             python = interpreter(spec_of(sut).environment)
@@ -112,7 +112,7 @@ def trained(
             cases = CASES.get((sut, name, lora), ("honest",))
             for each in (case for case in cases if case in needed[sut, name, lora]):
                 (folder / each).mkdir(parents=True)
-                job = job_of(sut, name, lora, hat, root, folder / each)
+                job = job_of(sut, name, lora, adamw, root, folder / each)
                 write_json(folder / each / "job.json", job)
                 files[str(folder / each / "job.json")] = each
             run_module(python, "tests.sut.fit_cases", sut, folder / "spec.json", files)
@@ -133,7 +133,7 @@ def cases_of(items: Iterable[pytest.Item]) -> dict[tuple[str | None, ...], set[s
     return needed
 
 
-def job_of(sut: str, name: str, lora: str | None, hat: bool, root: Path, folder: Path) -> Job:
+def job_of(sut: str, name: str, lora: str | None, adamw: str, root: Path, folder: Path) -> Job:
     model, spec = models.load(name), spec_of(sut)
     size = model.sizes["tiny"]
     batch = size.batch_size["Fit"]
@@ -142,7 +142,7 @@ def job_of(sut: str, name: str, lora: str | None, hat: bool, root: Path, folder:
         "model": dict(size.config),
         "classes": dict(model.classes),
         "optimizer": dict(model.fit["optimizer"]),
-        "like_keras": hat,
+        "adamw": adamw,
     }
     if lora:
         config["lora"] = {
@@ -184,7 +184,7 @@ def factors_of(sut: str, lora: str) -> str:
 
 def reference(trained: Callable[..., Path], sut: str, name: str, lora: str | None) -> Path:
     factors = lora and factors_of(sut, lora)
-    return trained(REFERENCE, name, factors, "honest", adamw_like_keras(sut)) / "reference.npz"
+    return trained(REFERENCE, name, factors, "honest", adamw_of(sut)) / "reference.npz"
 
 
 def score(

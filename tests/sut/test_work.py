@@ -53,7 +53,7 @@ def job_of(name: str, task: str, inputs: Mapping[str, np.ndarray], folder: Path)
     size = model.sizes["tiny"]
     optimizer = {}
     if task == FIT:
-        optimizer = {"optimizer": dict(model.fit["optimizer"]), "like_keras": False}
+        optimizer = {"optimizer": dict(model.fit["optimizer"]), "adamw": "torch"}
     spec = spec_of(REFERENCE)
     workload = Workload(
         model=name,
