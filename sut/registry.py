@@ -664,9 +664,9 @@ def adamw_of(sut: str) -> str:
     """Return whose AdamW the SUT has.
 
     "keras" adds epsilon to the second moment before its correction (Kingma & Ba 2015, end of
-    section 2), and "torch" after it. "keras" subtracts weight × decay × rate, and "torch" multiplies
-    weights by 1 - decay × rate, which is rounded to float32. "keras-on-torch" has Keras' epsilon and
-    PyTorch's decay.
+    section 2), and "torch" after it. "keras" subtracts weight × decay × rate. "torch" multiplies
+    weights by 1 - decay × rate, which is rounded to float32. "keras-on-torch" has the epsilon of
+    Keras and the decay of PyTorch.
     """
     packages = {*spec_of(sut).packages} if sut in SUTS else set()
     if not {"keras", "tf-keras"} & packages:
