@@ -48,10 +48,7 @@ def faults(
 @pytest.mark.parametrize(("execution", "framework"), COUNTED)
 def test_evidence_with_all_counters_of_its_framework_has_no_findings(execution, framework):
     evidence = seen(int(execution != "eager"), **COUNTED[execution, framework])
-    assert (
-        findings(RULES[execution], evidence, evidence, execution, framework)
-        == []
-    )
+    assert findings(RULES[execution], evidence, evidence, execution, framework) == []
 
 
 @pytest.mark.parametrize(("execution", "framework"), COUNTED)
