@@ -10,6 +10,7 @@ from typing import Any
 
 from formats.cell import MODES, Cell, SweepMark
 from formats.fields import choices, least, matching
+from formats.frameworks import FRAMEWORKS
 from formats.job import PERFORMANCE
 from formats.outcome import WorkerOutcome
 from formats.work import Roof, Work
@@ -296,9 +297,7 @@ class Record:
     benchmark: BenchmarkNames
     architecture: str = field(metadata=matching(_WORD))
     execution: str = field(metadata=choices(EXECUTIONS))
-    framework: str = field(
-        default="", metadata=choices(("PyTorch", "JAX", "TensorFlow", "OpenVINO", ""))
-    )
+    framework: str = field(default="", metadata=choices((*FRAMEWORKS, "")))
     loadgen: str = ""
     qsl: InputFacts
     accuracy: Judged

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from formats.cell import INT8_WEIGHTS, QUANTIZED, SHARDS, UNKNOWN
+from formats.frameworks import FRAMEWORKS
 from formats.record import ENGINE
 from sut import option_kinds
 from sut.devices import DEVICES
@@ -628,22 +629,6 @@ TRIED_FIRST = {
 """Names that people try first → the SUT that is proposed."""
 
 
-# Package → name of the framework.
-_FRAMEWORKS = {
-    "jax": "JAX",
-    "tensorflow": "TensorFlow",
-    "torch": "PyTorch",
-    "openvino": "OpenVINO",
-}
-# Name of a framework → the module whose `record` runs a call under the framework's profiler.
-_PROFILERS = {
-    "JAX": "sut.evidence.jax_timeline",
-    "TensorFlow": "sut.evidence.tensorflow_timeline",
-    "PyTorch": "sut.evidence.torch_timeline",
-    "OpenVINO": "sut.evidence.openvino_timeline",
-}
-
-
 def of_keras(sut: str) -> bool:
     """Return whether a SUT runs Keras' own library of models, of Keras 2 or 3."""
     return sut in SUTS and sut.startswith("keras")
@@ -654,10 +639,8 @@ def framework_of(sut: str) -> str:
     no longer exists.
     """
     packages = (SUTS | REFERENCES)[sut].packages if sut in SUTS | REFERENCES else ()
-    for package, name in _FRAMEWORKS.items():
-        if package in packages:
-            return name
-    return ""
+    names = (name for name, each in FRAMEWORKS.items() if each.package in packages)
+    return next(names, "")
 
 
 def adamw_of(sut: str) -> str:
@@ -678,15 +661,16 @@ def keeps_programs(sut: str) -> bool:
     """Return whether the programs that the SUT compiles are kept on disk
     (`sut.variables.keeping_kernels`). TorchScript keeps none.
     """
-    is_kept = sut in SUTS and SUTS[sut].execution != "script"
-    return is_kept and framework_of(sut) in ("PyTorch", "JAX")
+    known = FRAMEWORKS.get(framework_of(sut))
+    return bool(known and known.keeps_programs) and spec_of(sut).execution != "script"
 
 
 def profiler_of(sut: str) -> str | None:
     """Return the module whose `record` runs a call under the profiler of the SUT's framework. None:
     there is none for it.
     """
-    return _PROFILERS.get(framework_of(sut))
+    known = FRAMEWORKS.get(framework_of(sut))
+    return known and known.profiler
 
 
 def recorded_names(wanted: Iterable[str], versions: Mapping[str, str]) -> dict[str, str]:

@@ -94,7 +94,6 @@ def _rules(d: dict[str, Any]) -> Rules:
         layout=_made(Layout, d["layout"]),
         truncation=_made(Truncation, d["truncation"]),
         evidence=_each(EvidenceRule, d["evidence"]),
-        evidence_counters={name: tuple(row) for name, row in d["evidence_counters"].items()},
         early_stopping=_made(EarlyStopping, d["early_stopping"]),
         dates=_made(Dates, d["dates"]),
         compliance_tests=_each(ComplianceTest, d["compliance_test"]),

@@ -334,7 +334,6 @@ class Rules:
         accuracy_patterns: metric → the regular expression of its line in accuracy.txt; the first
             group is the value.
         accuracy_most: metric → the largest possible value.
-        evidence_counters: framework → the counters that its evidence always contains.
         compliance_tests: by name, in the order they are run.
         scored_tests: compliance tests of single benchmarks, by name.
         user_conf: every setting LoadGen reads, by its name in user.conf.
@@ -362,7 +361,6 @@ class Rules:
     layout: Layout
     truncation: Truncation
     evidence: Mapping[str, EvidenceRule]
-    evidence_counters: Mapping[str, tuple[str, ...]]
     early_stopping: EarlyStopping
     dates: Dates
     compliance_tests: Mapping[str, ComplianceTest]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.colors import hsv_to_rgb, to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
@@ -33,6 +34,7 @@ _PALETTE = (
     *("#009e73", "#56b4e9", "#ee6677", "#44aa99", "#882255", "#ddcc77", "#117733"),
 )
 _MOCK = "#808890"
+_GOLDEN = 0.618
 # Figures are drawn in these colours, which are then replaced by the page's own variables.
 _INK, _SOFT, _LINE = "#010101", "#020202", "#030303"
 _LIGHT, _DARK = (
@@ -68,7 +70,11 @@ def colour(sut: str) -> str:
     others = [known for known in SUTS if known != "mock"]
     if name not in others:
         return _MOCK
-    return _PALETTE[others.index(name) % len(_PALETTE)]
+    number = others.index(name)
+    if number < len(_PALETTE):
+        return _PALETTE[number]
+    hue = _GOLDEN * number % 1  # far from the hues of its neighbours
+    return to_hex(hsv_to_rgb((hue, 0.6, 0.7)))
 
 
 _OVER_LIMIT = 3.0  # height of the axis over a limit

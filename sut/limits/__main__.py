@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
 
+from formats.frameworks import FRAMEWORKS
 from formats.writing import write_json
 from sut.limits import measures
-from sut.limits.framework import MODULES, Framework
+from sut.limits.framework import Framework
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,7 @@ class Job:
 def main(path: Path) -> None:
     """Measure what the job at this path says, and write its file."""
     job = Job(**json.loads(path.read_text(encoding="utf-8")))
-    framework = cast(Framework, importlib.import_module(MODULES[job.framework]))
+    framework = cast(Framework, importlib.import_module(FRAMEWORKS[job.framework].limits))
     limits, lacking = measures.measure(
         framework,
         job.framework,

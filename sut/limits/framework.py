@@ -14,14 +14,6 @@ import numpy as np
 Run = Callable[[], object]
 """Starts an operation, and returns its result. `Framework.wait` waits for it."""
 
-MODULES = {
-    "PyTorch": "sut.limits.on_torch",
-    "JAX": "sut.limits.on_jax",
-    "TensorFlow": "sut.limits.on_tensorflow",
-    "OpenVINO": "sut.limits.on_openvino",
-}
-"""Name of a framework (`sut.registry.framework_of`) → its module."""
-
 
 class Framework(Protocol):
     """The functions of such a module. They need `configure` first."""

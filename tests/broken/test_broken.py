@@ -303,9 +303,8 @@ def complaints(sut: str, result: dict[str, Any]) -> list[str]:
         [result[when]["precision"] for when in ("before", "after")],
     )
     round, framework = rules.load(), framework_of(sut)
-    counters = round.evidence_counters[framework]
     found = findings(
-        round.evidence[execution], result["before"], result["after"], execution, framework, counters
+        round.evidence[execution], result["before"], result["after"], execution, framework
     )
     for when in ("before", "after"):
         found += [str(fault) for fault in switch_faults(result[when], result["settings"], {})]

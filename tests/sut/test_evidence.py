@@ -38,7 +38,6 @@ def judged(sut, before, after):
         after,
         execution,
         framework,
-        round.evidence_counters[framework],
     )
 
 

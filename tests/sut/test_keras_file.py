@@ -137,7 +137,6 @@ def test_every_backend_answers_as_the_reference_and_broken_answers_are_seen(
         *seen,
         spec.execution,
         framework,
-        ROUND.evidence_counters[framework],
     )
     for each in seen:
         assert each["precision"] == precision

@@ -4,7 +4,7 @@ after each test with the round's [evidence].
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from compliance.findings.check import judge, not_applicable, shorten
@@ -13,6 +13,7 @@ from compliance.subject import NO_EVIDENCE, Evidence, LoadGenRun, Subject
 from formats import figures
 from formats.cell import UNKNOWN, Cell
 from formats.checks import Check, Fault, Faults
+from formats.frameworks import FRAMEWORKS
 from formats.record import ENGINE, Record
 from formats.work import ATTENTION
 
@@ -107,8 +108,7 @@ def _graphs(test: LoadGenRun, record: Record, rules: Rules) -> Faults:
             yield from switch_faults(each, test.job.workload.settings, test.job.variables)
         if rule.least_of_work and record.cell.shard_count == 1:
             yield from work_faults(rule.least_of_work, each, when, record)
-    counters = rules.evidence_counters.get(record.framework, ())
-    yield from _uncounted(rule, *evidence, record.framework, counters)
+    yield from _uncounted(rule, *evidence, record.framework)
 
 
 def _in_one_part(test: LoadGenRun, record: Record) -> Iterator[str]:
@@ -230,7 +230,6 @@ def findings(
     after: Evidence,
     execution: str,
     framework: str = "",
-    counters: Sequence[str] = (),
 ) -> list[str]:
     """List the contradictions to the claim that `execution` ran, one sentence each. Empty if there
     is none.
@@ -238,25 +237,21 @@ def findings(
     Args:
         before, after: the evidence from before and after one test, as parsed from JSON.
         framework: the name of the framework that computes.
-        counters: the counters that its evidence always contains (`Rules.evidence_counters`).
     """
     faults = [
         *_contradictions(rule, before, after, execution),
-        *_uncounted(rule, before, after, framework, counters),
+        *_uncounted(rule, before, after, framework),
     ]
     return [str(fault) for fault in faults]
 
 
 def _uncounted(
-    rule: EvidenceRule,
-    before: Evidence,
-    after: Evidence,
-    framework: str,
-    counters: Sequence[str],
+    rule: EvidenceRule, before: Evidence, after: Evidence, framework: str
 ) -> Iterator[str]:
     """Yield a sentence if the evidence lacks counters that the framework always has. Without this
     check a missing counter would be ignored.
     """
+    counters = FRAMEWORKS[framework].counters if framework in FRAMEWORKS else ()
     judged = {*rule.a_batch, *rule.a_pass}
     if rule.least_of_work:
         judged.add("flops")
