@@ -14,7 +14,7 @@ from compliance.loadgen import counts, latency_limits
 from compliance.loadgen.duration import last_issue_ns
 from compliance.loadgen.latency_keys import LatencyKeys, limited
 from compliance.logs import Detail
-from compliance.logs.user_conf import parse
+from compliance.logs.user_conf import parse, trap
 from compliance.subject import Subject, conf_entry
 
 _ENDED_EARLY = "Ending early"
@@ -207,11 +207,15 @@ def _setting(subject: Subject, key: str) -> str:
     entry = conf_entry(conf, key, subject)
     if entry is None:
         origin = "no line of user.conf sets it" if test.user_conf else "there is no user.conf"
+        if conf.refused:
+            origin = "LoadGen refuses user.conf"
         return f"{value}; {origin})"
     file = subject.place.show(subject.place.measurements / "user.conf")
-    name, _ = entry
-    line = f"{shorten(name)} = {shorten(conf.values[name])}"
-    return f"{value}; {file} line {conf.lines[name]}: {line})"
+    name, word = entry
+    line = f"{file} line {conf.lines[name]}: {shorten(name)} = {shorten(word)}"
+    if why := trap(subject.scenario, key, word):
+        line += f", which {why.partition(':')[0]}"
+    return f"{value}; {line})"
 
 
 def _effective_names(requested: str) -> tuple[str, ...]:
