@@ -150,7 +150,7 @@ def _single_stream(detail: Detail) -> Faults:
     generated queries, rounded down to whole sets, plus one set.
     """
     settings = _stream(detail, "single_stream", "SingleStream")
-    whole = detail.number("effective_performance_sample_count")
+    whole = detail.number("qsl_reported_performance_count")
     if isinstance(settings, str) or whole is None:
         yield settings if isinstance(settings, str) else "a setting of SingleStream is missing"
         return

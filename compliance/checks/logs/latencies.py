@@ -62,7 +62,8 @@ def _counts(subject: Subject) -> Faults:
     if missing := _missing(detail, *keys):
         yield from missing
         return
-    generated, each, issued, expected, loaded = (detail.number(key) or 0 for key in keys)
+    generated, each, issued, expected, _ = (detail.number(key) or 0 for key in keys)
+    loaded = counts.loaded_samples(detail)
     line = detail.line("result_query_count")
     if scenario == "Offline":
         padded = expected
@@ -176,6 +177,14 @@ def _latency_faults(latency: LatencyKeys, detail: Detail) -> Faults:
     if most == 0:
         text = f"every {latency.name} is 0: the SUT did not report it to LoadGen"
         yield Fault(text, "above 0", "0", line=detail.line(latency.maximum))
+        return
+    if least < 0 and latency is LATER_TOKENS:
+        text = (
+            f"{latency.minimum} is {least}: an answer has one token or none, so LoadGen divides its"
+            " time after the first token by -1; report n_tokens of at least 2 for each answer, or"
+            " set use_token_latencies to 0"
+        )
+        yield Fault(text, "above 0", str(least), line=detail.line(latency.minimum))
         return
     samples = detail.number("generated_samples_per_query") or 0
     if mean is None:

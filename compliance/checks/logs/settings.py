@@ -24,6 +24,11 @@ from formats.checks import Check, Fault, Faults
 _OF_PERFORMANCE = ("target_", "min_", "max_duration", "max_query", "performance_", "coalesce_")
 _SCENARIO_NAMES = ("SingleStream", "MultiStream", "Server", "Offline", "*")
 _MODES = {"performance": "PerformanceOnly", "accuracy": "AccuracyOnly"}
+_SEVERAL_TESTS = {
+    "SubmissionRun": "an accuracy test and a performance test",
+    "FindPeakPerformance": "the performance tests of a search",
+}
+"""LoadGen's modes that write several tests into one log → the tests."""
 _SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 _OF_TOKENS = ("use_token_latencies", "ttft_latency", "tpot_latency")
 # Settings of audit.config. Only compliance tests have them, and performance and accuracy tests
@@ -87,18 +92,28 @@ def inferred(subject: Subject) -> list[Check]:
     return [judge("inferred-scenario", faults, good, file=file, fix=fix)]
 
 
+def has_several_tests(detail: Detail) -> bool:
+    """Whether a log has several tests, whose figures no check can tell apart."""
+    return detail.get("effective_test_mode") in tuple(_SEVERAL_TESTS)
+
+
+def kind(test: LoadGenRun, subject: Subject) -> Check:
+    """The check of one test's mode and scenario."""
+    return judge(
+        f"{test.name}-test-and-scenario",
+        _kind(test, subject),
+        f"{_MODES[test.name]}, {subject.scenario}",
+        file=subject.detail_file(test),
+        fix="put the logs into the folder of their own test and scenario, or measure again",
+    )
+
+
 def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
     """The checks of one test's mode, scenario, seeds, audit settings and requested settings."""
     file = subject.detail_file(test)
     conf = parse(test.user_conf or "")
     return [
-        judge(
-            f"{test.name}-test-and-scenario",
-            _kind(test, subject),
-            f"{_MODES[test.name]}, {subject.scenario}",
-            file=file,
-            fix="put the logs into the folder of their own test and scenario, or measure again",
-        ),
+        kind(test, subject),
         judge(
             f"{test.name}-seeds",
             _seeds(test.detail, subject.rules),
@@ -125,16 +140,39 @@ def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
 
 def sample_set(test: LoadGenRun, subject: Subject) -> Check:
     """The check that one test loaded the right samples, each once."""
+    total = shorten(test.detail.get("qsl_reported_total_count"))
     return judge(
         f"{test.name}-sample-set",
         _sample_set(test, subject),
-        f"{test.detail.get('qsl_reported_total_count')} samples, each loaded once",
+        f"{total} samples, each loaded once{_above(test.detail)}",
         file=subject.detail_file(test),
         fix=fixes.SETTINGS,
     )
 
 
+def _above(detail: Detail) -> str:
+    """The end of a sentence about a performance_sample_count above the library's size."""
+    count = detail.number("effective_performance_sample_count")
+    loaded = counts.loaded_samples(detail)
+    if count is None or loaded is None or count <= loaded:
+        return ""
+    return (
+        f"; LoadGen logs performance_sample_count {count:.0f} as it was requested, and loads no"
+        f" more than the library has: set performance_sample_count_override to {loaded:.0f}"
+    )
+
+
 def _kind(test: LoadGenRun, subject: Subject) -> Faults:
+    if has_several_tests(test.detail):
+        mode = test.detail.get("effective_test_mode")
+        text = (
+            f"effective_test_mode is {mode}: the log has {_SEVERAL_TESTS[mode]}, and each test"
+            " needs a log of its own; set the mode to PerformanceOnly for one and to AccuracyOnly"
+            " for the other"
+        )
+        line = test.detail.line("effective_test_mode")
+        yield Fault(text, _MODES[test.name], mode, line=line)
+        return
     for half in ("requested", "effective"):
         for key, expected in (("scenario", subject.scenario), ("test_mode", _MODES[test.name])):
             if test.detail.get(f"{half}_{key}") != expected:
@@ -219,8 +257,8 @@ def _sample_set(test: LoadGenRun, subject: Subject) -> Faults:
         yield Fault(text, line=line)
     if test.name == "performance" and (len(sets) != 1 or len(loaded) != kept):
         text = (
-            f"{len(loaded)} samples loaded in {len(sets)} sets; effective_performance_sample_count"
-            f" is {int(kept)}"
+            f"{len(loaded)} samples loaded in {len(sets)} sets; the library and"
+            f" performance_sample_count give {int(kept)}"
         )
         count = f"{len(loaded)} in {len(sets)}"
         yield Fault(text, f"{int(kept)} in 1 set", count, line=line)

@@ -74,7 +74,9 @@ def _misfits(subject: Subject) -> Iterator[Fault]:
         return
     row, detail = row.of(subject.place.scenario), subject.performance.detail
     who = f"{subject.official} has"
-    counts = {"effective_performance_sample_count": row.performance_sample_count}
+    # LoadGen logs a requested count even if the library has fewer samples.
+    keys = ("effective_performance_sample_count", "qsl_reported_total_count")
+    counts = dict.fromkeys(keys, row.performance_sample_count)
     if subject.scenario == "Offline" and subject.place.division == "closed":
         counts["effective_samples_per_query"] = row.offline_samples or 0
     for key, least in counts.items():

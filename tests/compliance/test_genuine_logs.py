@@ -1,0 +1,126 @@
+"""Logs as LoadGen writes them for settings that surprise people: the audit has only the true
+complaint, and says what to set.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compliance import audit
+from compliance.findings.verdict import Audit
+from formats.checks import Check, Verdict
+from tests.support.other_scenarios import Kind, measure
+
+CONF = {
+    "SingleStream": {"min_duration": 200, "min_query_count": 100, "target_latency": 0.5},
+    "MultiStream": {"min_duration": 100, "min_query_count": 20, "target_latency": 0.3},
+    "Server": {
+        "min_duration": 500,
+        "min_query_count": 100,
+        "target_qps": 200,
+        "target_latency": 900,
+    },
+    "Offline": {"min_duration": 0, "min_query_count": 100, "target_qps": 1},
+}
+TOKENS = {"use_token_latencies": 1, "ttft_latency": 900, "tpot_latency": 900}
+
+
+def audited(
+    folder: Path, scenario: str, mode: str = "PerformanceOnly", rest: Any = None, **conf: Any
+) -> Audit:
+    kind = Kind(scenario, scenario, CONF[scenario] | conf, **rest or {})
+    measure(folder / "logs", kind, mode, {})
+    return audit.audit(folder / "logs")
+
+
+def failed(report: Audit) -> dict[str, Check]:
+    """The checks that fail at the lowest level, without LoadGen's own verdict."""
+    checks = report.checks_for("quick")
+    found = {c.id: c for c in checks if c.verdict is Verdict.FAIL}
+    found.pop("loadgen-verdict", None)
+    return found
+
+
+def explained(report: Audit) -> str:
+    return "\n".join(report.results[0].explained)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "key", "word", "words"),
+    [
+        ("SingleStream", "min_query_count", "1e2", "1 by LoadGen: an integer ends"),
+        ("SingleStream", "min_query_count", "0100", "64 by LoadGen: a leading 0 means octal"),
+        ("SingleStream", "min_query_count", "0x64", ""),
+        ("Server", "target_latency", "900.5", "900 by LoadGen: an integer ends"),
+    ],
+)
+def test_a_number_that_loadgen_reads_otherwise_is_the_only_fault(
+    tmp_path: Path, scenario: str, key: str, word: str, words: str
+) -> None:
+    faults = failed(audited(tmp_path, scenario, **{key: word}))
+    assert list(faults) == (["user-conf-keys"] if words else [])
+    assert not words or f"{key} = {word} is read as {words}" in faults["user-conf-keys"].detail
+
+
+@pytest.mark.parametrize(
+    ("scenario", "percentile"), [("SingleStream", 97.5), ("Server", 95), ("Server", 97.5)]
+)
+def test_a_log_is_judged_by_its_own_percentile(
+    tmp_path: Path, scenario: str, percentile: float
+) -> None:
+    report = audited(tmp_path, scenario, target_latency_percentile=percentile)
+    assert not failed(report)
+    assert f"{percentile:g}th percentile" in explained(report)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "conf"),
+    [
+        ("Offline", {}),
+        ("Offline", {"sample_concatenate_permutation": 1}),
+        ("SingleStream", {"sample_concatenate_permutation": 1}),
+    ],
+)
+def test_a_loaded_set_is_never_larger_than_the_library(
+    tmp_path: Path, scenario: str, conf: dict[str, int]
+) -> None:
+    report = audited(tmp_path, scenario, performance_sample_count_override=100, **conf)
+    assert not failed(report)
+    (check,) = [c for c in report.checks if c.id == "performance-sample-set"]
+    assert "set performance_sample_count_override to 40" in check.detail
+
+
+def test_equal_issue_counts_by_the_set_that_the_sut_states(tmp_path: Path) -> None:
+    settings = {"performance_sample_count_override": 7, "sample_concatenate_permutation": 1}
+    assert not failed(audited(tmp_path, "SingleStream", **settings))
+
+
+@pytest.mark.parametrize(
+    ("scenario", "conf", "words"),
+    [
+        ("MultiStream", {}, "estimates the 99th percentile from 662 queries on"),
+        ("SingleStream", {"min_duration": 0, "min_query_count": 20}, "90th percentile from 64"),
+    ],
+)
+def test_too_few_queries_for_early_stopping_are_no_figure(
+    tmp_path: Path, scenario: str, conf: dict[str, int], words: str
+) -> None:
+    report = audited(tmp_path, scenario, **conf)
+    assert not failed(report)
+    assert words in explained(report) and "set min_query_count to" in explained(report)
+
+
+@pytest.mark.parametrize("scenario", ["SingleStream", "Server"])
+def test_answers_of_one_token_have_no_time_per_token(tmp_path: Path, scenario: str) -> None:
+    faults = failed(audited(tmp_path, scenario, rest={"tokens": 1}, **TOKENS))
+    assert list(faults) == ["performance-summary", "performance-errors", "latencies"]
+    (fault,) = faults["latencies"].faults
+    assert "result_time_to_output_token_min is -" in fault.text and "n_tokens" in fault.text
+
+
+def test_a_log_of_both_tests_is_not_judged_as_one(tmp_path: Path) -> None:
+    (check,) = failed(audited(tmp_path, "SingleStream", "SubmissionRun")).values()
+    assert "SubmissionRun" in check.detail and "PerformanceOnly" in check.detail
