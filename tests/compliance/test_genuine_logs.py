@@ -93,6 +93,19 @@ def test_a_loaded_set_is_never_larger_than_the_library(
     assert "set performance_sample_count_override to 40" in check.detail
 
 
+def test_an_accuracy_test_takes_no_more_than_the_library(tmp_path: Path) -> None:
+    settings = {"accuracy_sample_count_override": 100}
+    report = audited(tmp_path, "SingleStream", "AccuracyOnly", **settings)
+    assert not failed(report)
+    (check,) = [c for c in report.checks if c.id == "accuracy-sample-set"]
+    assert "set accuracy_sample_count_override to 40" in check.detail
+
+
+def test_a_negative_rate_is_an_error_and_no_forgery(tmp_path: Path) -> None:
+    faults = failed(audited(tmp_path, "Offline", target_qps=-3))
+    assert list(faults) == ["performance-summary", "performance-errors"]
+
+
 def test_equal_issue_counts_by_the_set_that_the_sut_states(tmp_path: Path) -> None:
     settings = {"performance_sample_count_override": 7, "sample_concatenate_permutation": 1}
     assert not failed(audited(tmp_path, "SingleStream", **settings))
@@ -113,12 +126,21 @@ def test_too_few_queries_for_early_stopping_are_no_figure(
     assert words in explained(report) and "set min_query_count to" in explained(report)
 
 
-@pytest.mark.parametrize("scenario", ["SingleStream", "Server"])
-def test_answers_of_one_token_have_no_time_per_token(tmp_path: Path, scenario: str) -> None:
+@pytest.mark.parametrize(
+    ("scenario", "figure"),
+    [
+        ("SingleStream", "result_time_to_output_token_min is -"),
+        ("Server", "result_time_to_output_token_min is -"),
+        ("Offline", "result_tokens_per_second is 0:"),
+    ],
+)
+def test_answers_of_one_token_have_no_figure_of_tokens(
+    tmp_path: Path, scenario: str, figure: str
+) -> None:
     faults = failed(audited(tmp_path, scenario, rest={"tokens": 1}, **TOKENS))
     assert list(faults) == ["performance-summary", "performance-errors", "latencies"]
     (fault,) = faults["latencies"].faults
-    assert "result_time_to_output_token_min is -" in fault.text and "n_tokens" in fault.text
+    assert fault.text.startswith(figure) and "report n_tokens of at least 2" in fault.text
 
 
 def test_a_log_of_both_tests_is_not_judged_as_one(tmp_path: Path) -> None:

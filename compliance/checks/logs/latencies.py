@@ -31,6 +31,10 @@ from formats.checks import Check, Fault, Faults
 # some microseconds.
 _IDLE, _IDLE_NS = 0.1, 1e5
 _LARGEST_SUM_NS = 2.0**63
+_TWO_TOKENS = (
+    "an answer has one token or none: report n_tokens of at least 2 for each answer, or set"
+    " use_token_latencies to 0"
+)
 
 
 def checks(subject: Subject) -> list[Check]:
@@ -180,9 +184,8 @@ def _latency_faults(latency: LatencyKeys, detail: Detail) -> Faults:
         return
     if least < 0 and latency is LATER_TOKENS:
         text = (
-            f"{latency.minimum} is {least}: an answer has one token or none, so LoadGen divides its"
-            " time after the first token by -1; report n_tokens of at least 2 for each answer, or"
-            " set use_token_latencies to 0"
+            f"{latency.minimum} is {least}: LoadGen divides the time after the first token by -1;"
+            f" {_TWO_TOKENS}"
         )
         yield Fault(text, "above 0", str(least), line=detail.line(latency.minimum))
         return
@@ -206,6 +209,10 @@ def _offline(detail: Detail) -> Faults:
         rate = (counts.samples(detail, "Offline") or 0) * 1e9 / most
         if not close(value, rate, DIGITS):
             yield entry_fault(detail, key, f"{rate:.6g}", "counts and latencies give")
+    tokens_key = "result_tokens_per_second"
+    if counts.has_token_latencies(detail) and detail.number(tokens_key) == 0:
+        text = f"{tokens_key} is 0: LoadGen counts no token; {_TWO_TOKENS}"
+        yield Fault(text, "above 0", "0", line=detail.line(tokens_key))
 
 
 def _single_stream(detail: Detail) -> Faults:

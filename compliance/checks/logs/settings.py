@@ -144,21 +144,22 @@ def sample_set(test: LoadGenRun, subject: Subject) -> Check:
     return judge(
         f"{test.name}-sample-set",
         _sample_set(test, subject),
-        f"{total} samples, each loaded once{_above(test.detail)}",
+        f"{total} samples, each loaded once{_above(test)}",
         file=subject.detail_file(test),
         fix=fixes.SETTINGS,
     )
 
 
-def _above(detail: Detail) -> str:
-    """The end of a sentence about a performance_sample_count above the library's size."""
-    count = detail.number("effective_performance_sample_count")
-    loaded = counts.loaded_samples(detail)
+def _above(test: LoadGenRun) -> str:
+    """The end of a sentence about a requested count above the library's size."""
+    name = f"{test.name}_sample_count"
+    count = test.detail.number(f"effective_{name}")
+    loaded = counts.loaded_samples(test.detail, test.name)
     if count is None or loaded is None or count <= loaded:
         return ""
     return (
-        f"; LoadGen logs performance_sample_count {count:.0f} as it was requested, and loads no"
-        f" more than the library has: set performance_sample_count_override to {loaded:.0f}"
+        f"; LoadGen logs {name} {count:.0f} as it was requested, and loads no more than the"
+        f" library has: set {name}_override to {loaded:.0f}"
     )
 
 
@@ -278,7 +279,7 @@ def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Faults:
     """
     scenario = subject.scenario
     row = subject.official_rules
-    count = detail.number("effective_accuracy_sample_count")
+    count = counts.loaded_samples(detail, "accuracy")
     per_query = counts.samples_per_query(detail, scenario)
     total = detail.number("qsl_reported_total_count")
     required = row.of(subject.place.scenario).accuracy_sample_count if row else None

@@ -75,7 +75,8 @@ def _misfits(subject: Subject) -> Iterator[Fault]:
     row, detail = row.of(subject.place.scenario), subject.performance.detail
     who = f"{subject.official} has"
     # LoadGen logs a requested count even if the library has fewer samples.
-    keys = ("effective_performance_sample_count", "qsl_reported_total_count")
+    total_key = "qsl_reported_total_count"
+    keys = ("effective_performance_sample_count", total_key)
     counts = dict.fromkeys(keys, row.performance_sample_count)
     if subject.scenario == "Offline" and subject.place.division == "closed":
         counts["effective_samples_per_query"] = row.offline_samples or 0
@@ -86,6 +87,8 @@ def _misfits(subject: Subject) -> Iterator[Fault]:
     whole = row.accuracy_sample_count or row.dataset_size
     if subject.accuracy.detail.get(key) != whole:
         yield entry_fault(subject.accuracy.detail, key, whole, who)
+    if (subject.accuracy.detail.number(total_key) or 0) < whole:
+        yield entry_fault(subject.accuracy.detail, total_key, f"at least {whole}", who)
     if row.token_latencies and not has_token_latencies(detail):
         yield Fault(f"token latencies are not measured, and {subject.official} requires them")
     yield from _late(subject, row)
