@@ -203,6 +203,7 @@ def _requested(test: LoadGenRun, conf: Conf, subject: Subject) -> Faults:
         yield "the log has no settings"
     if test.user_conf is None:
         yield "there is no user.conf to compare with"
+        return
     for key, rule in subject.rules.user_conf.items():
         who, word = _in_force(conf, key, subject)
         logged_as = rule.logged_as(subject.scenario)
