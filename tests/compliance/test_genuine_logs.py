@@ -53,7 +53,6 @@ def explained(report: Audit) -> str:
     [
         ("SingleStream", "min_query_count", "1e2", "1 by LoadGen: an integer ends"),
         ("SingleStream", "min_query_count", "0100", "64 by LoadGen: a leading 0 means octal"),
-        ("SingleStream", "min_query_count", "0x64", ""),
         ("Server", "target_latency", "900.5", "900 by LoadGen: an integer ends"),
     ],
 )
@@ -61,8 +60,8 @@ def test_a_number_that_loadgen_reads_otherwise_is_the_only_fault(
     tmp_path: Path, scenario: str, key: str, word: str, words: str
 ) -> None:
     faults = failed(audited(tmp_path, scenario, **{key: word}))
-    assert list(faults) == (["user-conf-keys"] if words else [])
-    assert not words or f"{key} = {word} is read as {words}" in faults["user-conf-keys"].detail
+    assert list(faults) == ["user-conf-keys"]
+    assert f"{key} = {word} is read as {words}" in faults["user-conf-keys"].detail
 
 
 @pytest.mark.parametrize(
@@ -76,18 +75,10 @@ def test_a_log_is_judged_by_its_own_percentile(
     assert f"{percentile:g}th percentile" in explained(report)
 
 
-@pytest.mark.parametrize(
-    ("scenario", "conf"),
-    [
-        ("Offline", {}),
-        ("Offline", {"sample_concatenate_permutation": 1}),
-        ("SingleStream", {"sample_concatenate_permutation": 1}),
-    ],
-)
-def test_a_loaded_set_is_never_larger_than_the_library(
-    tmp_path: Path, scenario: str, conf: dict[str, int]
-) -> None:
-    report = audited(tmp_path, scenario, performance_sample_count_override=100, **conf)
+@pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
+def test_a_loaded_set_is_never_larger_than_the_library(tmp_path: Path, scenario: str) -> None:
+    settings = {"performance_sample_count_override": 100, "sample_concatenate_permutation": 1}
+    report = audited(tmp_path, scenario, **settings)
     assert not failed(report)
     (check,) = [c for c in report.checks if c.id == "performance-sample-set"]
     assert "set performance_sample_count_override to 40" in check.detail
