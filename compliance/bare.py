@@ -61,6 +61,8 @@ def audit(folder: Path, root: Path, rules: Rules) -> tuple[ResultLine, list[Chec
     place = folder_of_logs(folder, _conf_folder(folder, root), scenario)
     subject = _named(read_logs(place, rules))
     line = tree.completed(line, subject)
+    if settings.has_several_tests(subject.performance.detail):
+        return line, [settings.kind(subject.performance, subject)]
     if subject.only == "accuracy":
         line = replace(line, explained=("an accuracy test: LoadGen gives no verdict on it",))
         return line, tree.guarded("reading", partial(_accuracy, subject))

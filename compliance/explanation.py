@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from compliance.findings.check import shorten
-from compliance.loadgen import counts, latency_limits
+from compliance.loadgen import counts, early_stopping, latency_limits
 from compliance.loadgen.duration import last_issue_ns
 from compliance.loadgen.latency_keys import LatencyKeys, limited
 from compliance.logs import Detail
-from compliance.logs.user_conf import parse
+from compliance.logs.user_conf import parse, trap
 from compliance.subject import Subject, conf_entry
 
 _ENDED_EARLY = "Ending early"
@@ -61,7 +61,25 @@ def sentences(subject: Subject) -> Iterator[str]:
     yield f"{_at(detail, 'result_validity')}LoadGen says {verdict}"
     for part in parts(subject):
         yield f"{_line(part.line)}{part.text}"
+    yield from without_figure(subject)
     yield ended(subject)
+
+
+def without_figure(subject: Subject) -> Iterator[str]:
+    """Yield a sentence if LoadGen logs the official figure as 0, because early stopping had too few
+    queries for an estimate.
+    """
+    detail, rules = subject.performance.detail, subject.rules
+    metric = rules.scenarios[subject.place.scenario].metric.key
+    queries = int(detail.number("result_query_count") or 0)
+    for percentile, key in early_stopping.estimates(detail, subject.scenario, rules):
+        if key == metric and detail.number(key) == 0 < queries:
+            least = queries + early_stopping.lacking(queries, 1, percentile / 100, rules)
+            yield (
+                f"{_at(detail, key)}{key} is 0, which is no figure: early stopping estimates the"
+                f" {percentile:g}th percentile from {least} queries on, and there were {queries};"
+                f" set min_query_count to {least}"
+            )
 
 
 def ended(subject: Subject) -> str:
@@ -125,7 +143,7 @@ def equal_issue(subject: Subject) -> Iterator[str]:
     """
     detail = subject.performance.detail
     most = detail.number("effective_max_query_count")
-    loaded = detail.number("effective_performance_sample_count")
+    loaded = counts.loaded_samples(detail)
     equal = detail.get("effective_sample_concatenate_permutation") is True
     per_query = counts.samples_per_query(detail, subject.scenario)
     if equal and most and loaded and subject.scenario != "Offline" and most * per_query < loaded:
@@ -138,19 +156,23 @@ def equal_issue(subject: Subject) -> Iterator[str]:
 
 def _constraints(subject: Subject) -> Iterator[str]:
     detail = subject.performance.detail
-    percentile = subject.rules.scenarios[subject.scenario].percentile
+    of_round = subject.rules.scenarios[subject.scenario].percentile
+    percentile = counts.percentile(detail, of_round)
     for latency in limited(detail):
         key = latency.percentile.format(f"{percentile:.2f}")
         value, limit = detail.number(key), detail.number(latency.limit)
-        if value is None or limit is None:
-            yield f"the {latency.name} or its limit is missing"
-            continue
-        word = "within" if value <= limit else "over"
-        text = (
-            f"the {percentile:g}th percentile of the {latency.name} is {_ms(value)} (line"
-            f" {detail.line(key)}), {word} the limit {_setting(subject, _conf_key(latency))}"
-        )
-        yield text + _of_the_round(subject, latency)
+        name = f"the {percentile:g}th percentile of the {latency.name}"
+        setting = f"the limit {_setting(subject, _conf_key(latency))}"
+        if limit is None:
+            yield f"the limit of the {latency.name} is missing"
+        elif value is None:
+            yield f"{name}, which LoadGen does not log, is compared with {setting}"
+        else:
+            word = "within" if value <= limit else "over"
+            text = f"{name} is {_ms(value)} (line {detail.line(key)}), {word} {setting}"
+            yield text + _of_the_round(subject, latency)
+    if percentile != of_round:
+        yield f"{subject.rules.round} judges the {of_round:g}th percentile of {subject.scenario}"
 
 
 def _of_the_round(subject: Subject, latency: LatencyKeys) -> str:
@@ -207,11 +229,15 @@ def _setting(subject: Subject, key: str) -> str:
     entry = conf_entry(conf, key, subject)
     if entry is None:
         origin = "no line of user.conf sets it" if test.user_conf else "there is no user.conf"
+        if conf.refused:
+            origin = "LoadGen refuses user.conf"
         return f"{value}; {origin})"
     file = subject.place.show(subject.place.measurements / "user.conf")
-    name, _ = entry
-    line = f"{shorten(name)} = {shorten(conf.values[name])}"
-    return f"{value}; {file} line {conf.lines[name]}: {line})"
+    name, word = entry
+    line = f"{file} line {conf.lines[name]}: {shorten(name)} = {shorten(word)}"
+    if why := trap(subject.scenario, key, word):
+        line += f", which {why.partition(':')[0]}"
+    return f"{value}; {line})"
 
 
 def _effective_names(requested: str) -> tuple[str, ...]:

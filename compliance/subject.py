@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from compliance import logs
 from compliance.folders import ResultFolder, measurements_file
-from compliance.logs import files
+from compliance.logs import files, user_conf
 from compliance.logs import trace as traces
 from compliance.logs.digits import DIGITS, close
 from compliance.logs.user_conf import Conf, parse
@@ -275,14 +275,13 @@ def read_logs(place: ResultFolder, rules: Rules) -> Subject:
     )
 
 
-def conf_entry(conf: Conf, key: str, subject: Subject) -> tuple[str, float] | None:
-    """(the whole key, the value) that LoadGen finds in user.conf for a setting; None if it finds
-    none.
+def conf_entry(conf: Conf, key: str, subject: Subject) -> tuple[str, str] | None:
+    """(the whole key, the text of its number) that LoadGen finds in user.conf for a setting; None
+    if it finds none.
 
     The model's name may differ from the folder's: see `Subject.conf_name`.
     """
-    whole = subject.rules.user_conf[key].whole_in(subject.scenario)
-    return conf.look_up(subject.conf_name, subject.scenario, key, whole)
+    return conf.look_up(subject.conf_name, subject.scenario, key)
 
 
 def _agreeing(conf: Conf, model: str, subject: Subject) -> tuple[int, int]:
@@ -292,13 +291,12 @@ def _agreeing(conf: Conf, model: str, subject: Subject) -> tuple[int, int]:
     detail = subject.performance.detail
     same = others = 0
     for key, rule in subject.rules.user_conf.items():
-        whole = rule.whole_in(subject.scenario)
-        entry = conf.look_up(model, subject.scenario, key, whole)
-        value = entry[1] if entry else rule.default_in(subject.scenario)
+        entry = conf.look_up(model, subject.scenario, key)
+        word = entry[1] if entry else rule.default_in(subject.scenario)
         logged = detail.number(rule.logged_as(subject.scenario) or "")
-        if value is None or logged is None:
+        if word is None or logged is None:
             continue
-        if close(value * rule.factor, logged, DIGITS):
+        if close(user_conf.read(subject.scenario, key, word), logged, DIGITS):
             same += 1
         else:
             others += 1
@@ -325,10 +323,12 @@ def requested_value(subject: Subject, key: str) -> tuple[float, bool] | None:
     if logged is None or not 0 < logged < 1e18:
         return None
     entry = conf_entry(parse(subject.performance.user_conf or ""), key, subject)
-    # A submitted user.conf for other models may be rounded, or of another run.
-    own = entry is not None and entry[0].startswith(("*.", f"{subject.own_conf_name}."))
-    if entry is not None and own and close(entry[1] * rule.factor, logged, DIGITS):
-        return entry[1] * rule.factor, True
+    if entry is not None:
+        # A submitted user.conf for other models may be rounded, or of another run.
+        own = entry[0].startswith(("*.", f"{subject.own_conf_name}."))
+        value = user_conf.read(subject.scenario, key, entry[1])
+        if own and close(value, logged, DIGITS):
+            return value, True
     few_digits = float(f"{logged:.5g}") == logged
     of_another_run = entry is not None and subject.place.run is None
     return logged, few_digits and not of_another_run
@@ -357,7 +357,9 @@ def _test(name: str, folder: Path, place: ResultFolder, rules: Rules) -> LoadGen
     detail, fault = files.attempt(logs.read_detail, folder / "mlperf_log_detail.txt")
     summary, summary_fault = files.attempt(logs.read_summary, folder / "mlperf_log_summary.txt")
     raw = place.raw(name)
-    conf, faults["user.conf"] = files.attempt(files.text, (raw or place.measurements) / "user.conf")
+    # LoadGen reads bytes, so a comment may be in any encoding.
+    read_conf = partial(files.text, errors="backslashreplace")
+    conf, faults["user.conf"] = files.attempt(read_conf, (raw or place.measurements) / "user.conf")
     outcome, job = None, None
     if raw:
         outcome, faults["outcome.json"] = files.attempt(files.outcome, raw / "outcome.json")

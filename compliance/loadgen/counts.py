@@ -31,6 +31,15 @@ def samples(detail: Detail, scenario: str) -> float | None:
     return None if queries is None else queries * samples_per_query(detail, scenario)
 
 
+def loaded_samples(detail: Detail, test: str = "performance") -> float | None:
+    """The number of samples that a test loads: performance_sample_count or accuracy_sample_count,
+    but no more than the library has. None if the log does not have both.
+    """
+    count = detail.number(f"effective_{test}_sample_count")
+    total = detail.number("qsl_reported_total_count")
+    return None if count is None or total is None else min(count, total)
+
+
 def percentile(detail: Detail, of_round: float) -> float:
     """The percentile of the latencies that LoadGen judged, in percent.
 

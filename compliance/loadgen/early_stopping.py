@@ -107,12 +107,12 @@ def limit_held(
     return None if enough(queries, over[0], percentile, rules) else False
 
 
-def estimates(scenario: str, rules: Rules) -> tuple[tuple[float, str], ...]:
+def estimates(detail: Detail, scenario: str, rules: Rules) -> tuple[tuple[float, str], ...]:
     """(percentile in percent, key of the detail log) of each of LoadGen's estimates in a scenario.
 
     SingleStream also has the 99th percentile, because MultiStream may be inferred from it.
     """
-    percentile = rules.scenarios[scenario].percentile
+    percentile = counts.percentile(detail, rules.scenarios[scenario].percentile)
     if scenario == "SingleStream":
         return (percentile, "early_stopping_latency_ss"), (99.0, "early_stopping_latency_ms")
     if scenario == "MultiStream":

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 DIGITS = 1.1e-5
 """The relative error of a logged float, which has six significant digits."""
 
 
 def close(a: float, b: float, relative: float) -> bool:
-    """Return whether two numbers differ by at most `relative` times the larger absolute value."""
-    return abs(a - b) <= relative * max(abs(a), abs(b))
+    """Return whether two finite numbers differ by at most `relative` times the larger absolute
+    value.
+    """
+    return abs(a - b) <= relative * max(abs(a), abs(b)) < math.inf

@@ -135,9 +135,13 @@ def link_to(path: Path) -> Path | None:
     return None
 
 
-def text(path: Path) -> str:
-    """The content of a text file of at most 16 MiB, UTF-8."""
-    return _bounded(path, _LARGEST_TEXT).decode("utf-8")
+def text(path: Path, errors: str = "strict") -> str:
+    """The content of a text file of at most 16 MiB, UTF-8.
+
+    Args:
+        errors: the treatment of other bytes, as in `bytes.decode`.
+    """
+    return _bounded(path, _LARGEST_TEXT).decode("utf-8", errors)
 
 
 def whole_bytes(path: Path) -> bytes:

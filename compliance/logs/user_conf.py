@@ -1,32 +1,84 @@
-"""Reads user.conf as LoadGen does: its settings, and the lines that LoadGen would refuse."""
+"""Reads user.conf exactly as LoadGen does: the line that it uses for a setting, and the number that
+it takes from the line.
+
+LoadGen splits a line at blanks. The first word is the key, the second must be `=`, and all others
+must be numbers, of which the last one counts. A `#` with blanks around it begins a comment if no
+`=` is before it. A line that ends before its number has no effect. If one line is wrong, LoadGen
+refuses the whole file (return code -22) and uses no line of it.
+
+Source: loadgen/test_settings_internal.cc, FromConfig. tests/compliance/logs/test_user_conf.py
+compares this module with the installed wheel.
+"""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
+from itertools import filterfalse
 
-_NUMBER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?)")
-_WHOLE = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
-_MOST = (1 << 64) - 1
-# A sentence quotes at most so many characters of a word, because a forged word may have megabytes.
-_LONGEST_WORD = 200
+from compliance.logs.digits import close
+from formats.checks import Fault
+
+_WORD = re.compile(r"[^ \t\v\f\r]+")
+_COMMENT, _BYTE_ORDER_MARK = "#", "\ufeff"
+_DOUBLE = re.compile(
+    r"[+-]?(0x([0-9a-f]+(\.[0-9a-f]*)?|\.[0-9a-f]+)(p[+-]?[0-9]+)?"
+    r"|([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?"
+    r"|inf(inity)?|nan(\([0-9a-z_]*\))?)",
+    re.IGNORECASE | re.ASCII,
+)
+_WHOLE = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]*))")
+_LEADING_ZERO = re.compile(r"[+-]?0[0-9]")
+_BASES = {2: 16, 3: 8, 4: 10}
+"""Group of `_WHOLE` → the base of its digits."""
+_MODULUS = 1 << 64
+_INT_MODULUS = 1 << 32
+# More digits than 64 bits have in any base.
+_MOST_DIGITS = 64
+_LONGEST_QUOTE = 60
+# A float64 has 53 bits, and an integer may have 64.
+_ROUNDING = 1e-15
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """A line that LoadGen refuses.
+class _Kind(Enum):
+    """The ways in which LoadGen takes a number from a word."""
 
-    Attributes:
-        text: the whole sentence.
-        expected: the correct form.
-        found: the content of the line.
-        line: the line's number, from 1.
-    """
+    WHOLE = auto()
+    """An unsigned integer of 64 bits."""
+    INT = auto()
+    """An integer that is cut to a signed one of 32 bits and then extended to 64 bits."""
+    DOUBLE = auto()
+    ONLY_ONE = auto()
+    """A switch that is on only for 1."""
+    NOT_ZERO = auto()
+    """A switch that is off only for 0."""
 
-    text: str
-    expected: str
-    found: str
-    line: int
+
+_MS = 1e6
+"""Nanoseconds of a millisecond: times are in milliseconds, and LoadGen's log has nanoseconds."""
+_READINGS: Mapping[str, tuple[_Kind, float]] = {
+    "target_qps": (_Kind.DOUBLE, 1),
+    "target_latency_percentile": (_Kind.DOUBLE, 0.01),
+    "SingleStream.target_latency": (_Kind.DOUBLE, _MS),
+    "MultiStream.target_latency": (_Kind.DOUBLE, _MS),
+    "target_latency": (_Kind.WHOLE, _MS),
+    "ttft_latency": (_Kind.WHOLE, _MS),
+    "tpot_latency": (_Kind.WHOLE, _MS),
+    "max_async_queries": (_Kind.INT, 1),
+    "use_token_latencies": (_Kind.ONLY_ONE, 1),
+    "infer_token_latencies": (_Kind.ONLY_ONE, 1),
+    "sample_concatenate_permutation": (_Kind.ONLY_ONE, 1),
+    "coalesce_queries": (_Kind.NOT_ZERO, 1),
+    "performance_issue_same": (_Kind.NOT_ZERO, 1),
+    "performance_issue_unique": (_Kind.NOT_ZERO, 1),
+    "print_timestamps": (_Kind.NOT_ZERO, 1),
+}
+"""Key, or scenario.key → how LoadGen reads it, and the factor from the file's unit to the log's.
+All other keys are `WHOLE` without a factor.
+"""
 
 
 @dataclass(frozen=True)
@@ -37,22 +89,22 @@ class Conf:
         values: the whole key, model.scenario.key → the text of its number; the last line of a key
             counts.
         lines: the whole key → the number of that line.
-        refused: the lines that LoadGen would refuse.
+        refused: the lines for which LoadGen refuses the file.
+        ignored: the lines that look like a setting and have no effect.
     """
 
     values: dict[str, str]
     lines: dict[str, int]
-    refused: tuple[Refusal, ...]
+    refused: tuple[Fault, ...]
+    ignored: tuple[Fault, ...]
 
-    def look_up(
-        self, model: str, scenario: str, key: str, whole: bool = False
-    ) -> tuple[str, float] | None:
-        """(the whole key, the value that LoadGen reads) of the line that LoadGen uses; None if
-        there is none. A line with the scenario comes before one with *, then a line with the model
-        before one with *.
-
-        `whole`: LoadGen reads the key as an integer.
+    def look_up(self, model: str, scenario: str, key: str) -> tuple[str, str] | None:
+        """(the whole key, the text of its number) of the line that LoadGen uses; None if there is
+        none, or if LoadGen refuses the file. A line with the scenario comes before one with *, then
+        a line with the model before one with *.
         """
+        if self.refused:
+            return None
         for full in (
             f"{model}.{scenario}.{key}",
             f"*.{scenario}.{key}",
@@ -60,45 +112,114 @@ class Conf:
             f"*.*.{key}",
         ):
             if full in self.values:
-                word = self.values[full]
-                return full, as_whole(word) if whole else as_double(word)
+                return full, self.values[full]
         return None
 
     def models(self) -> set[str]:
         """The models in the lines, without *."""
-        return {full.rsplit(".", 2)[0] for full in self.values} - {"*"}
+        whole = [full for full in self.values if full.count(".") > 1]
+        return {full.rsplit(".", 2)[0] for full in whole} - {"*"}
 
 
 def parse(text: str) -> Conf:
-    """Reads the lines `key = number`. As in LoadGen, words are split at blanks, and a single `#`
-    begins a comment, but not after a number.
-
-    Source: test_settings_internal.cc.
-    """
+    """Reads the lines of user.conf. A line ends only with a line feed."""
     values: dict[str, str] = {}
     lines: dict[str, int] = {}
-    refused = []
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.split()
-        if "#" in words[:2]:
-            words = words[: words.index("#")]
-        if not words:
+    refused, ignored = [], []
+    for number, line in enumerate(text.split("\n"), 1):
+        key, *rest = _WORD.findall(line) or [_COMMENT]
+        if key == _COMMENT or rest[:1] == [_COMMENT]:
             continue
-        if len(words) != 3 or words[1] != "=" or not _is_number(words[2]):
-            quoted = repr(line.strip()[:60])
-            sentence = f"line {number} is not `model.scenario.key = number`: {quoted}"
-            refused.append(Refusal(sentence, "model.scenario.key = number", quoted, number))
-        elif words[0].count(".") < 2:  # more are allowed: a model's name may contain dots
-            key = words[0]
-            if len(key) > _LONGEST_WORD:
-                key = f"{key[:_LONGEST_WORD]}…"
-            form = "model.scenario.key"
-            sentence = f"line {number}: {key!r} is not {form}"
-            refused.append(Refusal(sentence, form, repr(key), number))
-        else:
-            values[words[0]] = words[2]
-            lines[words[0]] = number
-    return Conf(values, lines, tuple(refused))
+        if why := _refusal(key, rest):
+            effect = "so LoadGen refuses the whole file (return code -22) and uses no line of it"
+            refused.append(_fault(number, line, f"{why}, {effect}"))
+        elif key.startswith(_COMMENT):
+            continue
+        elif key.startswith(_BYTE_ORDER_MARK):
+            ignored.append(_fault(number, line, f"{_MARKED}, so LoadGen ignores the line"))
+        elif rest[1:]:
+            values[key] = rest[-1]
+            lines[key] = number
+        elif "=" in line:
+            why = "LoadGen ignores the line, because it needs blanks around `=` and a number"
+            ignored.append(_fault(number, line, why))
+    return Conf(values, lines, tuple(refused), tuple(ignored))
+
+
+_MARKED = "the file begins with a byte order mark, which belongs to the first word"
+
+
+def _fault(number: int, line: str, why: str) -> Fault:
+    quoted = repr(line.strip()[:_LONGEST_QUOTE])
+    text = f"line {number}, {quoted}: {why}"
+    return Fault(text, "model.scenario.key = number", quoted, line=number)
+
+
+def _refusal(key: str, rest: Sequence[str]) -> str:
+    """Why LoadGen refuses a line; empty if it accepts the line."""
+    if rest and rest[0] != "=":
+        if key.startswith(_COMMENT):
+            return "no blank follows the `#` of the comment"
+        if key.startswith(_BYTE_ORDER_MARK):
+            return _MARKED
+        return "the second word is not `=`"
+    bad = next(filterfalse(_DOUBLE.fullmatch, rest[1:]), "")
+    if bad.startswith(_COMMENT):
+        return "a comment follows the `=`"
+    return f"{bad[:_LONGEST_QUOTE]!r} is no number" if bad else ""
+
+
+def read(scenario: str, key: str, word: str) -> float:
+    """The number that LoadGen takes from a word, in the unit of its detail log. A switch is 0 or 1.
+
+    Args:
+        scenario: the scenario whose setting it is; `*` for a setting of all scenarios.
+    """
+    kind, factor = _reading(scenario, key)
+    if kind is _Kind.DOUBLE:
+        return as_double(word) * factor
+    number = as_whole(word)
+    if kind is _Kind.ONLY_ONE:
+        return int(number == 1)
+    if kind is _Kind.NOT_ZERO:
+        return int(number != 0)
+    if kind is _Kind.INT:
+        half = _INT_MODULUS // 2
+        number = (number + half) % _INT_MODULUS - half
+    return number * int(factor) % _MODULUS
+
+
+def _reading(scenario: str, key: str) -> tuple[_Kind, float]:
+    every = _READINGS.get(key, (_Kind.WHOLE, 1))
+    return _READINGS.get(f"{scenario}.{key}", every)
+
+
+def trap(scenario: str, key: str, word: str) -> str:
+    """The end of a sentence about a word that LoadGen reads otherwise than people do: the number
+    that it reads, and the reason. Empty if it reads the same.
+    """
+    kind, factor = _reading(scenario, key)
+    taken, meant = read(scenario, key, word), as_double(word) * factor
+    if kind is _Kind.NOT_ZERO:
+        meant = meant != 0
+    if math.isfinite(meant) and close(taken, meant, _ROUNDING):
+        return ""
+    shown = taken if kind is _Kind.DOUBLE else int(taken) // int(factor)
+    return f"is read as {shown} by LoadGen: {_reason(kind, word)}"
+
+
+def _reason(kind: _Kind, word: str) -> str:
+    if kind is _Kind.DOUBLE:
+        return "the number must be finite"
+    if kind is _Kind.ONLY_ONE:
+        return "only 1 turns it on"
+    if _LEADING_ZERO.match(word):
+        return "a leading 0 means octal"
+    if not _WHOLE.fullmatch(word):
+        return "an integer ends at the first character that is no digit"
+    if word.startswith("-"):
+        return "a negative number is taken modulo 2^64"
+    return f"it does not fit into {32 if kind is _Kind.INT else 64} bits"
 
 
 def as_whole(word: str) -> int:
@@ -108,19 +229,20 @@ def as_whole(word: str) -> int:
     match = _WHOLE.match(word)
     if match is None:
         return 0
-    sign, digits = match.groups()
-    octal = digits[0] == "0" and digits.isdecimal()
-    number = min(int(digits, 8 if octal else 0), _MOST)
-    return -number & _MOST if sign == "-" else number
+    group = match.lastindex or 4
+    digits = match[group].lstrip("0")[:_MOST_DIGITS] or "0"
+    number = int(digits, _BASES[group])
+    if number >= _MODULUS:
+        return _MODULUS - 1
+    return -number % _MODULUS if match[1] == "-" else number
 
 
 def as_double(word: str) -> float:
-    """The number that C++ reads from a word by `strtod`."""
-    return float(int(word, 16)) if "x" in word.lower() else float(word)
-
-
-def _is_number(word: str) -> bool:
-    """Return whether C++ reads a word as a finite number. Python would also take 1_000 and the
-    digits of other scripts.
-    """
-    return bool(_NUMBER.fullmatch(word)) and abs(as_double(word)) < float("inf")
+    """The number that C++ reads by `strtod` from a word that is one number."""
+    word = word.partition("(")[0]  # nan(…)
+    if "x" not in word.lower():
+        return float(word)
+    try:
+        return float.fromhex(word)
+    except OverflowError:
+        return -math.inf if word.startswith("-") else math.inf

@@ -133,9 +133,7 @@ def _conf_key(d: dict[str, Any]) -> ConfKey:
     requested, default = d.get("requested", {}), d.get("default", {})
     return ConfKey(
         {"*": requested} if isinstance(requested, str) else requested,
-        float(d.get("factor", 1.0)),
-        default if isinstance(default, dict) else {"*": float(default)},
-        tuple(d.get("doubles", ())),
+        {"*": default} if isinstance(default, str) else default,
     )
 
 

@@ -289,24 +289,15 @@ class ConfKey:
 
     Attributes:
         requested: scenario, or "*" → the key of the detail log.
-        factor: the value in the log is `factor` times the value in user.conf.
-        default: scenario, or "*" → the value in force if user.conf has none and all benchmarks
+        default: scenario, or "*" → the text in force if user.conf has none and all benchmarks
             share it (loadgen/mlperf.conf).
-        doubles: the scenarios, or "*", in which LoadGen reads a floating-point number. In others it
-            reads an integer.
     """
 
     requested: Mapping[str, str]
-    factor: float = 1.0
-    default: Mapping[str, float] = field(default_factory=dict)
-    doubles: tuple[str, ...] = ()
+    default: Mapping[str, str] = field(default_factory=dict)
 
-    def whole_in(self, scenario: str) -> bool:
-        """Whether LoadGen reads an integer."""
-        return not {scenario, "*"}.intersection(self.doubles)
-
-    def default_in(self, scenario: str) -> float | None:
-        """The value in force if user.conf has none; None if benchmarks differ in it."""
+    def default_in(self, scenario: str) -> str | None:
+        """The text in force if user.conf has none; None if benchmarks differ in it."""
         return self.default.get(scenario, self.default.get("*"))
 
     def logged_as(self, scenario: str) -> str | None:

@@ -92,8 +92,34 @@ def test_a_number_of_user_conf_that_loadgen_cuts_off_is_named_with_its_line(tmp_
     _change(folder, "user.conf", "target_latency = 10", "target_latency = 10.5")
     (check,) = [c for c in audit.audit(folder).checks if c.id == "user-conf-keys"]
     (fault,) = check.faults
-    assert fault.line == 2 and "target_latency = 10.5 as 10: it takes" in fault.text
+    assert fault.line == 2 and "target_latency = 10.5 is read as 10 by LoadGen" in fault.text
     assert "performance-requested-settings" not in _failed(audit.audit(folder))
+    assert "target_latency = 10.5, which is read as 10 by LoadGen" in _explained(
+        audit.audit(folder)
+    )
+
+
+def test_a_user_conf_that_loadgen_refuses_sets_nothing(tmp_path: Path) -> None:
+    folder = _copy("latency-limit", tmp_path / "logs")
+    _change(folder, "user.conf", "target_latency = 10", "target_latency = 10 # ms")
+    report = audit.audit(folder)
+    faults = {check.id: [fault.text for fault in check.faults] for check in report.checks}
+    assert (
+        "line 2, " in faults["user-conf-keys"][0]
+        and "return code -22" in faults["user-conf-keys"][0]
+    )
+    refused = (
+        "LoadGen refuses user.conf, and its default is target_qps = 1; requested_server_target"
+    )
+    assert any(text.startswith(refused) for text in faults["performance-requested-settings"])
+    assert "LoadGen refuses user.conf)" in _explained(report)
+
+
+def test_a_comment_of_user_conf_may_have_any_bytes(tmp_path: Path) -> None:
+    folder = _copy("round-v5.1", tmp_path / "logs")
+    text = (folder / "user.conf").read_bytes()
+    (folder / "user.conf").write_bytes(b"# f\xfcr\r\n" + text.replace(b"\n", b"\r\n"))
+    assert not _failed(audit.audit(folder))
 
 
 def test_a_user_conf_above_the_folder_is_used_up_to_the_audited_directory(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from compliance import audit, checklist, logs
 from compliance import subject as tree
 from compliance import tree as submission_tree
 from compliance.findings import verdict
-from compliance.logs import files, strict_json, user_conf
+from compliance.logs import files, strict_json
 from formats.checks import Check, Verdict
 from tests.support import tree as runs
 from tests.support.damage import FILES, damage
@@ -483,13 +483,6 @@ def test_a_log_of_nothing_but_nul_bytes_is_a_finding(run: Path, name: str) -> No
     for each in (path, submitted):
         each.write_bytes(b"\0" * 5000)
     assert failed(whole(audit.audit(run).checks))
-
-
-@pytest.mark.parametrize(
-    "word", ["1_000", "１２", "0x1g", "1e5_0", "inf", "nan", "1e999", "+-1", ""]
-)
-def test_a_number_loadgen_would_read_otherwise_is_none(word: str) -> None:
-    assert user_conf.parse(f"m.Offline.target_qps = {word}").refused
 
 
 # Archives.

@@ -142,6 +142,17 @@ def test_what_the_benchmark_does_not_allow_fails(
     assert [name for name, other in found.items() if other.verdict is Verdict.FAIL] == [check]
 
 
+@pytest.mark.parametrize("test", ["performance/run_1", "accuracy"])
+def test_a_count_that_the_library_does_not_have_fails(closed: Path, test: str) -> None:
+    path = _folder(closed) / test / "mlperf_log_detail.txt"
+    total = '"qsl_reported_total_count", "value": '
+    text = path.read_text()
+    assert f"{total}256," in text
+    path.write_text(text.replace(f"{total}256,", f"{total}255,"))
+    check = _found(closed)["benchmark"]
+    assert check.verdict is Verdict.FAIL and "qsl_reported_total_count is 255" in check.detail
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from compliance import audit
-from formats.checks import Check, Verdict
+from formats.checks import Check, RequiredBy, Verdict
 from tests.support import other_scenarios
 from tests.support.other_scenarios import BENCHMARK, KINDS, Built
 from tests.support.tree import SYSTEM, whole
@@ -179,6 +179,14 @@ def test_what_loadgen_wrote_is_good(good: Callable[[str], dict[str, Check]], kin
     for name in KINDS[kind].tests:
         check = found[f"{name.lower()}-settings"]
         assert check.verdict is Verdict.PASS, check.line()
+
+
+def test_the_figure_of_another_percentile_is_not_that_of_the_round(
+    good: Callable[[str], dict[str, Check]],
+) -> None:
+    check = good("SingleStream, the 95th percentile")["performance-latency-percentile"]
+    assert check.verdict is Verdict.FAIL and check.level == "valid"
+    assert check.required_by is RequiredBy.LOGS
 
 
 SERVER = {

@@ -3,7 +3,8 @@ tests.support.loadgen_run SPEC` (JSON), a process each.
 
 SPEC: folder (holds user.conf), scenario (LoadGen's name), mode, model, total, loaded, and of the
 SUT busy_s (a sample's time), threads (0: it answers where it is asked), tokens (it streams a first
-token and tells a count), audit (the path of an audit.config).
+token and reports its length; a number: it reports this length), audit (the path of an
+audit.config).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def answer(index: int) -> array[int]:
     return array("i", [index, *(7 * index + n for n in range(1 + index % 5))])
 
 
-def _complete(ids: list[int], indices: list[int], busy_s: float, tokens: bool) -> None:
+def _complete(ids: list[int], indices: list[int], busy_s: float, tokens: int) -> None:
     """All samples of a query in one call; first tokens after half the time."""
     kept = [answer(i) for i in indices]
     if tokens:
@@ -37,7 +38,7 @@ def _complete(ids: list[int], indices: list[int], busy_s: float, tokens: bool) -
             ]
         )
     time.sleep(busy_s / 2 if tokens else busy_s)
-    counts = [len(a) for a in kept] if tokens else [0] * len(kept)
+    counts = [len(a) if tokens is True else tokens for a in kept]
     rows = zip(ids, kept, counts, strict=True)
     lg.QuerySamplesComplete(
         [lg.QuerySampleResponse(i, a.buffer_info()[0], 4 * len(a), n) for i, a, n in rows]

@@ -40,7 +40,7 @@ class Kind:
     conf: Mapping[str, float]
     busy_s: float = 0.0005
     threads: int = 0
-    tokens: bool = False
+    tokens: int = False
     total: int = 40
     loaded: int = 40
     tests: tuple[str, ...] = ()
@@ -105,6 +105,9 @@ KINDS = {
     "SingleStream, tokens": Kind(
         "SingleStream", "SingleStream", _SINGLE | {"use_token_latencies": 1}, tokens=True
     ),
+    "SingleStream, the 95th percentile": Kind(
+        "SingleStream", "SingleStream", _SINGLE | {"target_latency_percentile": 95}
+    ),
 }
 
 
@@ -135,8 +138,8 @@ def build(
 ) -> Built:
     """Two LoadGen processes of a second, and one for each compliance test."""
     built, of = Built(root, kind), of or rules.load()
-    _measure(root / "performance", kind, "PerformanceOnly", {}, python)
-    _measure(root / "accuracy", kind, "AccuracyOnly", {}, python)
+    measure(root / "performance", kind, "PerformanceOnly", {}, python)
+    measure(root / "accuracy", kind, "AccuracyOnly", {}, python)
     accuracy, performance = built.folder / "accuracy", built.folder / "performance" / "run_1"
     for source, target, names in (
         (root / "performance", performance, (*_LOGS, "mlperf_log_trace.json")),
@@ -158,7 +161,7 @@ def build(
     (built.base / "src" / BENCHMARK / "README.md").write_text("The source.\n")
     shutil.copy(ROOT / "tests" / "support" / "loadgen_run.py", built.base / "src" / BENCHMARK)
     for name in kind.tests:
-        _measure(
+        measure(
             root / name,
             kind,
             "PerformanceOnly",
@@ -171,7 +174,14 @@ def build(
     return built
 
 
-def _measure(folder: Path, kind: Kind, mode: str, audit: Mapping[str, int], python: str) -> None:
+def measure(
+    folder: Path,
+    kind: Kind,
+    mode: str,
+    audit: Mapping[str, int],
+    python: str = sys.executable,
+) -> None:
+    """Run one LoadGen process that writes its logs and its user.conf into a new folder."""
     folder.mkdir(parents=True)
     (folder / "user.conf").write_text(
         "".join(

@@ -127,7 +127,8 @@ def _offline(detail: Detail) -> Faults:
     if values is None:
         yield "a setting of Offline is missing"
         return
-    rate, duration_ms, least, target, samples, queries, least_samples = values
+    requested, duration_ms, least, target, samples, queries, least_samples = values
+    rate = _rate_in_force(requested)
     expected = max(least, int(1.1 * duration_ms / 1e3 * rate))
     if abs(samples - expected) > 1 + DIGITS * expected or not close(rate, target, DIGITS):
         text = (
@@ -150,7 +151,7 @@ def _single_stream(detail: Detail) -> Faults:
     generated queries, rounded down to whole sets, plus one set.
     """
     settings = _stream(detail, "single_stream", "SingleStream")
-    whole = detail.number("effective_performance_sample_count")
+    whole = detail.number("qsl_reported_performance_count")
     if isinstance(settings, str) or whole is None:
         yield settings if isinstance(settings, str) else "a setting of SingleStream is missing"
         return
@@ -175,6 +176,11 @@ def _multi_stream(detail: Detail) -> Faults:
     yield from _counts(detail, settings, settings["requested_min_query_count"], per_query)
 
 
+def _rate_in_force(requested: float) -> float:
+    """The rate that LoadGen uses: 1 in place of a negative one, for which it logs an error."""
+    return requested if requested >= 0 else 1
+
+
 def _server(detail: Detail) -> Faults:
     """Yield the faults of Server. The rate must be the requested one, and a query has one
     sample.
@@ -191,7 +197,7 @@ def _server(detail: Detail) -> Faults:
         yield "a setting of Server is missing"
         return
     settings = dict(zip((*keys, *rates), values, strict=True))
-    requested, effective = (settings[key] for key in rates)
+    requested, effective = _rate_in_force(settings[rates[0]]), settings[rates[1]]
     if effective != requested or effective <= 0:
         yield entry_fault(detail, rates[1], f"{requested:.6g}", "requested is")
     yield from _percentile(detail, "server")

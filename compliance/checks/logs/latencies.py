@@ -31,6 +31,10 @@ from formats.checks import Check, Fault, Faults
 # some microseconds.
 _IDLE, _IDLE_NS = 0.1, 1e5
 _LARGEST_SUM_NS = 2.0**63
+_TWO_TOKENS = (
+    "an answer has one token or none: report n_tokens of at least 2 for each answer, or set"
+    " use_token_latencies to 0"
+)
 
 
 def checks(subject: Subject) -> list[Check]:
@@ -62,7 +66,8 @@ def _counts(subject: Subject) -> Faults:
     if missing := _missing(detail, *keys):
         yield from missing
         return
-    generated, each, issued, expected, loaded = (detail.number(key) or 0 for key in keys)
+    generated, each, issued, expected, _ = (detail.number(key) or 0 for key in keys)
+    loaded = counts.loaded_samples(detail)
     line = detail.line("result_query_count")
     if scenario == "Offline":
         padded = expected
@@ -177,6 +182,13 @@ def _latency_faults(latency: LatencyKeys, detail: Detail) -> Faults:
         text = f"every {latency.name} is 0: the SUT did not report it to LoadGen"
         yield Fault(text, "above 0", "0", line=detail.line(latency.maximum))
         return
+    if least < 0 and latency is LATER_TOKENS:
+        text = (
+            f"{latency.minimum} is {least}: LoadGen divides the time after the first token by -1;"
+            f" {_TWO_TOKENS}"
+        )
+        yield Fault(text, "above 0", str(least), line=detail.line(latency.minimum))
+        return
     samples = detail.number("generated_samples_per_query") or 0
     if mean is None:
         yield not_a_number(detail, latency.mean)
@@ -197,6 +209,10 @@ def _offline(detail: Detail) -> Faults:
         rate = (counts.samples(detail, "Offline") or 0) * 1e9 / most
         if not close(value, rate, DIGITS):
             yield entry_fault(detail, key, f"{rate:.6g}", "counts and latencies give")
+    tokens_key = "result_tokens_per_second"
+    if counts.has_token_latencies(detail) and detail.number(tokens_key) == 0:
+        text = f"{tokens_key} is 0: LoadGen counts no token; {_TWO_TOKENS}"
+        yield Fault(text, "above 0", "0", line=detail.line(tokens_key))
 
 
 def _single_stream(detail: Detail) -> Faults:

@@ -13,9 +13,9 @@ from compliance.findings import fixes
 from compliance.findings.check import judge, manual, shorten
 from compliance.findings.entries import entry_fault
 from compliance.loadgen import counts
-from compliance.logs import Detail
+from compliance.logs import Detail, user_conf
 from compliance.logs.digits import DIGITS, close
-from compliance.logs.user_conf import Conf, as_double, as_whole, parse
+from compliance.logs.user_conf import Conf, parse
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject, conf_entry, released
 from formats.checks import Check, Fault, Faults
@@ -24,6 +24,11 @@ from formats.checks import Check, Fault, Faults
 _OF_PERFORMANCE = ("target_", "min_", "max_duration", "max_query", "performance_", "coalesce_")
 _SCENARIO_NAMES = ("SingleStream", "MultiStream", "Server", "Offline", "*")
 _MODES = {"performance": "PerformanceOnly", "accuracy": "AccuracyOnly"}
+_SEVERAL_TESTS = {
+    "SubmissionRun": "an accuracy test and a performance test",
+    "FindPeakPerformance": "the performance tests of a search",
+}
+"""LoadGen's modes that write several tests into one log → the tests."""
 _SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 _OF_TOKENS = ("use_token_latencies", "ttft_latency", "tpot_latency")
 # Settings of audit.config. Only compliance tests have them, and performance and accuracy tests
@@ -87,18 +92,28 @@ def inferred(subject: Subject) -> list[Check]:
     return [judge("inferred-scenario", faults, good, file=file, fix=fix)]
 
 
+def has_several_tests(detail: Detail) -> bool:
+    """Whether a log has several tests, whose figures no check can tell apart."""
+    return detail.get("effective_test_mode") in tuple(_SEVERAL_TESTS)
+
+
+def kind(test: LoadGenRun, subject: Subject) -> Check:
+    """The check of one test's mode and scenario."""
+    return judge(
+        f"{test.name}-test-and-scenario",
+        _kind(test, subject),
+        f"{_MODES[test.name]}, {subject.scenario}",
+        file=subject.detail_file(test),
+        fix="put the logs into the folder of their own test and scenario, or measure again",
+    )
+
+
 def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
     """The checks of one test's mode, scenario, seeds, audit settings and requested settings."""
     file = subject.detail_file(test)
     conf = parse(test.user_conf or "")
     return [
-        judge(
-            f"{test.name}-test-and-scenario",
-            _kind(test, subject),
-            f"{_MODES[test.name]}, {subject.scenario}",
-            file=file,
-            fix="put the logs into the folder of their own test and scenario, or measure again",
-        ),
+        kind(test, subject),
         judge(
             f"{test.name}-seeds",
             _seeds(test.detail, subject.rules),
@@ -125,16 +140,40 @@ def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
 
 def sample_set(test: LoadGenRun, subject: Subject) -> Check:
     """The check that one test loaded the right samples, each once."""
+    total = shorten(test.detail.get("qsl_reported_total_count"))
     return judge(
         f"{test.name}-sample-set",
         _sample_set(test, subject),
-        f"{test.detail.get('qsl_reported_total_count')} samples, each loaded once",
+        f"{total} samples, each loaded once{_above(test)}",
         file=subject.detail_file(test),
         fix=fixes.SETTINGS,
     )
 
 
+def _above(test: LoadGenRun) -> str:
+    """The end of a sentence about a requested count above the library's size."""
+    name = f"{test.name}_sample_count"
+    count = test.detail.number(f"effective_{name}")
+    loaded = counts.loaded_samples(test.detail, test.name)
+    if count is None or loaded is None or count <= loaded:
+        return ""
+    return (
+        f"; LoadGen logs {name} {count:.0f} as it was requested, and loads no more than the"
+        f" library has: set {name}_override to {loaded:.0f}"
+    )
+
+
 def _kind(test: LoadGenRun, subject: Subject) -> Faults:
+    if has_several_tests(test.detail):
+        mode = test.detail.get("effective_test_mode")
+        text = (
+            f"effective_test_mode is {mode}: the log has {_SEVERAL_TESTS[mode]}, and each test"
+            " needs a log of its own; set the mode to PerformanceOnly for one and to AccuracyOnly"
+            " for the other"
+        )
+        line = test.detail.line("effective_test_mode")
+        yield Fault(text, _MODES[test.name], mode, line=line)
+        return
     for half in ("requested", "effective"):
         for key, expected in (("scenario", subject.scenario), ("test_mode", _MODES[test.name])):
             if test.detail.get(f"{half}_{key}") != expected:
@@ -164,39 +203,47 @@ def _requested(test: LoadGenRun, conf: Conf, subject: Subject) -> Faults:
         yield "the log has no settings"
     if test.user_conf is None:
         yield "there is no user.conf to compare with"
+        return
     for key, rule in subject.rules.user_conf.items():
-        entry = conf_entry(conf, key, subject)
-        default = rule.default_in(subject.scenario)
-        if entry is None and default is not None:
-            entry = (f"nothing, and LoadGen's default is {key}", default)
+        who, word = _in_force(conf, key, subject)
         logged_as = rule.logged_as(subject.scenario)
-        if entry is None or logged_as is None:
+        if word is None or logged_as is None:
             continue
         # The user.conf of a bare submission is the performance test's.
         of_performance = key.startswith(_OF_PERFORMANCE)
         if test.name == "accuracy" and not subject.place.run and of_performance:
             continue
-        said, value = entry
-        requested = key == "use_token_latencies" and value == 1
+        expected = user_conf.read(subject.scenario, key, word)
+        requested = key == "use_token_latencies" and expected == 1
         # These settings are logged only with token latencies.
         if key in _OF_TOKENS and not counts.has_token_latencies(test.detail) and not requested:
             continue
         logged, number = test.detail.get(logged_as), test.detail.number(logged_as)
         if isinstance(logged, bool):
             number = float(logged)
-        expected = value * rule.factor
-        if number is None or not close(number, expected, DIGITS):
-            text = (
-                f"user.conf says {shorten(said)} = {value:.10g}, {logged_as} is {shorten(logged)}"
-            )
+        tolerance = 0 if isinstance(expected, int) else DIGITS
+        if number is None or not close(number, expected, tolerance):
+            text = f"{who} = {shorten(word)}; {logged_as} is {shorten(logged)}"
             line = test.detail.line(logged_as)
             yield Fault(text, f"{expected:.10g}", shorten(logged), line=line)
+
+
+def _in_force(conf: Conf, key: str, subject: Subject) -> tuple[str, str | None]:
+    """(a sentence that ends with the setting, the text of its number), from user.conf or from
+    LoadGen's defaults. The text is None if neither has the setting.
+    """
+    entry = conf_entry(conf, key, subject)
+    if entry is not None:
+        return f"user.conf says {shorten(entry[0])}", entry[1]
+    why = "LoadGen refuses user.conf" if conf.refused else "user.conf does not set it"
+    word = subject.rules.user_conf[key].default_in(subject.scenario)
+    return f"{why}, and its default is {key}", word
 
 
 def _sample_set(test: LoadGenRun, subject: Subject) -> Faults:
     detail = test.detail
     total = detail.number("qsl_reported_total_count")
-    kept = detail.number("effective_performance_sample_count")
+    kept = counts.loaded_samples(detail)
     sets = detail.all("loaded_qsl_set")
     are_lists = sets and all(isinstance(each, list) for each in sets)
     if total is None or kept is None or not are_lists:
@@ -212,8 +259,8 @@ def _sample_set(test: LoadGenRun, subject: Subject) -> Faults:
         yield Fault(text, line=line)
     if test.name == "performance" and (len(sets) != 1 or len(loaded) != kept):
         text = (
-            f"{len(loaded)} samples loaded in {len(sets)} sets; effective_performance_sample_count"
-            f" is {int(kept)}"
+            f"{len(loaded)} samples loaded in {len(sets)} sets; the library and"
+            f" performance_sample_count give {int(kept)}"
         )
         count = f"{len(loaded)} in {len(sets)}"
         yield Fault(text, f"{int(kept)} in 1 set", count, line=line)
@@ -233,7 +280,7 @@ def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Faults:
     """
     scenario = subject.scenario
     row = subject.official_rules
-    count = detail.number("effective_accuracy_sample_count")
+    count = counts.loaded_samples(detail, "accuracy")
     per_query = counts.samples_per_query(detail, scenario)
     total = detail.number("qsl_reported_total_count")
     required = row.of(subject.place.scenario).accuracy_sample_count if row else None
@@ -255,8 +302,8 @@ def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Faults:
 
 
 def user_conf_keys(subject: Subject) -> Check:
-    """The check of user.conf's lines. LoadGen refuses some lines, and silently ignores unknown
-    keys.
+    """The check that LoadGen reads all lines of user.conf, and reads them as people do. It silently
+    ignores unknown keys.
     """
     file = subject.place.show(subject.place.measurements / "user.conf")
     faults: list[Fault | str] = []
@@ -265,10 +312,9 @@ def user_conf_keys(subject: Subject) -> Check:
             faults.append(test.faults["user.conf"])
     conf = parse(subject.performance.user_conf or "")
     others = parse(subject.accuracy.user_conf or "")
-    for each in (*conf.refused, *others.refused):
-        faults.append(Fault(each.text, each.expected, each.found, line=each.line))
-    faults += _unknown_keys(conf, subject)
-    faults += _cut_numbers(conf, subject)
+    for each in (conf, others):
+        faults += (*each.refused, *each.ignored)
+    faults += _traps(conf, subject)
     if not conf.values and not faults:
         faults.append("it sets nothing")
     benchmark = subject.own_conf_name
@@ -288,32 +334,23 @@ def user_conf_keys(subject: Subject) -> Check:
         dict.fromkeys(faults),
         f"{len(conf.values)} keys, all known to LoadGen",
         file=file,
-        fix="LoadGen ignores keys it does not know: correct them and measure again",
+        fix="correct the lines, which LoadGen does not read as people do, and measure again",
     )
 
 
-def _unknown_keys(conf: Conf, subject: Subject) -> Iterator[Fault]:
-    for full in conf.values:
-        _, scenario, key = full.rsplit(".", 2)
-        if key not in subject.rules.user_conf or scenario not in _SCENARIO_NAMES:
-            text = f"LoadGen does not know {shorten(full)!r} and ignores it"
-            yield Fault(text, "a key LoadGen knows", shorten(full), line=conf.lines[full])
-
-
-def _cut_numbers(conf: Conf, subject: Subject) -> Iterator[Fault]:
-    """Yield a fault for each integer that LoadGen reads as another number than a reader."""
+def _traps(conf: Conf, subject: Subject) -> Iterator[Fault]:
+    """Yield a fault for each line that LoadGen ignores, and for each number that it reads as
+    another number than people do.
+    """
     for full, word in conf.values.items():
-        rule = subject.rules.user_conf.get(full.rpartition(".")[2])
-        if rule is None or not rule.whole_in(subject.scenario):
-            continue
-        number = as_whole(word)
-        if number != as_double(word):
-            line = f"{shorten(full)} = {shorten(word)}"
-            text = (
-                f"LoadGen reads {line} as {number}: it takes decimal digits up to the first other"
-                " character, and octal or hexadecimal ones after a leading 0"
-            )
-            yield Fault(text, str(number), shorten(word), line=conf.lines[full])
+        before, _, key = full.rpartition(".")
+        model, _, scenario = before.rpartition(".")
+        line = conf.lines[full]
+        if not model or key not in subject.rules.user_conf or scenario not in _SCENARIO_NAMES:
+            text = f"LoadGen does not know {shorten(full)!r} and ignores it"
+            yield Fault(text, "a key LoadGen knows", shorten(full), line=line)
+        elif why := user_conf.trap(subject.scenario if scenario == "*" else scenario, key, word):
+            yield Fault(f"{shorten(full)} = {shorten(word)} {why}", line=line)
 
 
 def of_the_round(subject: Subject) -> list[Check]:

@@ -113,7 +113,7 @@ def _figures(subject: Subject, trace: Trace) -> Faults:
         exact |= _latencies(FIRST_TOKENS, first_tokens)
         if scenario != "MultiStream":
             estimated = first_tokens
-    for percentile, key in estimates(scenario, subject.rules):
+    for percentile, key in estimates(detail, scenario, subject.rules):
         left_out = discards(len(estimated), percentile / 100, subject.rules)
         exact[key] = 0 if left_out is None else int(estimated[len(estimated) - left_out - 1])
     limit = detail.number("effective_target_latency_ns")

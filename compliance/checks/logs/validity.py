@@ -96,9 +96,12 @@ def _validity(detail: Detail, scenario: str, rules: Rules) -> Faults:
 
 
 def _verdict(subject: Subject) -> Faults:
-    """Yield LoadGen's verdict and each part that is not met, if the verdict is not VALID."""
+    """Yield LoadGen's verdict and each part that is not met, if the verdict is not VALID, and a
+    sentence if there is no figure.
+    """
     detail = subject.performance.detail
     if detail.get("result_validity") == "VALID":
+        yield from explanation.without_figure(subject)
         return
     verdict = shorten(detail.get("result_validity", "none"))
     reasons = " ".join(str(r) for r in detail.all("result_invalid_reason")).strip()
@@ -107,7 +110,8 @@ def _verdict(subject: Subject) -> Faults:
     for part in explanation.parts(subject):
         if not part.met:
             yield Fault(part.text, line=part.line)
-    yield Fault(explanation.ended(subject))
+    yield from explanation.without_figure(subject)
+    yield explanation.ended(subject)
 
 
 def early_stopping(subject: Subject) -> Check:
@@ -140,7 +144,7 @@ def _stopping(detail: Detail, scenario: str, rules: Rules) -> Faults:
     if detail.number("result_query_count") is None or not isinstance(text, str):
         yield f"result_query_count or {name} is missing"
         return
-    for percentile, key in estimates(scenario, rules):
+    for percentile, key in estimates(detail, scenario, rules):
         yield from _estimate(detail, scenario, rules, name=name, percentile=percentile, key=key)
 
 
@@ -199,17 +203,18 @@ def _estimate(
             yield Fault(text, "0", str(estimate), line=detail.line(key))
         return
     phrases = [f"{percentile:.1f}th percentile estimate: {int(estimate)}"]
-    if key == estimates(scenario, rules)[0][1]:
+    if key == estimates(detail, scenario, rules)[0][1]:
         phrases += [f"({queries})", f"Would discard {left_out} highest"]
     for words in phrases:
         if words not in text:
             yield _does_not_say(detail, name, words)
     latency = QUERIES if scenario == "MultiStream" else limited(detail)[0]
-    low = detail.number(latency.percentile.format(f"{percentile:.2f}"))
+    shares = latency.percentiles(detail)
+    low = max((value for _, share, value in shares if 100 * share <= percentile), default=None)
     high = detail.number(latency.maximum)
     if low is None or high is None or not low <= estimate <= high:
         sentence = (
-            f"the estimate {estimate} is not between the {percentile:g}th percentile {low} and the"
-            f" maximum {high}"
+            f"the estimate {estimate} of the {percentile:g}th percentile is not between {low},"
+            f" which the percentile cannot be below, and the maximum {high}"
         )
         yield Fault(sentence, f"{low} to {high}", str(estimate), line=detail.line(key))

@@ -84,6 +84,12 @@ def _misfits(subject: Subject) -> Iterator[Fault]:
     whole = row.accuracy_sample_count or row.dataset_size
     if subject.accuracy.detail.get(key) != whole:
         yield entry_fault(subject.accuracy.detail, key, whole, who)
+    # LoadGen logs a requested count even if the library has fewer samples.
+    key = "qsl_reported_total_count"
+    for test in subject.tests:
+        count = test.detail.number(f"effective_{test.name}_sample_count") or 0
+        if (test.detail.number(key) or 0) < count:
+            yield entry_fault(test.detail, key, f"at least {count}", "the settings request")
     if row.token_latencies and not has_token_latencies(detail):
         yield Fault(f"token latencies are not measured, and {subject.official} requires them")
     yield from _late(subject, row)

@@ -1,9 +1,8 @@
-"""Rules as data, early stopping, user.conf, schemas."""
+"""Rules as data, early stopping, schemas."""
 
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from scipy.stats import binom
 from compliance import rules
 from compliance.checks.submission import metadata
 from compliance.loadgen import early_stopping
-from compliance.logs import user_conf
 from formats import schemas
 
 V61 = rules.load("v6.1")
@@ -99,78 +97,6 @@ def test_early_stopping_discards_as_many_as_the_binomial_allows(
     t = 1 if found is None else found + 1
     passing = [binom.cdf(k, queries, 1 - percentile) <= 0.01 * (1 + 1e-9) for k in (t, t + 1)]
     assert passing == ([False, False] if found is None else [True, False])
-
-
-def test_user_conf_is_looked_up_in_loadgens_order() -> None:
-    conf = user_conf.parse(
-        "*.*.a = 1\nm.*.a = 2\n*.S.a = 3\nm.S.a = 4\n# the nearest\n*.*.b = 5\nm.*.b = 6\n*.S.b"
-        " = 7\n"
-    )
-    assert conf.look_up("m", "S", "a") == ("m.S.a", 4) and conf.look_up("m", "S", "b") == (
-        "*.S.b",
-        7,
-    )
-    assert conf.look_up("m", "T", "a") == ("m.*.a", 2) and conf.look_up("n", "T", "a") == (
-        "*.*.a",
-        1,
-    )
-    assert conf.look_up("m", "S", "c") is None
-
-
-def test_a_models_name_may_hold_dots() -> None:
-    assert (
-        user_conf.parse("llama3.1-8b.Offline.target_qps = 1e2").look_up(
-            "llama3.1-8b", "Offline", "target_qps"
-        )
-        is not None
-    )
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "m.S.a=1",
-        "m.S.a = x",
-        "m.S.a = 1 2",
-        "m.S.a = 1 # a comment",
-        "m.S.a 1",
-        "a = 1",
-        "m.S.a =",
-        "m.S.a = nan",
-        "m.S.a = 1e999",
-    ],
-)
-def test_a_line_loadgen_refuses_is_a_fault(line: str) -> None:
-    conf = user_conf.parse(line)
-    assert len(conf.refused) == 1 and "line 1" in conf.refused[0].text and not conf.values
-
-
-@pytest.mark.parametrize(
-    ("word", "whole", "double"),
-    [
-        ("1e2", 1, 100.0),
-        ("200.5", 200, 200.5),
-        (".5", 0, 0.5),
-        ("0100", 64, 100.0),
-        ("089", 0, 89.0),
-        ("0x64", 100, 100.0),
-        ("-1", 2**64 - 1, -1.0),
-        ("1000000000.0", 10**9, 1e9),
-        ("99999999999999999999", 2**64 - 1, 1e20),
-    ],
-)
-def test_a_number_is_read_as_loadgen_reads_it(word: str, whole: int, double: float) -> None:
-    conf = user_conf.parse(f"m.S.a = {word}")
-    assert conf.look_up("m", "S", "a", whole=True) == ("m.S.a", whole)
-    assert conf.look_up("m", "S", "a") == ("m.S.a", double)
-
-
-@given(st.text(max_size=200))
-def test_any_text_is_a_user_conf_of_some_kind(text: str) -> None:
-    conf = user_conf.parse(text)
-    found = conf.look_up("m", "S", "a")
-    assert found is None or math.isfinite(found[1])
-    assert len(conf.values) + len(conf.refused) <= len(text.splitlines())
 
 
 @pytest.mark.parametrize("schema", list(schemas.DOCUMENTS))

@@ -15,7 +15,7 @@ import pytest
 from compliance import rules
 from compliance.checks.logs import effective_settings
 from compliance.logs import Detail, read_detail
-from compliance.logs.user_conf import parse
+from compliance.logs.user_conf import parse, read, trap
 from formats.figures import TOKEN_BYTES
 from formats.job import Job, Limits, Serving
 from scenarios.table import SCENARIOS
@@ -76,14 +76,15 @@ def agree(job: Job, values: dict[str, Any], log: Detail) -> None:
     scenario = SCENARIOS[job.scenario].logged_as or job.scenario
     conf = parse((job.log_dir / "user.conf").read_text(encoding="utf-8"))
     for key, value in values.items():
-        rule = RULES.user_conf[key]
-        logged = log.get(rule.logged_as(scenario) or "")
-        exact = rule.whole_in(scenario)
-        expected = round(value * int(rule.factor)) if exact else value * rule.factor
+        logged = log.get(RULES.user_conf[key].logged_as(scenario) or "")
+        entry = conf.look_up(job.benchmark, scenario, key)
+        if entry is None:  # a fraction of a millisecond, which user.conf cannot state
+            assert not float(value).is_integer() and logged == round(value * 10**6), key
+            continue
+        expected = read(scenario, key, entry[1])
+        exact = isinstance(expected, int)
         assert logged == (expected if exact else pytest.approx(expected, rel=1e-5)), key
-        entry = conf.look_up(job.benchmark, scenario, key, exact)
-        assert entry is None or entry[1] == value, key
-        assert entry is not None or not float(value).is_integer(), key
+        assert type(value)(entry[1]) == value and not trap(scenario, key, entry[1]), key
     faults = list(effective_settings._faults(log, SimpleNamespace(scenario=scenario)))
     assert not faults
 
