@@ -327,7 +327,7 @@ def test_a_changed_copy_is_refused_for_its_reason(tmp_path: Path, name: str) -> 
     folder = published("deepseek-r1/Server", change).write(tmp_path / "deepseek-r1" / "Server")
     report = audit.audit(folder)
     assert _failed(report) == failed
-    assert not report.passes("quick")
+    assert not report.passes("quick", strict=False)
     details = [c.detail for c in report.checks if c.verdict is Verdict.FAIL]
     assert any(words in detail for detail in details), details
 
