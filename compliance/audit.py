@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from compliance import bare, endpoints, rules, tree, units
+from compliance import bare, rules, tree, units
 from compliance.findings import registry
 from compliance.findings.check import judge, shorten
 from compliance.findings.verdict import Audit
-from compliance.folders import result_folders, submitter_result_folders
+from compliance.folders import folder_of_logs, result_folders, submitter_result_folders
 from compliance.logs import files
 from compliance.training import checks as training
 from compliance.training import run_directory
@@ -94,6 +94,7 @@ def _joined(directory: Path, found: Sequence[Unit], audits: Sequence[Audit], pro
         tuple(checks),
         round_chosen_by="; ".join(chosen),
         lenient=all(each.lenient for each in audits),
+        checked=any(each.checked for each in audits),
     )
 
 
@@ -127,7 +128,8 @@ def _audit(unit: Unit, directory: Path, round: str | None, with_result: bool) ->
         tuple(results),
         tuple(_required(check, round_rules.round) for check in checks),
         round_chosen_by=how,
-        lenient=unit.kind in (Kind.SUBMISSION, Kind.SUBMITTER, Kind.ENDPOINTS),
+        lenient=unit.kind in (Kind.SUBMISSION, Kind.SUBMITTER),
+        checked=unit.kind in (Kind.SUBMISSION, Kind.SUBMITTER, Kind.ENDPOINTS),
     )
 
 
@@ -157,8 +159,7 @@ def _checks(
         results.append(line)
         return checks
     if unit.kind is Kind.ENDPOINTS:
-        results.append(tree.endpoints_line(folder))
-        return tree.guarded("reading", lambda: endpoints.checks(folder, round_rules))
+        return _of_endpoints(folder, round_rules, results)
     find = submitter_result_folders if unit.kind is Kind.SUBMITTER else result_folders
     places = find(folder, round_rules)
     if not with_result:
@@ -168,6 +169,18 @@ def _checks(
     if (folder / run_directory.FOLDER).is_dir():
         return _of_training(folder, results, with_result)
     return [_no_results(folder, round_rules)]
+
+
+def _of_endpoints(folder: Path, round_rules: rules.Rules, results: list[ResultLine]) -> list[Check]:
+    """The checks of a result of mlcommons/endpoints without a submission around it. It claims to be
+    one of the closed division, and nothing less, so every check is of the lowest level.
+    """
+    place = replace(folder_of_logs(folder, folder, folder.name), division="closed")
+    line = ResultLine(
+        place=".", division="", submitter="", system="", benchmark="", scenario=folder.name
+    )
+    checks = tree.endpoints_checks(place, line, round_rules, results)
+    return [replace(check, level="quick") for check in checks]
 
 
 def _of_training(directory: Path, results: list[ResultLine], with_result: bool) -> list[Check]:

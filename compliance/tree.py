@@ -163,9 +163,7 @@ def _folder_checks(
         scenario=place.scenario,
     )
     if endpoints.is_result(place.folder):
-        results.append(replace(line, figure=endpoints.figure(place.folder), verdict=_ENDPOINTS))
-        found = guarded("reading", partial(endpoints.checks, place.folder, round_rules))
-        return [replace(check, file=_file(check, place)) for check in found]
+        return endpoints_checks(place, line, round_rules, results)
     if place.scenario not in round_rules.scenarios:
         results.append(line)
         scenarios = ", ".join(round_rules.scenarios)
@@ -175,22 +173,22 @@ def _folder_checks(
     return guarded("reading", lambda: _subject_checks(read(place, round_rules), line, results))
 
 
-def _file(check: Check, place: ResultFolder) -> str:
-    return place.show(place.folder / check.file) if check.file else ""
-
-
-def endpoints_line(folder: Path) -> ResultLine:
-    """The line of an endpoints result without a submission around it."""
-    return ResultLine(
-        place=".",
-        division="",
-        submitter="",
-        system="",
-        benchmark="",
-        scenario=folder.name,
-        figure=endpoints.figure(folder),
+def endpoints_checks(
+    place: ResultFolder, line: ResultLine, round_rules: rules.Rules, results: list[ResultLine]
+) -> list[Check]:
+    """Every check of a result of mlcommons/endpoints. Appends its line, which is completed from
+    `line`, to `results`.
+    """
+    result = endpoints.read(place, round_rules)
+    completed_line = replace(
+        line,
+        scenario=result.scenario,
+        official=shorten(result.official),
+        figure=shorten(result.figure),
         verdict=_ENDPOINTS,
     )
+    results.append(completed_line)
+    return guarded("reading", partial(endpoints.checks, result))
 
 
 def _subject_checks(subject: Subject, line: ResultLine, results: list[ResultLine]) -> list[Check]:

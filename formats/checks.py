@@ -157,7 +157,8 @@ class ResultLine:
             benchmark += f" ({self.official})"
         result = "no figure"
         if self.figure:
-            result = f"{self.figure}, {self.verdict}, tested {self.tested}"
+            tested = f", tested {self.tested}" if self.tested else ""
+            result = f"{self.figure}, {self.verdict}{tested}"
         if not self.submitter:
             where = "" if self.place == "." else f"{self.place}: "
             return f"{where}{self.scenario}: {result}"

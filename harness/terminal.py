@@ -237,7 +237,7 @@ def checks(results: Iterable[Check], quiet: bool, *, required_by: bool = False) 
 
 def audited(audit: Audit, level: str, strict: bool, quiet: bool) -> None:
     """Print the findings, the claimed results, the round, and whether the level is reached."""
-    checks(audit.checks_for(level), quiet, required_by=audit.lenient)
+    checks(audit.checks_for(level), quiet, required_by=audit.checked)
     console = Console(highlight=False, soft_wrap=True)
     for result in audit.results if not quiet else ():
         console.print(Text(escape(result.sentence)))

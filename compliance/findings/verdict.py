@@ -43,6 +43,7 @@ class Audit:
         lenient: whether a failure may be left out that only the rules' text requires. It may for
             submissions, whose round has a checker; a run directory or a bare folder of logs has
             none.
+        checked: whether the round has a checker for such a directory or for a part of it.
     """
 
     round: str
@@ -50,6 +51,7 @@ class Audit:
     checks: tuple[Check, ...]
     round_chosen_by: str = ""
     lenient: bool = False
+    checked: bool = False
 
     def checks_for(self, level: str) -> list[Check]:
         """The checks of `level` and of all lower levels. Raises ValueError for an unknown level."""

@@ -24,7 +24,7 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from compliance.logs import strict_json
+from compliance.logs import strict_json, strict_yaml
 from formats import bounds, reading
 from formats.bounds import TooLarge
 from formats.job import Job
@@ -166,6 +166,14 @@ def json_object(path: Path) -> dict[str, Any]:
     value = strict_json.parse(_bounded(path, _LARGEST_TEXT).decode("utf-8"))
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
+    return value
+
+
+def yaml_object(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file. Raises ValueError if the file contains none; see strict_yaml."""
+    value = strict_yaml.parse(text(path))
+    if not isinstance(value, dict):
+        raise ValueError("not a YAML mapping")
     return value
 
 

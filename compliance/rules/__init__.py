@@ -3,6 +3,7 @@
 """
 
 from compliance.rules.compliance_tests import ComplianceTest, OutputLength, Repeats, ScoredTest
+from compliance.rules.endpoints import EndpointsModel, EndpointsRules
 from compliance.rules.reading import CURRENT, load, rounds
 from compliance.rules.tables import (
     Benchmark,
@@ -27,6 +28,8 @@ __all__ = [
     "ConfKey",
     "Dates",
     "EarlyStopping",
+    "EndpointsModel",
+    "EndpointsRules",
     "EvidenceRule",
     "Layout",
     "OfficialWorkload",

@@ -11,6 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from compliance.rules.compliance_tests import ComplianceTest, OutputLength, Repeats, ScoredTest
+from compliance.rules.endpoints import (
+    EndpointsFigure,
+    EndpointsModel,
+    EndpointsRules,
+    EndpointsScenario,
+)
 from compliance.rules.tables import (
     Benchmark,
     ConfKey,
@@ -98,6 +104,7 @@ def _rules(d: dict[str, Any]) -> Rules:
         dates=_made(Dates, d["dates"]),
         compliance_tests=_each(ComplianceTest, d["compliance_test"]),
         scored_tests=_each(ScoredTest, d["scored_test"]),
+        endpoints=_endpoints(d["endpoints"]),
         output_length=_made(OutputLength, d["output_length"]),
         repeats=_made(Repeats, d["repeats"]),
         user_conf={key: _conf_key(row) for key, row in d["user_conf"].items()},
@@ -106,6 +113,15 @@ def _rules(d: dict[str, Any]) -> Rules:
         scenario_labels=d["scenario_summary"],
         accuracy_most=d["accuracy_most"],
         project_limits=_project_limits(d["project_limits"]),
+    )
+
+
+def _endpoints(d: dict[str, Any]) -> EndpointsRules:
+    return EndpointsRules(
+        seeds=d["seeds"],
+        scenarios=_each(EndpointsScenario, d["scenario"]),
+        figures=_each(EndpointsFigure, d["figure"]),
+        models=_each(EndpointsModel, d["model"]),
     )
 
 

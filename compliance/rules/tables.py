@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compliance.rules.compliance_tests import ComplianceTest, OutputLength, Repeats, ScoredTest
+from compliance.rules.endpoints import EndpointsRules
 
 
 @dataclass(frozen=True)
@@ -327,6 +328,7 @@ class Rules:
         accuracy_most: metric → the largest possible value.
         compliance_tests: by name, in the order they are run.
         scored_tests: compliance tests of single benchmarks, by name.
+        endpoints: the rules for results of mlcommons/endpoints.
         user_conf: every setting LoadGen reads, by its name in user.conf.
         detail_keys: `common`, test, scenario or test-scenario → keys that its detail log must have.
             A name that ends with -plain or -tokens is for logs without or with token latencies.
@@ -356,6 +358,7 @@ class Rules:
     dates: Dates
     compliance_tests: Mapping[str, ComplianceTest]
     scored_tests: Mapping[str, ScoredTest]
+    endpoints: EndpointsRules
     output_length: OutputLength
     repeats: Repeats
     user_conf: Mapping[str, ConfKey]

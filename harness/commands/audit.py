@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
         action="store_true",
         help=(
             "exit 1 for every failure, also for one that only the rules' text requires and"
-            " MLCommons' checker does not look for (always so for a run directory and bare logs)"
+            " MLCommons' checker does not look for (always so outside a submission)"
         ),
     )
     parser.add_argument(

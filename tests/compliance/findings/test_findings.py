@@ -320,7 +320,8 @@ def test_a_rule_is_one_sentence_of_documents_and_sections(rule_id: str) -> None:
     source = sources.get(rule_id)
     assert source.rule.endswith(".") and ". " not in source.rule
     assert source.citations and all(
-        p.document.split(":")[0] in ("inference", "inference_policies", "policies", "this project")
+        p.document.split(":")[0]
+        in ("endpoints", "inference", "inference_policies", "policies", "this project")
         for p in source.citations
     )
     assert all(p.section for p in source.citations)

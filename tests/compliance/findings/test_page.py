@@ -85,7 +85,7 @@ def test_a_failure_is_told_with_rule_source_values_place_and_remedy() -> None:
         "ONE",
         "logs/detail.txt:48",
         "measure again",
-        "The three seeds are those of the round",
+        "The seeds are those of the round",
         "seeds_check",
     ):
         assert part in text

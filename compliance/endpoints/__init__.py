@@ -1,0 +1,49 @@
+"""The audit of a result of mlcommons/endpoints, which has no LoadGen logs: its figures, computed
+again from counts and windows, its settings, its latencies and its accuracy.
+
+Sources: inference, tools/submission/submission_structure.md (Endpoints submission structure) and
+submission_checker; endpoints, src/inference_endpoint (metrics/report.py, metrics/early_stopping.py,
+commands/benchmark/accuracy.py).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from compliance.endpoints import accuracy, audit_tests, benchmark, performance, settings
+from compliance.endpoints.result import ACCURACY, CONFIG, FIX, SUMMARY, Result, read
+from compliance.findings.check import judge, not_applicable
+from formats.checks import Check
+
+__all__ = ["Result", "checks", "is_result", "read"]
+
+_NO_LOADGEN = (
+    "this is a result of mlcommons/endpoints, which has no LoadGen logs: LoadGen's build, settings,"
+    " verdict and trace are not judged"
+)
+
+
+def is_result(folder: Path) -> bool:
+    """Whether a folder has the files of an endpoints result."""
+    if (folder / SUMMARY).is_file():
+        return True
+    return (folder / ACCURACY).is_file() and (folder / CONFIG).is_file()
+
+
+def checks(result: Result) -> list[Check]:
+    """The checks of an endpoints result. Those of a file that cannot be read are left out."""
+    good = "config.yaml, result_summary.json and accuracy_results.json can be read"
+    found = [
+        judge("files-complete", result.faults, good, file=result.place.name, fix=FIX),
+        not_applicable("logs-say-nothing", _NO_LOADGEN),
+    ]
+    if result.summary:
+        found += performance.checks(result)
+    if result.config:
+        found += settings.checks(result)
+    if result.accuracy:
+        found += accuracy.checks(result)
+    if result.summary and result.accuracy:
+        found += benchmark.checks(result)
+        found += audit_tests.checks(result)
+    return found

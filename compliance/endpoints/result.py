@@ -1,0 +1,181 @@
+"""A result of mlcommons/endpoints, read once: its three files, and the benchmark that it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from compliance.folders import ResultFolder
+from compliance.logs import files
+from compliance.rules import Benchmark, EndpointsModel, Rules
+
+CONFIG = "config.yaml"
+SUMMARY = "performance/result_summary.json"
+ACCURACY = "accuracy/accuracy_results.json"
+FIX = "keep the files that inference-endpoint wrote, or measure again"
+"""How to correct files that contradict themselves."""
+
+# A number beyond this cannot be computed with, and no file of a run has one.
+_LARGEST = 1e300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The content of one result folder. A file that cannot be read is empty.
+
+    Attributes:
+        rules: the round's rules for the benchmark.
+        official: the official benchmark; empty: nothing shows which.
+        scenario: the folder's scenario, or the one that the settings fit if the folder is not named
+            for one.
+        summary, accuracy, config: result_summary.json, accuracy_results.json and config.yaml.
+        faults: why files could not be read.
+    """
+
+    place: ResultFolder
+    rules: Rules
+    official: str
+    scenario: str
+    summary: dict[str, Any]
+    accuracy: dict[str, Any]
+    config: dict[str, Any]
+    faults: tuple[str, ...]
+
+    @property
+    def row(self) -> Benchmark | None:
+        """The benchmark's rules in this scenario; None if the round has no such benchmark."""
+        row = self.rules.benchmarks.get(self.official)
+        return row.of(self.scenario) if row else None
+
+    @property
+    def model(self) -> EndpointsModel | None:
+        """The benchmark's rules for mlcommons/endpoints; None if it may not be measured with it."""
+        return self.rules.endpoints.models.get(self.official)
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        """The scores of the accuracy run, one for each data set (endpoints_parser.py,
+        _endpoint_accuracy_sample_count).
+        """
+        entries = []
+        for entry in _dicts(self.accuracy.get("accuracy_scores")):
+            if entry.get("dataset_type") in (None, "accuracy"):
+                entries.append(entry)
+        return entries
+
+    @property
+    def least_ms(self) -> int:
+        """The least duration of a performance run."""
+        scenario = self.rules.scenarios.get(self.scenario) or self.rules.scenarios["Offline"]
+        return scenario.min_duration_ms
+
+    @property
+    def figure(self) -> str:
+        """The figure with its unit, as MLCommons publishes it; empty if there is none."""
+        scenario = self.rules.endpoints.scenarios.get(self.scenario)
+        if scenario is None:
+            return ""
+        figures = self.model.figures if self.model else {}
+        figure = self.rules.endpoints.figures[figures.get(self.scenario, scenario.figure)]
+        value = number(self.summary, figure.key)
+        if figure.percentile is not None:
+            value = dict(percentiles(lookup(self.summary, figure.key))).get(figure.percentile)
+        return "" if value is None else f"{value / figure.divisor} {figure.unit}"
+
+    def show(self, name: str) -> str:
+        """The path of one of its files, relative to the audited directory."""
+        return self.place.show(self.place.folder / name)
+
+
+def read(place: ResultFolder, rules: Rules) -> Result:
+    """Reads a result folder. Files that cannot be read are noted in `faults` and raise nothing."""
+    folder = place.folder
+    summary, why = files.attempt(files.json_object, folder / SUMMARY)
+    accuracy, why_not = files.attempt(files.json_object, folder / ACCURACY)
+    config, no_config = files.attempt(files.yaml_object, folder / CONFIG)
+    official = _official(place, rules, accuracy or {}, config or {})
+    return Result(
+        place=place,
+        rules=rules.of(official),
+        official=official,
+        scenario=_scenario(place, rules, config or {}),
+        summary=summary or {},
+        accuracy=accuracy or {},
+        config=config or {},
+        faults=tuple(fault for fault in (why, why_not, no_config) if fault),
+    )
+
+
+def lookup(document: Any, path: str) -> Any:
+    """The value at a path, whose dots lead one level down each; None if there is none."""
+    for key in path.split("."):
+        document = document.get(key) if isinstance(document, dict) else None
+    return document
+
+
+def number(document: Any, path: str) -> float | None:
+    """The number at a path; None if the value is no number."""
+    return _number(lookup(document, path))
+
+
+def percentiles(block: Any) -> list[tuple[float, float | None]]:
+    """(percentile, value) of each row of a table of percentiles, in order. A percentile is written
+    as 99.0 or as 99. None: the value is no number.
+    """
+    rows = []
+    for key, value in (block if isinstance(block, dict) else {}).items():
+        percentile, _ = files.reckon(partial(float, key))
+        if percentile is not None:
+            rows.append((percentile, _number(value)))
+    return sorted(rows, key=lambda row: row[0])
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and -_LARGEST < value < _LARGEST else None
+
+
+def _dicts(values: Any) -> Iterator[dict[str, Any]]:
+    """Yield the objects in a list; none if it is no list."""
+    for value in values if isinstance(values, list) else ():
+        if isinstance(value, dict):
+            yield value
+
+
+def _official(
+    place: ResultFolder, rules: Rules, accuracy: dict[str, Any], config: dict[str, Any]
+) -> str:
+    """The official benchmark of a result, by the folder in a submission. Elsewhere it is the one
+    that the folder, config.yaml or a name of a data set or scorer shows.
+    """
+    if place.benchmark:
+        mapping: dict[str, Any] = {}
+        if place.division == "open":
+            path = place.submitter_folder / rules.layout.model_mapping
+            mapping = files.attempt(files.json_object, path)[0] or {}
+        return str(rules.official(place.benchmark, mapping))
+    for name in (place.folder.parent.name, str(lookup(config, "submission_ref.model"))):
+        if name in rules.benchmarks:
+            return name
+    names = {str(entry.get("dataset_name")) for entry in _dicts(accuracy.get("accuracy_scores"))}
+    for dataset in _dicts(config.get("datasets")):
+        names.add(str(lookup(dataset, "accuracy_config.eval_method")))
+    for benchmark, model in rules.endpoints.models.items():
+        if names.intersection(model.known_by):
+            return benchmark
+    return ""
+
+
+def _scenario(place: ResultFolder, rules: Rules, config: dict[str, Any]) -> str:
+    """The folder's scenario, or else the first one whose settings config.yaml has."""
+    names = {name.lower(): name for name in rules.scenarios}
+    own = names.get(place.scenario.lower())
+    if own or place.benchmark:
+        return own or place.scenario
+    pattern = lookup(config, "settings.load_pattern.type")
+    for name, scenario in rules.endpoints.scenarios.items():
+        if scenario.type == config.get("type") and pattern in scenario.load_patterns:
+            return name
+    return place.scenario

@@ -1,0 +1,112 @@
+"""The checks of config.yaml: seeds, minimum duration, scenario and load pattern, and whether it is
+the configuration of the run that result_summary.json reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from compliance.endpoints.result import CONFIG, FIX, Result, lookup, number
+from compliance.findings import fixes
+from compliance.findings.check import judge, mismatch
+from formats.checks import Check, Faults
+
+_RUNTIME = "settings.runtime"
+_SAMPLES = f"{_RUNTIME}.n_samples_to_issue"
+_STREAMING = {"on": True, "off": False, True: True, False: False}
+
+
+def checks(result: Result) -> list[Check]:
+    """The checks of config.yaml."""
+    where = {"file": result.show(CONFIG), "fix": fixes.VALID}
+    name = result.rules.round
+    return [
+        judge("performance-seeds", _seeds(result), f"those of {name}", **where),
+        judge("minimum-duration-setting", _too_short(result), "as the round requires", **where),
+        judge("inferred-scenario", _other_type(result), "the folder's", **where),
+        judge("performance-test-and-scenario", _other_load(result), "the scenario's", **where),
+        judge(
+            "performance-effective-settings",
+            _contradictions(result),
+            "those of result_summary.json",
+            file=result.show(CONFIG),
+            fix=FIX,
+        ),
+    ]
+
+
+def _seeds(result: Result) -> Faults:
+    who = f"{result.rules.round} has"
+    for key, seed in result.rules.endpoints.seeds.items():
+        stated = lookup(result.config, f"{_RUNTIME}.{key}")
+        if stated != result.rules.seeds[seed]:
+            yield mismatch(key, repr(stated), result.rules.seeds[seed], who)
+
+
+def _too_short(result: Result) -> Faults:
+    stated = lookup(result.config, f"{_RUNTIME}.min_duration_ms")
+    duration_ms = number(result.config, f"{_RUNTIME}.min_duration_ms")
+    if duration_ms is None or duration_ms < result.least_ms:
+        who = f"{result.rules.round} requires"
+        yield mismatch("min_duration_ms", repr(stated), f"at least {result.least_ms}", who)
+
+
+def _other_type(result: Result) -> Faults:
+    scenario = result.rules.endpoints.scenarios.get(result.scenario)
+    if scenario is None:
+        known = ", ".join(result.rules.endpoints.scenarios)
+        yield mismatch("the scenario", result.scenario, known, "endpoints runs")
+    elif result.config.get("type") != scenario.type:
+        stated = repr(result.config.get("type"))
+        fault = mismatch("type", stated, repr(scenario.type), f"{result.scenario} has")
+        yield replace(fault, stricter=not scenario.type_checked)
+
+
+def _other_load(result: Result) -> Faults:
+    scenario = result.rules.endpoints.scenarios.get(result.scenario)
+    if scenario is None:
+        return
+    pattern = lookup(result.config, "settings.load_pattern")
+    who = f"{result.scenario} has"
+    kind = lookup(pattern, "type")
+    if kind not in scenario.load_patterns:
+        yield mismatch("load_pattern.type", repr(kind), " or ".join(scenario.load_patterns), who)
+    at_once = lookup(pattern, "target_concurrency")
+    if scenario.target_concurrency not in (None, at_once):
+        yield mismatch("target_concurrency", repr(at_once), scenario.target_concurrency, who)
+
+
+def _contradictions(result: Result) -> Faults:
+    """Yield a fault for each setting that result_summary.json has with another value, and for
+    counts and latencies that the settings exclude.
+    """
+    run = lookup(result.summary, "run_config")
+    if isinstance(run, dict):
+        for key in result.rules.endpoints.seeds:
+            yield from _differ(key, lookup(result.config, f"{_RUNTIME}.{key}"), run.get(key))
+        for table in ("load_pattern", "warmup"):
+            own, reported = lookup(result.config, f"settings.{table}"), run.get(table)
+            if isinstance(own, dict) and isinstance(reported, dict):
+                for key, value in own.items():  # a setting that it leaves out has its default
+                    yield from _differ(f"{table}.{key}", value, reported.get(key))
+    issued, wanted = number(result.summary, "n_samples_issued"), number(result.config, _SAMPLES)
+    if result.summary and wanted is not None and wanted != issued:
+        yield mismatch("n_samples_to_issue", wanted, issued, "n_samples_issued is")
+    streams = _streams(result.config)
+    measured = bool(result.summary.get("ttft"))
+    if result.summary and streams is not None and streams is not measured:
+        state = "has" if measured else "lacks"
+        text = f"streaming is {'on' if streams else 'off'}, and result_summary.json {state}"
+        yield f"{text} latencies of the first token"
+
+
+def _differ(name: str, own: Any, reported: Any) -> Faults:
+    if own != reported:
+        yield mismatch(name, repr(own), repr(reported), "run_config of result_summary.json has")
+
+
+def _streams(config: dict[str, Any]) -> bool | None:
+    """Whether answers are streamed; None: config.yaml does not say."""
+    stated = lookup(config, "model_params.streaming")
+    return _STREAMING.get(stated) if isinstance(stated, str | bool) else None

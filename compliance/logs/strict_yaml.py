@@ -1,0 +1,49 @@
+"""Parses only YAML that means the same to every reader. The plain values are those that MLCommons'
+checker reads, because PyYAML's safe loader makes them (YAML 1.1: `on` is true, `1e3` is a text).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from compliance.logs.strict_json import TWICE
+
+# The config.yaml of a run has 3 KB. PyYAML reads this many characters within a second.
+_MOST_CHARACTERS = 1 << 16
+
+
+class _Loader(yaml.SafeLoader):
+    """Makes plain values, and refuses what a reader may take in another way."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """The next node. Raises ValueError for an alias, which may unpack to any size."""
+        if self.check_event(yaml.AliasEvent):
+            line = self.peek_event().start_mark.line + 1
+            raise ValueError(f"line {line} has an alias, which is not read")
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        """The values of a mapping. Raises ValueError for a key that occurs twice."""
+        values: dict[Any, Any] = super().construct_mapping(node, deep=deep)
+        if len(values) < len(node.value):
+            raise ValueError(f"a key {TWICE} that begins in line {node.start_mark.line + 1}")
+        return values
+
+
+def parse(text: str) -> Any:
+    """The value of a YAML document.
+
+    Raises ValueError, with the reason, for a document that is no YAML or has an alias, a key twice,
+    a tag of a program's object, or more than 65,536 characters.
+    """
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError(f"{len(text)} characters; at most {_MOST_CHARACTERS} are read")
+    try:
+        return yaml.load(text, _Loader)
+    except yaml.MarkedYAMLError as e:
+        line = e.problem_mark.line + 1 if e.problem_mark else 1
+        raise ValueError(f"line {line}: {e.problem}") from None
+    except yaml.YAMLError as e:
+        raise ValueError(" ".join(str(e).split())) from None

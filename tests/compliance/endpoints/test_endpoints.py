@@ -1,0 +1,554 @@
+"""Results of mlcommons/endpoints, which have no LoadGen logs: the published ones, and copies with
+one change.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compliance import audit
+from compliance.findings.verdict import Audit
+from formats.checks import RequiredBy, Verdict
+from tests.support import tree as runs
+from tests.support.endpoints import RESULTS, SEEDS, SYSTEM, Files, published
+
+CHECKER, LOGS, TEXT = RequiredBy.CHECKER, RequiredBy.LOGS, RequiredBy.RULES
+
+
+def _failed(report: Audit) -> dict[str, RequiredBy]:
+    return {c.id: c.required_by for c in report.checks if c.verdict is Verdict.FAIL}
+
+
+def _submission(root: Path, division: str = "closed") -> Path:
+    """A submitter's folder with its system description. Return the folder of the system."""
+    submitter = root / division / "Someone"
+    (submitter / "systems").mkdir(parents=True)
+    (submitter / "systems" / "sys72.json").write_text(json.dumps({**SYSTEM, "division": division}))
+    return submitter / "results" / "sys72"
+
+
+def test_the_published_results_pass_with_their_published_figures(tmp_path: Path) -> None:
+    system = _submission(tmp_path)
+    for name in RESULTS:
+        published(name).write(system / name)
+    report = audit.audit(tmp_path)
+    assert not _failed(report) and report.passes("submission")
+    for line in report.results:
+        value, unit = line.figure.split(" ", 1)
+        of, own_unit = RESULTS[f"{line.benchmark}/{line.scenario}"].figure.split(" ", 1)
+        assert math.isclose(float(value), float(of), rel_tol=1e-11) and unit == own_unit
+        assert line.official == line.benchmark and "mlcommons/endpoints" in line.verdict
+    assert len(report.results) == len(RESULTS) == 6
+
+
+def test_without_a_submission_the_data_set_shows_the_benchmark(tmp_path: Path) -> None:
+    report = audit.audit(published("deepseek-r1/Server").write(tmp_path / "run" / "Server"))
+    (line,) = report.results
+    assert not _failed(report) and report.passes("quick")
+    assert (line.official, line.scenario) == ("deepseek-r1", "Server")
+    assert line.sentence == (
+        "Server: 1175890.2208168241 tokens/s, a result of mlcommons/endpoints without LoadGen's"
+        " verdict"
+    )
+    assert {c.level for c in report.checks} == {"quick"}
+
+
+def _entry(files: Files) -> dict[str, Any]:
+    entry: dict[str, Any] = files.accuracy["accuracy_scores"][0]
+    return entry
+
+
+def _score(value: Any) -> Callable[[Files], None]:
+    def change(files: Files) -> None:
+        files.accuracy["average_accuracy"] = value
+        _entry(files)["score"] = value
+
+    return change
+
+
+def _answers(**counts: Any) -> Callable[[Files], None]:
+    return lambda files: _entry(files)["response_counts"].update(counts)
+
+
+def _summary(**values: Any) -> Callable[[Files], None]:
+    return lambda files: files.summary.update(values)
+
+
+def _series(kind: str, **values: Any) -> Callable[[Files], None]:
+    return lambda files: files.summary[kind].update(values)
+
+
+def _percentile(kind: str, measured: Any, estimate: Any) -> Callable[[Files], None]:
+    return _series(
+        kind, percentiles={"99.0": measured}, early_stopping_percentiles={"99.0": estimate}
+    )
+
+
+def _runtime(**values: Any) -> Callable[[Files], None]:
+    return lambda files: files.config["settings"]["runtime"].update(values)
+
+
+def _load(**values: Any) -> Callable[[Files], None]:
+    """Another load pattern, in both files."""
+
+    def change(files: Files) -> None:
+        files.config["settings"]["load_pattern"].update(values)
+        files.summary["run_config"]["load_pattern"].update(values)
+
+    return change
+
+
+def _both(*changes: Callable[[Files], None]) -> Callable[[Files], None]:
+    def change(files: Files) -> None:
+        for each in changes:
+            each(files)
+
+    return change
+
+
+def _incomplete(files: Files) -> None:
+    _entry(files)["complete"] = False
+    _answers(missing=289, scored=4099)(files)
+
+
+def _part_of_the_data(files: Files) -> None:
+    _entry(files).update(unit_samples=439, total_samples=439)
+    _answers(issued=439, scored=439)(files)
+    _entry(files)["output_sequence_lengths"]["total"] = 439 * 3800
+
+
+CHANGES: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = {
+    "accuracy run that ended early": (_incomplete, {"accuracy-log": LOGS}, "complete is False"),
+    "no answer scored": (
+        _both(_incomplete, _answers(missing=4388, scored=0), _score(0.0)),
+        {"accuracy-log": LOGS, "accuracy-target": TEXT},
+        "exact_match is 0.0; deepseek-r1 requires at least 80.544618",
+    ),
+    "more answers than samples": (
+        _answers(empty=4000),
+        {"accuracy-log": LOGS},
+        "response_counts.issued is 4388; the sum of its answers is 8388",
+    ),
+    "empty answers": (
+        _answers(empty=88, scored=4300),
+        {"accuracy-log": TEXT},
+        "88 of 4388 answers are empty",
+    ),
+    "no counts of answers": (
+        lambda files: _entry(files).pop("response_counts"),
+        {"accuracy-log": TEXT},
+        "response_counts is missing",
+    ),
+    "low score": (_score(12.0), {"accuracy-target": TEXT}, "exact_match is 12.0"),
+    "impossible score": (_score(181.4), {"accuracy-target": CHECKER}, "from 0 to 100"),
+    "no score": (_score(None), {"accuracy-target": CHECKER}, "accuracy_scores has no score"),
+    "score that is no number": (
+        _score(math.nan),
+        {"files-complete": CHECKER},
+        "accuracy_results.json is damaged (NaN is not JSON)",
+    ),
+    "average of other scores": (
+        lambda files: files.accuracy.update(average_accuracy=99.0),
+        {"accuracy-score": LOGS},
+        "average_accuracy is 99.0; the scores give 81.42661804922516",
+    ),
+    "accuracy of a tenth of the data set": (
+        _part_of_the_data,
+        {"benchmark": CHECKER},
+        "the samples of the accuracy run is 439; deepseek-r1 requires 4388",
+    ),
+    "short answers": (
+        lambda files: _entry(files)["output_sequence_lengths"].update(total=4388 * 1000),
+        {"accuracy-target": TEXT},
+        "TOKENS_PER_SAMPLE is 1000.0; deepseek-r1 requires at least 3497.60466",
+    ),
+    "hidden failures": (
+        _summary(n_samples_issued=660000),
+        {"counts": LOGS, "performance-effective-settings": LOGS},
+        "n_samples_issued is 660000; n_samples_completed is 600000",
+    ),
+    "failed query": (_summary(n_samples_failed=1), {"performance-errors": LOGS}, "is 1"),
+    "interrupted run": (
+        _summary(state="interrupted", complete=False),
+        {"complete-run": LOGS},
+        "state is 'interrupted'",
+    ),
+    "late first token": (
+        _both(_percentile("ttft", 9e9, 9e9), _series("ttft", max=10e9)),
+        {"benchmark": CHECKER},
+        "percentile 99 is 9000000000.0; deepseek-r1 has less than 2000000000",
+    ),
+    "slow tokens": (
+        _both(_percentile("tpot", 79e6, 80e6), _series("tpot", max=9e7)),
+        {"benchmark": CHECKER},
+        "percentile 99 is 80000000.0; deepseek-r1 has less than 80000000",
+    ),
+    "no estimate": (
+        lambda files: files.summary["tpot"].pop("early_stopping_percentiles"),
+        {"benchmark": CHECKER},
+        "percentile 99 is None",
+    ),
+    "estimate below its percentile": (
+        _percentile("ttft", 303546985.0, 250e6),
+        {"early-stopping": LOGS},
+        "the percentile is at least 303546985.0",
+    ),
+    "ten seconds": (
+        _summary(duration_ns=10_000_000_000),
+        {"duration": LOGS, "measured-duration": TEXT},
+        "latency.max is 916647870064; duration_ns is at most 10000000000",
+    ),
+    "faster than its schedule": (
+        _summary(
+            legacy_loadgen_window_duration_ns=1_800_000_000_000,
+            qps=599999 / 1800,
+            tps=2275294499 / 1800,
+        ),
+        {"duration": LOGS},
+        "a schedule of 325 queries/s takes 1831.85 s or more",
+    ),
+    "rate of a shorter window": (_summary(qps=400.0), {"counts": LOGS}, "qps is 400.0"),
+    "tokens of another window": (
+        _summary(tps=2275294499 / 2318.929756903),
+        {"counts": LOGS},
+        "output tokens and the same window give 1175890.220",
+    ),
+    "rate of all samples": (
+        _summary(legacy_loadgen_window_duration_ns=None),
+        {"counts": LOGS},
+        "with use_legacy_loadgen_qps_metrics it is a number",
+    ),
+    "more tokens than samples have": (
+        lambda files: files.summary["output_sequence_lengths"].update(avg=1000.0),
+        {"counts": LOGS},
+        "are those of 2.27529e+06 samples",
+    ),
+    "a count that is no number": (_summary(duration_ns="long"), {"counts": LOGS}, "'long'"),
+    "latencies out of order": (
+        _series("latency", avg=1.0),
+        {"latencies": LOGS},
+        "avg 1.0 and max 916647870064 are not in order",
+    ),
+    "first token after the answer": (
+        _series("ttft", min=1e10, avg=2e10, max=3e10, percentiles={"99.0": 2.5e10}),
+        {"latencies": LOGS, "early-stopping": LOGS},
+        "ttft.min is 10000000000.0; latency allows at most 2297489847",
+    ),
+    "percentile beyond the maximum": (
+        _percentile("tpot", 6e7, 6e7),
+        {"latencies": LOGS},
+        "and 11184951.4 to 51854868.2 were measured",
+    ),
+    "percentile that occurs twice": (
+        _series("tpot", percentiles={"99.0": 48215361.5, "99": 40e6}),
+        {"latencies": LOGS},
+        "percentile 99 is 48215361.5 and percentile 99 is 40000000.0",
+    ),
+    "histogram of another run": (
+        _series("latency", histogram={"buckets": [[2e9, 1e11], [1e11, 1e12]], "counts": [9, 9]}),
+        {"latencies": LOGS},
+        "the sum of the histogram is 18; completed were 600000",
+    ),
+    "percentile that the histogram excludes": (
+        _series(
+            "latency",
+            histogram={
+                "buckets": [[2e9, 1e10], [1e10, 1e11], [1e11, 9e11], [9e11, 1e12]],
+                "counts": [1, 299_999, 1, 299_999],
+            },
+            percentiles={"99.0": 5e9},
+        ),
+        {"latencies": LOGS},
+        "by the histogram",
+    ),
+    "damaged histogram": (
+        _series("latency", histogram={"buckets": [1], "counts": [600000]}),
+        {"latencies": LOGS},
+        "the histogram is damaged",
+    ),
+    "seeds of another round": (
+        _runtime(scheduler_random_seed=1),
+        {"performance-seeds": CHECKER, "performance-effective-settings": LOGS},
+        f"scheduler_random_seed is 1; v6.1 has {SEEDS['schedule_rng_seed']}",
+    ),
+    "minimum of a minute": (
+        _runtime(min_duration_ms=60000),
+        {"minimum-duration-setting": CHECKER},
+        "min_duration_ms is 60000; v6.1 requires at least 600000",
+    ),
+    "minimum that is a text": (
+        _runtime(min_duration_ms="1e9"),
+        {"minimum-duration-setting": CHECKER},
+        "'1e9'",
+    ),
+    "other count than asked for": (
+        _runtime(n_samples_to_issue=500000),
+        {"performance-effective-settings": LOGS},
+        "n_samples_to_issue is 500000; n_samples_issued is 600000",
+    ),
+    "other rate than configured": (
+        lambda files: files.config["settings"]["load_pattern"].update(target_qps=310.0),
+        {"performance-effective-settings": LOGS},
+        "load_pattern.target_qps is 310.0; run_config of result_summary.json has 325.0",
+    ),
+    "another load": (
+        _load(type="concurrency"),
+        {"performance-test-and-scenario": TEXT},
+        "load_pattern.type is 'concurrency'; Server has poisson",
+    ),
+    "more queries at once than the time allows": (
+        _load(type="concurrency", target_concurrency=2),
+        {"performance-test-and-scenario": TEXT, "duration": LOGS},
+        "600000 queries of 146921 ms, 2 at once, take",
+    ),
+    "another scenario": (
+        lambda files: files.config.update(type="offline"),
+        {"inferred-scenario": CHECKER},
+        "type is 'offline'; Server has 'online'",
+    ),
+    "not streamed": (
+        lambda files: files.config["model_params"].update(streaming="off"),
+        {"performance-effective-settings": LOGS},
+        "streaming is off, and result_summary.json has latencies of the first token",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_copy_is_refused_for_its_reason(tmp_path: Path, name: str) -> None:
+    change, failed, words = CHANGES[name]
+    folder = published("deepseek-r1/Server", change).write(tmp_path / "deepseek-r1" / "Server")
+    report = audit.audit(folder)
+    assert _failed(report) == failed
+    assert not report.passes("quick", strict=False)
+    details = [c.detail for c in report.checks if c.verdict is Verdict.FAIL]
+    assert any(words in detail for detail in details), details
+
+
+OFFLINE: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = {
+    "a window without the setting": (
+        _summary(legacy_loadgen_window_duration_ns=5124404179908),
+        {"counts": LOGS},
+        "without use_legacy_loadgen_qps_metrics it is None",
+    ),
+    "streamed": (
+        lambda files: files.config["model_params"].update(streaming=True),
+        {"performance-effective-settings": LOGS},
+        "streaming is on, and result_summary.json lacks latencies of the first token",
+    ),
+    "fewer samples than the data set": (
+        _both(
+            _summary(
+                n_samples_issued=4000,
+                n_samples_completed=4000,
+                qps=4000 / 5124.404179908,
+                tps=4000 * 3790 / 5124.404179908,
+                output_sequence_lengths={"total": 4000 * 3790, "avg": 3790.0},
+            ),
+            _runtime(n_samples_to_issue=4000),
+        ),
+        {"least-count": TEXT},
+        "4000 samples; the round requires 4388",
+    ),
+    "estimate of too few samples": (
+        _both(
+            _summary(
+                n_samples_issued=600,
+                n_samples_completed=600,
+                qps=600 / 5124.404179908,
+                tps=600 * 3790 / 5124.404179908,
+                output_sequence_lengths={"total": 600 * 3790, "avg": 3790.0},
+            ),
+            _runtime(n_samples_to_issue=600),
+        ),
+        {"least-count": TEXT, "early-stopping": LOGS},
+        "with 600 samples it is None",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OFFLINE)
+def test_a_changed_copy_of_offline_is_refused_for_its_reason(tmp_path: Path, name: str) -> None:
+    change, failed, words = OFFLINE[name]
+    folder = published("deepseek-r1/Offline", change).write(tmp_path / "deepseek-r1" / "Offline")
+    report = audit.audit(folder)
+    assert _failed(report) == failed
+    assert any(words in c.detail for c in report.checks if c.verdict is Verdict.FAIL)
+
+
+def test_the_limit_of_a_model_without_token_limits_is_on_the_whole_answer(tmp_path: Path) -> None:
+    for estimate, failed in ((1.5e9, {}), (1.6e9, {"benchmark": CHECKER})):
+        change = _percentile("latency", 1.5e9, estimate)
+        files = published("qwen3-vl-235b-a22b/Interactive", change)
+        report = audit.audit(files.write(tmp_path / "qwen3-vl-235b-a22b" / "Interactive"))
+        assert _failed(report) == failed
+
+
+def test_the_checker_compares_the_score_of_one_model(tmp_path: Path) -> None:
+    files = published("qwen3-vl-235b-a22b/Server", _score(0.5))
+    report = audit.audit(files.write(tmp_path / "qwen3-vl-235b-a22b" / "Server"))
+    assert _failed(report) == {"accuracy-target": CHECKER}
+
+
+def test_the_type_of_interactive_is_not_looked_at_by_the_checker(tmp_path: Path) -> None:
+    files = published("deepseek-r1/Interactive", lambda f: f.config.update(type="offline"))
+    report = audit.audit(files.write(tmp_path / "deepseek-r1" / "Interactive"))
+    assert _failed(report) == {"inferred-scenario": TEXT}
+    assert not report.passes("quick", strict=False)
+
+
+def test_percentiles_may_be_written_without_a_fraction(tmp_path: Path) -> None:
+    def change(files: Files) -> None:
+        for kind in ("ttft", "tpot", "latency"):
+            for block in ("percentiles", "early_stopping_percentiles"):
+                files.summary[kind][block] = {"99": files.summary[kind][block]["99.0"]}
+
+    folder = published("deepseek-r1/Server", change).write(tmp_path / "deepseek-r1" / "Server")
+    assert not _failed(audit.audit(folder))
+
+
+def test_the_figure_of_single_stream_is_a_mean_latency(tmp_path: Path) -> None:
+    def change(files: Files) -> None:
+        files.config["type"] = "online"
+        _load(type="concurrency", target_concurrency=1)(files)
+        files.summary["latency"] = {"avg": 17977183306}
+
+    for benchmark, figure in (
+        ("wan-2.2-t2v-a14b", "17.977183306 s (mean latency)"),
+        ("qwen3.6-27b", "17977.183306 ms (mean latency)"),
+    ):
+        files = published("deepseek-r1/Offline", change)
+        folder = files.write(tmp_path / benchmark / "SingleStream")
+        assert audit.audit(folder).results[0].figure == figure
+
+
+def test_the_open_division_has_no_limits(tmp_path: Path) -> None:
+    system = _submission(tmp_path, "open")
+    change = _both(_score(12.0), _percentile("ttft", 3e9, 3e9))
+    published("deepseek-r1/Server", change).write(system / "deepseek-r1" / "Server")
+    report = audit.audit(tmp_path)
+    na = {c.id for c in report.checks if c.verdict is Verdict.NA}
+    assert not _failed(report) and {"benchmark", "accuracy-target"} <= na
+
+
+def test_a_result_of_no_benchmark_is_judged_by_its_figures_only(tmp_path: Path) -> None:
+    def change(files: Files) -> None:
+        _entry(files)["dataset_name"] = "my-questions"
+
+    report = audit.audit(published("deepseek-r1/Server", change).write(tmp_path / "Server"))
+    na = {c.id: c.detail for c in report.checks if c.verdict is Verdict.NA}
+    assert not _failed(report)
+    assert "names a benchmark" in na["benchmark"] and "accuracy-target" in na
+
+
+def test_a_benchmark_that_endpoints_may_not_measure_is_refused(tmp_path: Path) -> None:
+    files = published("deepseek-r1/Server")
+    report = audit.audit(files.write(tmp_path / "llama2-70b-99.9" / "Server"))
+    details = {c.id: c.detail for c in report.checks if c.verdict is Verdict.FAIL}
+    assert "mlcommons/endpoints may measure llama3.1-8b" in details["benchmark"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        ({"test": "output_caching_test", "passed": True}, ""),
+        ({"test": "output_caching_test", "passed": False}, "passed is False"),
+        ({"test": "another", "passed": True}, "test is 'another'"),
+        (None, "audit_output_caching_test.json is missing"),
+    ],
+)
+def test_a_benchmark_may_require_a_compliance_test(
+    tmp_path: Path, outcome: dict[str, Any] | None, words: str
+) -> None:
+    folder = _submission(tmp_path) / "wan-2.2-t2v-a14b" / "Offline"
+    published("deepseek-r1/Offline").write(folder)
+    if outcome:
+        (folder / "audit").mkdir()
+        (folder / "audit" / "audit_output_caching_test.json").write_text(json.dumps(outcome))
+    report = audit.audit(tmp_path)
+    (check,) = [c for c in report.checks if c.id == "test04"]
+    assert (check.verdict is Verdict.FAIL) == bool(words) and words in check.detail
+    assert "nothing-beside-the-scenarios" not in _failed(report)
+
+
+def test_a_benchmark_may_limit_the_mean_length_of_answers(tmp_path: Path) -> None:
+    files = published("deepseek-r1/Offline")
+    report = audit.audit(files.write(tmp_path / "gpt-oss-120b" / "Offline"))
+    (check,) = [c for c in report.checks if c.id == "test09"]
+    assert check.verdict is Verdict.FAIL and check.required_by is CHECKER
+    assert "gpt-oss-120b requires 1150.38 to 1406.02" in check.detail
+
+
+def test_scores_of_several_data_sets_are_weighted_by_their_size(tmp_path: Path) -> None:
+    def change(files: Files) -> None:
+        first = _entry(files)
+        second = {**first, "dataset_name": "gpqa", "score": 0.7, "unit_samples": 198}
+        second.update(num_repeats=5, total_samples=990, response_counts=None)
+        first.update(score=0.9, unit_samples=1135, num_repeats=3, total_samples=3405)
+        files.accuracy["accuracy_scores"].append(second)
+        files.accuracy["average_accuracy"] = (0.9 * 1135 + 0.7 * 198) / 1333
+
+    files = published("deepseek-r1/Offline", change)
+    report = audit.audit(files.write(tmp_path / "gpt-oss-120b" / "Offline"))
+    passed = {c.id: c.detail for c in report.checks if c.verdict is Verdict.PASS}
+    assert "exact_match 87.0293" in passed["accuracy-target"] and "accuracy-score" in passed
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("type: online\ntype: offline\n", "occurs twice"),
+        ("a: &b [1]\nc: *b\n", "line 2 has an alias"),
+        ("- a list\n", "not a YAML mapping"),
+        (None, "config.yaml is missing"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str | None, words: str) -> None:
+    folder = published("deepseek-r1/Server").write(tmp_path / "Server")
+    (folder / "config.yaml").unlink()
+    if text:
+        (folder / "config.yaml").write_text(text)
+    report = audit.audit(folder)
+    assert _failed(report) == {"files-complete": CHECKER}
+    assert any(words in c.detail for c in report.checks if c.id == "files-complete")
+    assert not report.passes("quick", strict=False)
+
+
+def test_one_in_a_submission_is_no_broken_tree(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run / "open", tmp_path / "open")
+    system = tmp_path / "open" / runs.SUBMITTER / "results" / runs.SYSTEM
+    published("deepseek-r1/Offline").write(system / "deepseek-r1" / "Offline")
+    report = audit.audit(tmp_path)
+    of_it = [c for c in report.checks if "deepseek-r1" in c.place]
+    assert of_it and not [c for c in of_it if c.verdict is Verdict.FAIL]
+    assert all(c.file.startswith("open/") for c in of_it if c.file)
+    assert len(report.results) == 2
+
+
+def _places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the place of each value within a document."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in items:
+        yield (*place, key)
+        if isinstance(inner, dict | list):
+            yield from _places(inner, (*place, key))
+
+
+@pytest.mark.parametrize("part", ["summary", "accuracy", "config"])
+def test_no_value_breaks_the_audit_off(tmp_path: Path, part: str) -> None:
+    for place in _places(getattr(published("deepseek-r1/Server"), part)):
+        for value in (None, {"x": [1]}, "x", -1, 1e308):
+            files = published("deepseek-r1/Server")
+            document = getattr(files, part)
+            for key in place[:-1]:
+                document = document[key]
+            document[place[-1]] = value
+            report = audit.audit(files.write(tmp_path / "Server"))
+            assert "audit-of-reading" not in _failed(report), (place, value)
