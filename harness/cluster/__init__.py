@@ -1,3 +1,3 @@
-"""A sweep on the nodes of a cluster. Each comparison is one job, and each job calls the plain
+"""A sweep on the nodes of a cluster. Each comparison is a job of an array, which calls the plain
 command `sweep` on a node of its own.
 """

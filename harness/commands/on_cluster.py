@@ -7,45 +7,30 @@ import os
 import re
 import shlex
 import signal
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import UsageError
-from harness.request.flags import known_name
+from harness.request.flags import known_name, without
 
 if TYPE_CHECKING:
-    from harness.cluster.jobs import Job
+    from collections.abc import Iterable, Sequence
+
+    from harness.cluster.array import Array
+    from harness.cluster.follow import Follower
+    from harness.request.options import Options
     from harness.sweep.cells import Series
     from harness.sweep.recipe import Recipe, Values
     from harness.sweep.schedule import RepeatPlan
 
 _OF_NODE = ("device", "replicas")
 """Flags that only a node can check, because this machine may have other devices."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Plan:
-    """The jobs of a sweep.
-
-    Attributes:
-        folder: the sweep's folder below `out`, the folder of run directories.
-        cache: the folder of environments.
-        devices: the devices that flags or a recipe name.
-    """
-
-    folder: Path
-    out: Path
-    cache: Path
-    devices: Sequence[str]
-    jobs: Sequence[Job]
+_NOT_OF_JOB = ("--print", "--json", "--again")
 
 
 def main(
     flags: argparse.Namespace,
     arguments: list[str],
-    chosen: Recipe,
+    recipe: Recipe,
     values: Values,
     repeats: RepeatPlan,
 ) -> int:
@@ -57,92 +42,86 @@ def main(
         values: name of a flag of a cell → its values.
     """
     from harness import terminal
-    from harness.cluster import follow, kinds, progress, words
-    from harness.comparison.statistics import plural
+    from harness.cluster import follow, schedulers
     from harness.execution import clusters, rundir
     from harness.sweep import journal
+    from sut.devices import DEVICES
 
     reporter = terminal.Terminal(flags.quiet)
-    plan = _plan(flags, chosen, values, repeats)
-    cluster = kinds.named(flags.on, flags.slurm, plan.devices, plan.cache, reporter.say)
-    cells_in_all = sum(len(job.cells) for job in plan.jobs)
-    reporter.say(
-        f"{plural(cells_in_all, 'cell')} in {plural(len(plan.jobs), 'comparison')}, each cell"
-        f" {plural(repeats.least, 'time')}; each comparison is a job that has a node to itself"
-    )
+    address = clusters.ray_address(flags.on, flags.slurm)
+    given = [name for grid in recipe.grids for name in grid.get("device", ())]
+    devices = [known_name(name, DEVICES, "--device") for name in given]
+    array, options = _array(flags, arguments, recipe, values, devices)
+    show = terminal.line if flags.dry_run else reporter.say
+    for number in array.numbers:
+        show(f"comparison {number}: {array.label(number)}")
+    reporter.say("each comparison is a job that has a node to itself")
     if flags.dry_run:
-        for job in plan.jobs:
-            terminal.line(job.label)
         return 0
-    rundir.check_writable("--out", plan.out)
-    command = shlex.join(["./run.sh", "sweep", *arguments])
+    rundir.check_writable("--out", options.out)
     if flags.print:
-        for job in plan.jobs:
-            job.write(command)
-            terminal.line(cluster.text(job))
-        folder = terminal.near(str(plan.jobs[0].folder))
-        reporter.say(f"nothing was submitted; the files of the jobs are in {folder}")
+        array.write(array.numbers)
+        terminal.line(array.text(array.numbers))
+        reporter.say(f"nothing was submitted; this is {terminal.near(str(array.script))}")
         return 0
-    cluster.check()
-    if flags.on == clusters.SLURM:  # its jobs outlive this command: only Ctrl-C cancels them
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    plan.folder.mkdir(parents=True, exist_ok=True)
-    wanted = journal.Repeats(least=repeats.least, most=repeats.most, until=repeats.until)
+    cluster: schedulers.Slurm | schedulers.Ray
+    if address:
+        clusters.make_ray(options.cache, reporter.say)
+        accelerator = any(DEVICES[device].accelerator for device in devices)
+        cluster = schedulers.Ray(address, accelerator, options.cache)
+    else:
+        clusters.check_slurm("sbatch", "squeue", "scancel")
+        cluster = schedulers.Slurm()
+        for end in (signal.SIGHUP, signal.SIGTERM):  # only Ctrl-C cancels its jobs
+            signal.signal(end, signal.SIG_DFL)
     follower = follow.Follower(
-        jobs=plan.jobs,
+        array=array,
         cluster=cluster,
-        progress=progress.Progress(out=plan.out, repeats=wanted),
+        out=options.out,
+        repeats=journal.Repeats(least=repeats.least, most=repeats.most, until=repeats.until),
         reporter=reporter,
-        command=command,
-        folder=plan.folder,
     )
-    is_good = words.show(follower.run(), plan.out, flags.json)
-    return 0 if is_good else 1
+    follower.run()
+    return 0 if _show(follower, flags.json) else 1
 
 
-def _plan(flags: argparse.Namespace, chosen: Recipe, values: Values, repeats: RepeatPlan) -> _Plan:
-    """The jobs of the cells. Raises UsageError if all are impossible without the flags in
-    `_OF_NODE`.
+def _array(
+    flags: argparse.Namespace,
+    arguments: Sequence[str],
+    recipe: Recipe,
+    values: Values,
+    devices: Sequence[str],
+) -> tuple[Array, Options]:
+    """The jobs of the cells, and the options of one that is possible. Raises UsageError if all are
+    impossible without the flags in `_OF_NODE`.
     """
-    from harness.cluster import jobs
-    from harness.sweep import cells, journal, recipe
+    from harness.cluster import array, schedulers
+    from harness.execution import clusters
+    from harness.sweep import cells, journal
 
-    grids = [_without(grid, recipe.LEFT_OUT) for grid in chosen.grids]
-    if any("replicas_on" in grid for grid in grids):
+    if any("replicas_on" in grid for grid in recipe.grids):
         raise UsageError(
             "--replicas-on: with --on, a comparison and its replicas have one node: leave out one"
             " of both"
         )
-    devices = _devices(grids)
-    on_host = [_without(grid, _OF_NODE) for grid in grids]
+    on_host = [{k: v for k, v in grid.items() if k not in _OF_NODE} for grid in recipe.grids]
     series = cells.make(on_host, values, control=False)
     options = next(s.request.options for s in series if s.request)
-    name = re.sub(r"[^\w.-]+", "-", chosen.name)
-    of_node = [[grid.get(flag) for flag in _OF_NODE] for grid in grids]
+    name = re.sub(r"[^\w.-]+", "-", recipe.name)
+    of_node = [[grid.get(flag) for flag in _OF_NODE] for grid in recipe.grids]
     more = [*of_node, _variables(series, devices)]
-    folder = journal.folder(options.out, name, series, flags.again, more)
-    each_cell = [words for grid in grids for words in cells.expand(grid)]
-    places = ["--out", str(options.out), "--cache", str(options.cache)]
-    common = [*places, *_common_flags(flags, values, repeats)]
-    return _Plan(
-        folder=folder,
-        out=options.out,
-        cache=options.cache,
-        devices=devices,
-        jobs=jobs.of(each_cell, folder, common),
+    plain = shlex.split(without(shlex.join(arguments), "--on", "--slurm"))
+    command = ["sweep", *(word for word in plain if word not in _NOT_OF_JOB), "--yes"]
+    jobs = array.Array(
+        sweep=journal.folder(options.out, name, series, flags.again, more),
+        comparisons=array.comparisons(recipe.grids),
+        command=command,
+        options=clusters.slurm_options(flags.slurm, "sbatch", schedulers.OURS),
     )
+    return jobs, options
 
 
-def _devices(grids: Iterable[Values]) -> list[str]:
-    """The devices that flags or a recipe name. Raises UsageError for an unknown one."""
-    from sut.devices import DEVICES
-
-    given = [name for grid in grids for name in grid.get("device", ())]
-    return [known_name(name, DEVICES, "--device") for name in dict.fromkeys(given)]
-
-
-def _variables(series: Iterable[Series], devices: Sequence[str]) -> list[str]:
+def _variables(series: Iterable[Series], devices: Sequence[str]) -> list[tuple[str, str]]:
     """The environment variables that may change a figure on one of these devices. If none is named,
     a node decides, so those of every device.
     """
@@ -154,23 +133,36 @@ def _variables(series: Iterable[Series], devices: Sequence[str]) -> list[str]:
         for device in devices or DEVICES:
             if each.request:
                 found |= variables.of_cell(each.request.spec, device, os.environ)
-    return [f"{name}={value}" for name, value in sorted(found.items())]
+    return sorted(found.items())
 
 
-def _without(grid: Values, names: Collection[str]) -> Values:
-    return {name: values for name, values in grid.items() if name not in names}
+def _show(follower: Follower, as_json: bool) -> bool:
+    """Print what was measured, and which comparisons are not complete. → whether all is good."""
+    from harness import terminal
+    from harness.report import content, exports, sections
 
-
-def _common_flags(flags: argparse.Namespace, values: Values, repeats: RepeatPlan) -> list[str]:
-    """The flags of the plain command that a recipe does not have, without --out and --cache."""
-    from harness.sweep import cells
-
-    given = {name: values[name] for name in ("submitter", "python") if name in values}
-    words = [*cells.flags_of(given), "--repeats", str(repeats.least), "--yes"]
-    if flags.until:
-        words += ["--until", flags.until, "--max-repeats", str(repeats.most)]
-    if flags.time:
-        words += ["--for", flags.time]
-    if flags.fail_fast:
-        words.append("--fail-fast")
-    return words
+    array = follower.array
+    results = follower.results()
+    faults = {number: follower.fault(number) for number in array.numbers}
+    out = terminal.near(str(follower.out))
+    report = content.of_results(results, out)
+    sentences = sections.sentences(sections.of(report))
+    if as_json:
+        jobs = [{"work": array.label(number), "fault": fault} for number, fault in faults.items()]
+        answer = [report.headline, *sentences]
+        cells = [terminal.result_as_json(result) for result in results]
+        terminal.document(
+            {"preface": report.preface, "answer": answer, "jobs": jobs, "cells": cells}
+        )
+    else:
+        rows = exports.cells(report)
+        terminal.report(
+            report.setting, report.headline, sentences, report.suts, rows, report.advice
+        )
+        hint = f"./run.sh report {shlex.quote(out)} --html report.html"
+        terminal.line(f"\nnext  {terminal.typed_here(hint)}")
+    for number, fault in faults.items():
+        if fault:
+            follower.reporter.warn(f"comparison {number} is not complete: {fault}")
+    good = all(result.status in ("ok", "unsupported") for result in results)
+    return good and not any(faults.values())

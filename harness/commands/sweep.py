@@ -53,6 +53,10 @@ def main(arguments: list[str]) -> int:
         return on_cluster.main(flags, arguments, chosen, values, repeats)
     if flags.slurm or flags.print:
         raise UsageError("--slurm and --print are for --on slurm and --on ray: give --on too")
+    if flags.part:
+        from harness.cluster import array
+
+        chosen = array.part(chosen, flags.part)
     series = cells.make(chosen.grids, values, control=repeats.least > 1)
     out = next(s.request.options.out for s in series if s.request)
     folder = journal.folder(out, chosen.name, series, flags.again)
@@ -153,6 +157,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--print", action="store_true", help="with --on: print the jobs, and submit nothing"
     )
+    # A job of --on measures only its comparison.
+    parser.add_argument("--part", metavar="NAME.N", help=argparse.SUPPRESS)
     long_plan.add_flag(parser)
     add_output(parser)
     return parser

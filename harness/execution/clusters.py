@@ -1,4 +1,4 @@
-"""The clusters of `--on`: their names, options of Slurm, and the programs that let a cluster start
+"""The clusters of `--on`: what they need on this machine, and the programs that let them start
 replicas (`formats.job.Launch`).
 """
 
@@ -7,9 +7,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments
@@ -17,184 +16,120 @@ from scenarios.worker.replicas.placement import NODE
 
 SLURM = "slurm"
 _RAY, _CLIENT = "ray", "ray://"
-UNKNOWN = "--on {on}: give slurm, ray (the cluster of this machine) or ray://HOST:PORT"
 _RAY_ENVIRONMENT = "cluster-ray"
+_OPTION = re.compile(r"([a-z][a-z0-9-]*)=(.+)")
 _OF_STEPS = (
-    "chdir",
-    "cpu-bind",
-    "distribution",
-    "error",
-    "exclusive",
-    "export",
-    "gpu-bind",
-    "gpus-per-task",
-    "input",
-    "job-name",
-    "kill-on-bad-exit",
-    "mpi",
-    "ntasks",
-    "ntasks-per-node",
-    "output",
+    "chdir cpu-bind distribution error exclusive export gpu-bind gpus-per-task input job-name"
+    " kill-on-bad-exit mpi ntasks ntasks-per-node output"
 )
-"""Options of srun that decide where replicas run and how they end."""
-_NAME = re.compile(r"[a-z][a-z0-9-]*")
+"""Options of srun that decide where replicas run and how they end, with spaces between."""
+_OTHER_CLUSTERS = ("cluster", "clusters")
 
 
-def ray_address(on: str) -> str:
-    """The address of the Ray cluster that `--on` names. Empty: it names none."""
-    if on == _RAY:
-        return "auto"
-    return on if on.startswith(_CLIENT) else ""
+def ray_address(on: str, slurm: Sequence[str]) -> str:
+    """The address of the Ray cluster that `--on` names. Empty: it names Slurm. Raises UsageError.
 
-
-def ray_python(cache: Path) -> Path:
-    """The interpreter of Ray's environment."""
-    return cache / "environments" / _RAY_ENVIRONMENT / "bin" / "python"
+    `slurm`: the values of `--slurm`.
+    """
+    if on == SLURM:
+        return ""
+    if on != _RAY and not on.startswith(_CLIENT):
+        raise UsageError(
+            f"--on {on}: give slurm, ray (the cluster of this machine) or ray://HOST:PORT"
+        )
+    if slurm:
+        raise UsageError(f"--slurm {slurm[0]}: is for --on slurm: leave it out")
+    return "auto" if on == _RAY else on
 
 
 def make_ray(cache: Path, say: Callable[[str], None]) -> None:
     """Make Ray's environment, if it is missing. Raises EnvironmentFailure."""
-    directory = cache / "environments" / _RAY_ENVIRONMENT
     lock = environments.LOCKS / f"{_RAY_ENVIRONMENT}.txt"
+    directory = cache / "environments" / _RAY_ENVIRONMENT
     environments.make(directory, [lock], environments.installer(), say)
 
 
-def check_programs(names: Iterable[str], machine: str) -> None:
-    """Raises EnvironmentFailure if this machine lacks a command of Slurm.
-
-    `machine`: which machines have them.
-    """
-    for name in names:
+def check_slurm(*programs: str) -> None:
+    """Raises EnvironmentFailure if this machine lacks one of these commands of Slurm."""
+    for name in programs:
         if shutil.which(name) is None:
             raise EnvironmentFailure(
-                f"--on slurm: there is no {name} on PATH: run this command on {machine}"
+                f"--on slurm: there is no {name} on PATH: run this command where you submit jobs"
             )
 
 
-def slurm_options(texts: Iterable[str], program: str, ours: Collection[str]) -> dict[str, str]:
+def slurm_options(texts: Iterable[str], program: str, ours: str) -> dict[str, str]:
     """`partition=gpu,gpus=1` as long option of `program` → value. A part without `=` belongs to the
     value before it. Raises UsageError.
 
-    `ours`: options that this harness sets.
+    `ours`: options that this harness sets, with spaces between.
     """
     options: dict[str, str] = {}
     for text in texts:
-        last = ""
-        for part in text.split(","):
-            name, equals, value = part.partition("=")
-            if not equals and last:
-                options[last] += f",{part}"
-                continue
-            if not _NAME.fullmatch(name) or not value or not value.isprintable():
+        for part in re.split(r",(?=[^,]*=)", text):
+            option = _OPTION.fullmatch(part)
+            if not option or not part.isprintable():
                 raise UsageError(
                     f"--slurm {text}: give long options of {program} as NAME=VALUE, such as"
                     " partition=gpu,gpus=1"
                 )
-            if name in ours:
+            name, value = option.groups()
+            if name in ours.split():
                 raise UsageError(f"--slurm {text}: {name} is set for each job: leave it out")
-            if name in ("cluster", "clusters"):
+            if name in _OTHER_CLUSTERS:
                 raise UsageError(f"--slurm {text}: jobs run only on this cluster: leave it out")
-            last = name
-            options[last] = value
+            options[name] = value
     return options
 
 
-class OfReplicas(Protocol):
-    """A cluster that starts replicas."""
-
-    def check(self, say: Callable[[str], None]) -> None:
-        """Make what is missing. Raises EnvironmentFailure if that is impossible."""
-
-    def command(self, used: int, count: int, *, accelerator: bool, pinned: bool) -> tuple[str, ...]:
-        """`Launch.command` for the first `used` of `count` replicas. Each node has equally many of
-        all. Raises UsageError.
-
-        Args:
-            accelerator: whether each gets an accelerator of its own.
-            pinned: whether each gets cores of its own.
-        """
+def ray_tasks(cache: Path) -> tuple[str, ...]:
+    """The program `harness.cluster.ray_tasks`, in Ray's environment."""
+    python = cache / "environments" / _RAY_ENVIRONMENT / "bin" / "python"
+    return (str(python), "-P", "-m", "harness.cluster.ray_tasks")
 
 
-def of_replicas(on: str, slurm: Sequence[str], cache: Path) -> OfReplicas:
-    """The cluster that `--on` names. Raises UsageError.
+def launch_command(
+    on: str, slurm: Sequence[str], cache: Path, used: int, count: int, resource: str
+) -> tuple[str, ...]:
+    """`Launch.command` for the first `used` of `count` replicas. Each node has equally many of all.
+    Raises UsageError.
 
     Args:
+        on: the value of `--on`.
         slurm: the values of `--slurm`.
         cache: the folder of environments.
+        resource: what each replica has for itself: an accelerator (GPU), cores (CPU) or nothing
+            (none).
     """
-    if on == SLURM:
-        return _Steps(slurm_options(slurm, "srun", _OF_STEPS), os.environ)
-    if slurm:
-        raise UsageError(f"--slurm {slurm[0]}: is for --on slurm: leave it out")
-    address = ray_address(on)
-    if not address:
-        raise UsageError(UNKNOWN.format(on=on))
-    return _Tasks(address, cache)
-
-
-class _Steps:
-    """A step of Slurm: in the allocation in which the command runs, or in one that srun makes."""
-
-    def __init__(self, options: Mapping[str, str], variables: Mapping[str, str]):
-        """`variables`: the environment, which has the facts of an allocation."""
-        self._options = options
-        self._nodes = variables.get("SLURM_JOB_NUM_NODES", "1")
-        # The shell in which the command is typed may be a step that has all of the allocation.
-        is_inside = "SLURM_JOB_ID" in variables
-        self._whole = ("--overlap",) if is_inside else ("--exclusive", "--mem=0")
-
-    def check(self, say: Callable[[str], None]) -> None:
-        """See `OfReplicas`."""
-        check_programs(["srun"], "a node of the cluster, or where you submit jobs")
-
-    def command(self, used: int, count: int, *, accelerator: bool, pinned: bool) -> tuple[str, ...]:
-        """See `OfReplicas`. The words that are added: see `scenarios.worker.replicas.step`."""
-        given = self._options.get("nodes", self._nodes)
-        if not given.isdecimal() or not int(given) or count % int(given):
-            raise UsageError(
-                f"--replicas {count}: does not give each of {given} nodes as many replicas: give a"
-                " multiple of the nodes, or --slurm nodes=N"
-            )
-        each = count // int(given)
-        others = {name: value for name, value in self._options.items() if name != "nodes"}
-        script = f'export {NODE}="$SLURMD_NODENAME"; exec "$@" "$SLURM_PROCID" "$SLURM_LOCALID"'
-        return (
-            "srun",
-            f"--nodes={-(-used // each)}",
-            f"--ntasks={used}",
-            f"--ntasks-per-node={min(used, each)}",
-            "--distribution=block",
-            "--job-name=replicas",
-            "--cpu-bind=none",
-            "--mpi=none",
-            "--export=ALL",
-            "--input=none",
-            "--kill-on-bad-exit=1",
-            *self._whole,
-            *(f"--{name}={value}" for name, value in others.items()),
-            *(["--gpus-per-task=1"] if accelerator else []),
-            *([] if pinned else ["--overcommit"]),
-            *("sh", "-c", f"{script} {each}", "replica"),
+    address = ray_address(on, slurm)
+    if address:
+        return (*ray_tasks(cache), "replicas", address, resource, f"{used}/{count}")
+    options = slurm_options(slurm, "srun", _OF_STEPS)
+    nodes = options.pop("nodes", os.environ.get("SLURM_JOB_NUM_NODES", "1"))
+    if not nodes.isdecimal() or not int(nodes) or count % int(nodes):
+        raise UsageError(
+            f"--replicas {count}: does not give each of {nodes} nodes as many replicas: give a"
+            " multiple of the nodes, or --slurm nodes=N"
         )
-
-
-class _Tasks:
-    """Tasks of Ray, one on each node."""
-
-    def __init__(self, address: str, cache: Path):
-        self._address = address
-        self._cache = cache
-
-    def check(self, say: Callable[[str], None]) -> None:
-        """See `OfReplicas`."""
-        make_ray(self._cache, say)
-
-    def command(self, used: int, count: int, *, accelerator: bool, pinned: bool) -> tuple[str, ...]:
-        """See `OfReplicas`, and `harness.cluster.ray_replicas`."""
-        resource = "none"
-        if accelerator:
-            resource = "GPU"
-        elif pinned:
-            resource = "CPU"
-        program = (str(ray_python(self._cache)), "-P", "-m", "harness.cluster.ray_replicas")
-        return (*program, self._address, str(used), str(count), resource)
+    each = count // int(nodes)
+    # The shell in which the command is typed may be a step that has all of the allocation.
+    is_inside = "SLURM_JOB_ID" in os.environ
+    script = f'export {NODE}="$SLURMD_NODENAME"; exec "$@" "$SLURM_PROCID" "$SLURM_LOCALID" {each}'
+    return (
+        "srun",
+        f"--nodes={-(-used // each)}",
+        f"--ntasks={used}",
+        f"--ntasks-per-node={min(used, each)}",
+        "--distribution=block",
+        "--job-name=replicas",
+        "--cpu-bind=none",
+        "--mpi=none",
+        "--export=ALL",
+        "--input=none",
+        "--kill-on-bad-exit=1",
+        *(["--overlap"] if is_inside else ["--exclusive", "--mem=0"]),
+        *(f"--{name}={value}" for name, value in options.items()),
+        *(["--gpus-per-task=1"] if resource == "GPU" else []),
+        *([] if resource == "CPU" else ["--overcommit"]),
+        *("sh", "-c", script, "replica"),
+    )

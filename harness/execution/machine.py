@@ -23,10 +23,11 @@ from formats.record import Accelerator, Git, Machine
 from harness.execution import wheels
 from harness.execution.environments import ROOT
 from scenarios.worker import control_groups, counters
+from scenarios.worker.replicas.placement import NODE
 from sut.evidence import matrix_library
 
-_OF_JOBS = ("SLURM_JOB_ID", "RAY_JOB_ID")
-"""The variables in which a job of a cluster finds its number."""
+_OF_JOBS = ("SLURM_JOB_ID", "RAY_JOB_ID", NODE)
+"""Variables that a job of a cluster has."""
 
 
 def accelerators() -> list[Accelerator]:

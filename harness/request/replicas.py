@@ -81,9 +81,13 @@ def _check_flags(options: Options) -> None:
 
 def _launch(options: Options, spec: SutSpec, device: Device, used: int, count: int) -> Launch:
     """The program that starts `used` of `count` replicas."""
+    assert options.replicas_on
     on_cores = not spec.scripted and not device.accelerator
-    command = _cluster(options).command(
-        used, count, accelerator=device.accelerator, pinned=on_cores
+    resource = "CPU" if on_cores else "none"
+    if device.accelerator:
+        resource = "GPU"
+    command = clusters.launch_command(
+        options.replicas_on, options.slurm, options.cache, used, count, resource
     )
     return Launch(
         command=command,
@@ -93,18 +97,15 @@ def _launch(options: Options, spec: SutSpec, device: Device, used: int, count: i
     )
 
 
-def _cluster(options: Options) -> clusters.OfReplicas:
-    assert options.replicas_on
-    return clusters.of_replicas(options.replicas_on, options.slurm, options.cache)
-
-
 def prepare(options: Options, say: Callable[[str], None]) -> None:
     """Make what a cluster needs to start the replicas. Raises UsageError if they cannot connect to
     this machine, and EnvironmentFailure if something is missing.
     """
-    if options.replicas_on:
-        _check_interface(options.interface or gate.HOST)
-        _cluster(options).check(say)
+    _check_interface(options.interface or gate.HOST)
+    if options.replicas_on == clusters.SLURM:
+        clusters.check_slurm("srun")
+    else:
+        clusters.make_ray(options.cache, say)
 
 
 def _check_interface(address: str) -> None:

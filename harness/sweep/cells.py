@@ -169,6 +169,14 @@ def flags_of(values: Values) -> list[str]:
     return words
 
 
+def values_of(words: Sequence[str]) -> dict[str, list[str]]:
+    """The inverse of `flags_of`."""
+    values: dict[str, list[str]] = {}
+    for flag, value in zip(words[::2], words[1::2], strict=True):
+        values.setdefault(flag[2:].replace("-", "_"), []).append(value)
+    return values
+
+
 def _lacking_for(request: Request) -> str:
     environment = request.spec.environment
     return _lacking(request.options.python, environment, request.rules.round, request.device)

@@ -220,11 +220,6 @@ def made_by(out: Path, name: str) -> list[Path]:
     return [path.parent for path in sorted(plans, key=lambda path: path.stat().st_mtime_ns)]
 
 
-def measurable(folder: Path) -> int:
-    """The number of series of a sweep that can be measured, with the control run."""
-    return sum(not cell["obstacle"] for cell in _plan(folder)["cells"])
-
-
 def measured(folder: Path, seen: dict[Path, int]) -> Iterator[tuple[str, Result]]:
     """(label of the cell, result) of each measurement of a sweep, on any machine.
 

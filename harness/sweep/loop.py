@@ -303,13 +303,18 @@ def _first_repeat_s(result: Result) -> float:
 def _outcome(
     one: Series, series: Sequence[Series], results: Mapping[tuple[int, int], Result], result: Result
 ) -> str:
+    found = schedule.ratio_to_first(one, series, results)
+    if not found:
+        return in_words(result)
+    ratio, first = found
+    return in_words(result, f"; {ratio.value:.3g} times as fast as {first.label}")
+
+
+def in_words(result: Result, ratio: str = "") -> str:
+    """The status of a result, with its speed and `ratio` or the reason why it has none."""
     if result.status is not Status.OK or not result.metric:
         return f"{result.status}: {result.reason}"
-    text = f"{result.status}: {speed(result)}"
-    found = schedule.ratio_to_first(one, series, results)
-    if found:
-        ratio, first = found
-        text += f"; {ratio.value:.3g} times as fast as {first.label}"
+    text = f"{result.status}: {speed(result)}{ratio}"
     why = disturbed(result)
     if why:
         text += f"; disturbed: {why}"

@@ -151,12 +151,13 @@ def test_slurm_gets_a_step_in_the_allocation_or_makes_one(monkeypatch):
 def test_ray_starts_replicas_from_an_environment_of_its_own(tmp_path):
     words = ("--scenario", "Offline", "--replicas", "1/4", "--cache", str(tmp_path))
     asked = real(*words, "--on", "ray://head:10001")
-    python, *_, address, used, count, resource = asked.launch.command
+    python, *_, kind, address, resource, numbers = asked.launch.command
     assert python == f"{tmp_path}/environments/cluster-ray/bin/python"
-    assert (address, used, count, resource) == ("ray://head:10001", "1", "4", "CPU")
+    assert (kind, address, resource) == ("replicas", "ray://head:10001", "CPU")
+    assert numbers == "1/4"
     assert asked.cell().cluster == "ray"
     other = plan.resolve(options.parse([*WORDS, *words, "--on", "ray"]))
-    assert (other.launch.command[-4], other.launch.command[-1]) == ("auto", "none")
+    assert other.launch.command[-3:] == ("auto", "none", "1/4")
 
 
 def cards(*names):

@@ -162,14 +162,17 @@ class Launched:
             time.sleep(_LOOK_S)
 
     def failed(self) -> str:
-        """Return how the program ended, or its last words. All replicas end with it. Empty: it
-        runs.
+        """Return how the program ended: its words on a replica, or its last ones. Empty: it runs.
+        All replicas end with it.
         """
         code = self._process.poll() if self._process else None
         if code is None:
             return ""
-        lines = [line.strip() for line in self._output().splitlines()]
+        output = self._output()
+        lines = [line.strip() for line in output.splitlines()]
         words = next((line for line in reversed(lines) if line), "it printed nothing")
+        if on_replica := re.search(r"\btask \d+: .+", output):
+            words = on_replica[0]
         if code < 0:
             words = f"its program was killed by signal {signal.Signals(-code).name}"
         return f"the cluster does not run the replicas any more: {words}; see {self._log}"

@@ -10,8 +10,9 @@ import signal
 import pytest
 
 from harness import cli
-from harness.cluster import follow, kinds
-from harness.cluster.jobs import State
+from harness.cluster import follow, schedulers
+from harness.cluster.schedulers import Jobs
+from harness.execution import clusters
 from harness.sweep import loop
 from tests.conftest import CACHE
 
@@ -25,54 +26,41 @@ class Played:
     """A cluster with one node.
 
     Attributes:
-        faults: number of a submitted job, from 1 → the words of a job that the scheduler ends
-            before it begins.
-        running: names of jobs that another command submitted, and that never end.
+        faults: number of a job → the words of a job that the scheduler ends before it measures.
+        running: numbers of jobs that another command submitted, and that never end.
     """
 
     def __init__(self):
         self.submitted = []
-        self.cancelled = []
+        self.cancelled = False
         self.faults = {}
         self.writes = True
         self.running = set()
-        self.ends = {}
+        self.states = {}
 
-    def check(self):
-        pass
-
-    def text(self, job):
-        return f"script of {job.name}"
-
-    def submit(self, jobs):
-        for job in jobs:
-            self.submitted.append(job)
-            words = self.faults.get(len(self.submitted), "COMPLETED")
-            self.ends[job.name] = words
+    def submit(self, array, numbers):
+        for number in numbers:
+            self.submitted.append(number)
+            self.states[number] = self.faults.get(number, "COMPLETED") + " on n1"
             if self.writes:
-                job.log.write_text("node n1\n")
-            if words == "COMPLETED":
+                array.log(number).write_text("node n1\n")
+            if number not in self.faults:
                 with contextlib.redirect_stdout(io.StringIO()):
-                    cli.main(job.command[1:])
+                    cli.main([*array.command, "--part", array.name(number)])
 
-    def states(self, jobs):
-        states = {}
-        for job in jobs:
-            live = job.name in self.running
-            words = "RUNNING" if live else self.ends.get(job.name)
-            if words:
-                exited = words.startswith(("COMPLETED", "FAILED"))
-                states[job.name] = State(id="7", live=live, words=words, node="n1", exited=exited)
-        return states
+    def jobs(self, array):
+        running = dict.fromkeys(self.running, "RUNNING on n1")
+        return Jobs(self.states | running, self.running)
 
-    def cancel(self, jobs):
-        self.cancelled += [job.name for job in jobs]
+    def cancel(self, array):
+        self.cancelled = True
 
 
 @pytest.fixture
 def cluster(monkeypatch):
     played = Played()
-    monkeypatch.setattr(kinds, "Slurm", lambda options: played)
+    monkeypatch.setattr(schedulers, "Slurm", lambda: played)
+    monkeypatch.setattr(clusters, "check_slurm", lambda *programs: None)
     monkeypatch.setattr(follow, "POLL_S", 0.01)
     monkeypatch.setattr(loop, "AGAIN_A_REPEAT", 0)
     return played
@@ -94,18 +82,17 @@ def test_a_job_that_the_scheduler_ended_is_submitted_again_and_a_finished_one_is
 ):
     cluster.faults = {2: "TIMEOUT (TimeLimit)"}
     code, _, said = sweep(*TWO, "--json")
-    assert code == 1 and len(cluster.submitted) == 2
+    assert code == 1 and cluster.submitted == [1, 2]
     assert "comparison 2 is not complete: TIMEOUT (TimeLimit) on n1; the same command" in said
-    assert "[1/2] mock bert tiny Offline batch 4 float32, repeat 1, node n1: ok: " in said
+    assert "its last line: node n1 (" in said
+    assert "comparison 1: mock bert tiny Offline batch 4 float32, repeat 1: ok: " in said
+    cluster.faults = {}
     code, out, said = sweep(*TWO, "--json")
     document = json.loads(out)
-    assert code == 0 and [job.name[-2:] for job in cluster.submitted] == [".1", ".2", ".2"]
-    assert [job["outcome"] for job in document["jobs"]] == [
-        "finished by an earlier command",
-        "complete",
-    ]
+    assert code == 0 and cluster.submitted == [1, 2, 2]
+    assert [job["fault"] for job in document["jobs"]] == ["", ""]
     assert [cell["cell"]["model"] for cell in document["cells"]] == ["bert", "mistral"]
-    assert "repeat 1, node n1: ok" in said and "mock bert tiny" not in said
+    assert "comparison 2: mock mistral tiny" in said and "mock bert tiny" not in said
     code, _, _ = sweep(*TWO)
     assert code == 0 and len(cluster.submitted) == 3
 
@@ -113,10 +100,7 @@ def test_a_job_that_the_scheduler_ended_is_submitted_again_and_a_finished_one_is
 def test_a_job_that_runs_is_followed_and_not_doubled_and_ctrl_c_cancels_it(
     cluster, sweep, monkeypatch
 ):
-    sweep(*TWO, "--print")
-    (folder,) = sweep.out.glob("sweeps/*/jobs")
-    name = f"{folder.parent.name}.1"
-    cluster.running = {name}
+    cluster.running = {1}
     looks = []
     on_sigterm = []
 
@@ -127,42 +111,28 @@ def test_a_job_that_runs_is_followed_and_not_doubled_and_ctrl_c_cancels_it(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(follow.time, "sleep", interrupted)
-    cluster.faults = {1: "NODE_FAIL"}
+    cluster.faults = {2: "NODE_FAIL"}
     code, _, said = sweep(*TWO)
-    assert code == 130 and "the same command continues" in said
-    assert "comparison 1 is job 7 of an earlier command: RUNNING on n1" in said
-    assert [job.name for job in cluster.submitted] == [f"{folder.parent.name}.2"]
-    assert cluster.cancelled == [name] and set(on_sigterm) == {signal.SIG_DFL}
+    assert code == 130 and "comparison 1: RUNNING on n1" in said
+    assert "comparison 2: NODE_FAIL on n1" in said
+    assert cluster.submitted == [2]
+    assert cluster.cancelled and set(on_sigterm) == {signal.SIG_DFL}
 
 
-def test_a_command_that_ended_without_a_log_did_not_see_the_folder(cluster, sweep):
+def test_a_job_without_a_line_in_its_log_may_not_see_the_folder(cluster, sweep):
     cluster.faults = {1: "FAILED (NonZeroExitCode)", 2: "CANCELLED"}
     cluster.writes = False
-    sweep(*TWO, "--print")
-    for log in sweep.out.glob("sweeps/*/jobs/*.log"):
-        log.write_text("a job of an earlier command")
     code, _, said = sweep(*TWO)
-    assert code == 1
-    assert "wrote nothing to its log, so n1 does not see" in said and "share (FAILED" in said
-    assert "comparison 2 is not complete: CANCELLED on n1; the same command continues" in said
+    assert code == 1 and "comparison 1 is not complete: FAILED (NonZeroExitCode) on n1;" in said
+    assert "wrote nothing to " in said and "its node does not see this folder" in said
 
 
-def test_a_command_that_ended_too_early_has_its_last_line(cluster, sweep):
-    cluster.faults = {1: "FAILED (NonZeroExitCode)", 2: "FAILED (NonZeroExitCode)"}
-    code, _, said = sweep(*TWO)
-    assert code == 1 and "FAILED (NonZeroExitCode) on n1; its last line: node n1 (" in said
-
-
-def test_print_shows_each_job_and_submits_nothing(cluster, sweep):
+def test_print_shows_the_script_and_submits_nothing(cluster, sweep):
     code, out, said = sweep(*TWO, "--print")
-    assert code == 0 and not cluster.submitted
-    assert out.count("script of sweep-") == 2 and "nothing was submitted" in said
-    assert len([*sweep.out.glob("sweeps/*/jobs/*.toml")]) == 2
-    logs = [*sweep.out.glob("sweeps/*/jobs/*.log")]
-    for log in logs:
-        log.write_text("a job runs\n")
-    sweep(*TWO, "--print")
-    assert [log.read_text() for log in logs] == ["a job runs\n"] * 2
+    (script,) = sweep.out.glob("sweeps/*/jobs/array.sh")
+    assert code == 0 and not cluster.submitted and "nothing was submitted" in said
+    assert out.strip() == script.read_text().strip()
+    assert "#SBATCH --array=1,2\n" in out and " --on" not in out and "--print" not in out
 
 
 def test_devices_of_a_node_are_not_sought_here_and_make_another_sweep(cluster, sweep, monkeypatch):

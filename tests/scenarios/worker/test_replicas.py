@@ -34,6 +34,7 @@ from scenarios.worker.heartbeat import Heartbeat, read
 from scenarios.worker.replica import Replica
 from scenarios.worker.replicas import cores, dispatcher, gate, link
 from scenarios.worker.replicas.dispatcher import Replicated
+from scenarios.worker.replicas.placement import Launched
 from scenarios.worker.streaming import Responder
 from scenarios.worker.watch import Watch
 from tests.support import mock_job
@@ -447,6 +448,16 @@ def test_without_the_program_of_the_cluster_the_test_ends_and_all_replicas(tmp_p
         offline_run(job, sut, count=4000)
     sut.close()
     assert gone(job.log_dir)
+
+
+def test_a_program_of_a_cluster_that_ended_has_its_words_on_a_replica_and_not_later_ones(tmp_path):
+    script = "echo 'srun: error: n2: task 1: Killed'; echo 'raylet: terminated'; exit 1"
+    job = on_cluster(job_of(tmp_path))
+    job = replace(job, launch=replace(job.launch, command=("sh", "-c", script)))
+    launched = Launched(job)
+    launched.start(("127.0.0.1", 1), b"secret")
+    launched._process.wait()
+    assert "any more: task 1: Killed; see " in launched.failed()
 
 
 def test_a_replica_that_hangs_ends_with_the_link(tmp_path):
