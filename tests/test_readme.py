@@ -53,7 +53,7 @@ def test_a_command_of_the_documents_is_understood(command, tmp_path, monkeypatch
         words = ["test", "--version"]
     elif words[0] in ("bundle", "limits", "serve", "weights"):
         words.append("--help")  # it would ask the package index, measure for minutes, or serve
-    elif words[0].startswith("-") or words[0] in ("sweep", "choose", "profile", "tune"):
+    elif words[0].startswith("-") or words[0] in ("sweep", "choose", "profile"):
         words.append("--dry-run")
     code, out, error = call(words, capfd)
     # There is no run here, and no folder of weights. A command may be refused for that, but not for

@@ -16,10 +16,6 @@ COMMANDS = {
         "in which operations the time of a step goes: ./run.sh profile --sut"
         " native-torch-eager,keras3-jax --model bert --size mid"
     ),
-    "tune": (
-        "the gain of each documented switch, and of the best set: ./run.sh tune --sut all"
-        " --scenario Offline --model bert --size mid"
-    ),
     "serve": (
         "a SUT behind the OpenAI protocol: ./run.sh serve --sut native-torch-compile --weights DIR"
         " --port 8000"

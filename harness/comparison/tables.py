@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from formats.cell import NOTHING, WORK, Cell, ordered_by
+from formats.cell import WORK, Cell, ordered_by
 from formats.result import Metric, Result, Status
 from harness import disturbance
 from harness.comparison import statistics
@@ -253,7 +253,7 @@ class Group:
         """The SUT with its options, as shown in a table."""
         options = [f"{name}={value}" for name, value in sorted(self.cell.options.items())]
         streamed = ["streamed"] if self.cell.stream else []
-        tuned = [f"tuned={'+'.join(self.cell.switches) or NOTHING}"] if self.cell.tuned else []
+        tuned = [f"tuned={'+'.join(self.cell.switches)}"] if self.cell.tuned else []
         return " ".join([self.cell.sut, *streamed, *options, *tuned])
 
     @property

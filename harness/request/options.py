@@ -31,9 +31,10 @@ from sut import tuning
 from sut.devices import DEVICES, accelerators
 from sut.registry import SUTS
 
-OFF, ON = "off", "on"
-EACH = "each"
-"""Values of `--tuned`. The last one is for a sweep."""
+OFF, EACH = "off", "each"
+"""Values of `--tuned`. `each` is for a sweep."""
+_GONE = ("on", "both")
+"""Values of `--tuned` in earlier releases, which came with gains of one machine."""
 AUTO = "auto"
 
 
@@ -72,9 +73,14 @@ def _model(value: str) -> str:
 
 
 def _tuned(value: str) -> str:
-    """`off`, `on`, or the names of switches joined by `+`."""
-    if value.lower() in (OFF, ON):
-        return value.lower()
+    """`off`, or the names of switches joined by `+`."""
+    if value.lower() == OFF:
+        return OFF
+    if value.lower() in _GONE:
+        raise UsageError(
+            f"--tuned {value}: gains of one machine say nothing of another: measure each switch here"
+            " by ./run.sh sweep --tuned each, and then name those that help: --tuned A+B"
+        )
     if value.lower() == EACH:
         raise UsageError(f"--tuned {value}: gives several cells: use it with ./run.sh sweep")
     names = [known_name(name, tuning.switches(), "--tuned") for name in value.split("+")]
@@ -346,9 +352,8 @@ class Options:
         metavar="NAME=VALUE",
     )
     tuned: str = _flag(
-        "on: apply the switches of the SUT that were measured to help (sut/tuning.toml);"
-        " NAME+NAME: apply these switches; off (default): the SUT as it comes. In a sweep also"
-        " each: off, and one cell for each switch",
+        "A+B: apply these switches of sut/tuning.toml together; off (default): the SUT as it comes."
+        " In a sweep also each: off, and one cell for each switch of the SUT",
         read=_tuned,
         metavar="SET",
         default=OFF,
