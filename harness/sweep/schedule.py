@@ -236,16 +236,18 @@ def ratio_to_first(
 ) -> tuple[Ratio, Series] | None:
     """(its speed over that of the first series with figures, repeat by repeat; that first series).
 
-    A cell with switches is compared with the same cell without them. If that has no figures, and
-    for all other cells, the first series is that of its comparison.
+    A cell with switches is compared with the same cell without them, if the sweep has that. For all
+    other cells the first series is that of its comparison.
     None: it is that first one, or there is no repeat in which both have a figure.
     """
     rivals = [s for s in series if s.comparison == one.comparison]
     if _is_tuned(one):
         same = [s for s in series if s.without_switches == one.without_switches]
         plain = [s for s in same if not _is_tuned(s)]
-        if any(figures(s.number, results) for s in plain):
+        if plain:
             rivals = sorted(same, key=_is_tuned)
+            if not any(figures(s.number, results) for s in plain):
+                return None
     measured = [s for s in rivals if figures(s.number, results)]
     ratio = ratios(measured, results).get(one.number)
     return (ratio, min(measured, key=lambda s: s.control)) if ratio else None

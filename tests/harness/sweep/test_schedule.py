@@ -239,3 +239,17 @@ def test_a_decisive_sweep_measures_all_once_and_then_decides_one_comparison_afte
     scenarios = [series[number].request.options.scenario for number, _ in order]
     first_round = ["Offline", "SingleStream"] * 2
     assert scenarios == [*first_round, *["Offline"] * 2, *["SingleStream"] * 2]
+
+
+def test_a_cell_with_a_switch_is_compared_only_with_the_same_cell_without_it():
+    series = make(batch_size="8", tuned="off,batch-half,batch-x2", control=True)
+    off, control, half, twice = series
+    assert control.control
+    speeds = {off.number: 100, half.number: 80, twice.number: 150}
+    results = {(s.number, 1): ended(s, speeds.get(s.number, 110)) for s in series}
+    ratio, first = schedule.ratio_to_first(twice, series, results)
+    assert (ratio.value, first) == (pytest.approx(1.5), off)
+    failed = {(s.number, 1): ended(s, status=Status.ERROR) for s in (off, control)}
+    assert schedule.ratio_to_first(twice, series, results | failed) is None
+    only = [half, twice]  # of a sweep without the cell as it comes
+    assert schedule.ratio_to_first(twice, only, results)[1] == half
