@@ -89,7 +89,7 @@ COLUMNS = {
     "flops_per_byte": "flops_per_second over bytes_per_second, median of the repeats",
     "bandwidth_share": (
         "bytes_per_second over those that the same framework reads from memory, as a fraction,"
-        " median of the repeats; None if it would be above 1, or `./run.sh limits` was not run"
+        " median of the repeats; None if it would be above 1, or `doctor --limits` was not run"
     ),
     "operators_per_batch": (
         "operators that Python calls for a batch of an eager SUT, median of the repeats; None for"
