@@ -38,7 +38,9 @@ def section(content: Content) -> Section:
     """A row for each tuned cell, and a sentence for each work with the largest gain of each SUT."""
     rows: list[tuple[str, Row]] = []
     best: dict[str, dict[str, tuple[Ratio, str]]] = {}
-    for tuned, plain, gain in pairs(content.current):
+    found = pairs(content.current)
+    found.sort(key=lambda each: (each[0].cell.sut, -each[2].value if each[2] else 0.0))
+    for tuned, plain, gain in found:
         work = compare.describe(plain, content.shared)
         rows.append((work, _row(tuned, plain, gain)))
         if gain is None or tuned.unranked or plain.unranked:
