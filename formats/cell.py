@@ -30,8 +30,6 @@ LORA = ("own", "matched")
 STANDARD_INPUTS = ("synthetic", "uneven")
 LENGTH_BUCKETS = "length-buckets"
 """The only switch of `--tuned` that sets `Job.length_buckets`."""
-NOTHING = "nothing"
-"""A tuned cell is called `tuned=nothing` if no switch helps its SUT."""
 
 
 def about(text: str, constraint: Mapping[str, Any] = NONE, **roles: Any) -> Mapping[str, Any]:
@@ -90,7 +88,7 @@ class Cell:
             found.
         variables: environment variables that may change the figure, which the user has set; most
             cells have none.
-        tuned: whether `--tuned` applied switches of `sut/tuning.toml`, perhaps none.
+        tuned: whether `--tuned` applied switches of `sut/tuning.toml`.
         switches: their names, sorted.
         requested_batch: the batch size that was requested, if a switch changed it to `batch_size`;
             None: no switch did.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from formats.cell import INT8, NOTHING, SHARDS, UNKNOWN
+from formats.cell import INT8, SHARDS, UNKNOWN
 from formats.record import Record
 
 LABEL = "Unofficial: not verified by MLCommons, not an MLPerf result."
@@ -42,7 +42,7 @@ def system_id(record: Record) -> str:
     """
     host = record.accelerator.name if record.accelerator else record.machine.cpu
     slug = re.sub(r"[^A-Za-z0-9]+", "-", host).strip("-") or "unknown"
-    tuned = f"-tuned-{_switches(record, '-')}" if record.cell.tuned else ""
+    tuned = f"-tuned-{'-'.join(record.cell.switches)}" if record.cell.tuned else ""
     replicas = record.cell.replicas
     copies = f"-replicas-{replicas.replace('/', '-of-')}" if replicas else ""
     copies += f"-{record.node_count}-nodes" if record.node_count > 1 else ""
@@ -50,11 +50,6 @@ def system_id(record: Record) -> str:
     shards = record.cell.shard_count
     parts = f"-shards-{shards}" if shards > 1 else ""
     return f"{slug}-{record.machine.threads}t-{record.cell.sut}{copies}{parts}{tuned}"
-
-
-def _switches(record: Record, between: str) -> str:
-    """The names of the switches of a tuned cell."""
-    return between.join(record.cell.switches) or NOTHING
 
 
 def _replicas(record: Record) -> str:
@@ -114,7 +109,7 @@ def system_description(
     m, gpu = record.machine, record.accelerator
     versions = record.environment.versions
     packages = ", ".join(f"{name} {versions[name]}" for name in stack)
-    tuned = f" Switches (--tuned): {_switches(record, ', ')}." if record.cell.tuned else ""
+    tuned = f" Switches (--tuned): {', '.join(record.cell.switches)}." if record.cell.tuned else ""
     threads = f"{m.usable_threads} usable threads"
     if m.group_limits:
         threads += f"; limited to {m.group_limits}"

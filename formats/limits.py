@@ -1,6 +1,6 @@
 """limits.json: the speed that a framework reaches on a device, in each precision.
 
-`./run.sh limits` measures it. Standard library only, because workers write these types.
+`doctor --limits` measures it. Standard library only, because workers write these types.
 """
 
 from __future__ import annotations

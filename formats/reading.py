@@ -23,7 +23,6 @@ from formats.outcome import WorkerOutcome
 from formats.profile import StepProfile
 from formats.record import Record
 from formats.result import Result
-from formats.tuning import Gain
 from formats.work import Counted
 
 T = TypeVar("T")
@@ -76,13 +75,6 @@ def limits(document: Any) -> Measured:
     else.
     """
     return _converted(document, Measured)
-
-
-def gains(document: Any) -> tuple[Gain, ...]:
-    """The gains that a parsed tuning-gains.json holds. Raises ValueError with one sentence for
-    anything else.
-    """
-    return _converted(document, tuple[Gain, ...])
 
 
 def from_file(path: Path, read: Callable[[Any], T]) -> T:

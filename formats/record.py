@@ -278,7 +278,7 @@ class Record:
             judges by it whether a speed is possible.
         work: the operations of a sample and the elements that it moves, counted on the reference;
             None: not counted.
-        roof: the kept limits of the SUT's framework on this machine, which `./run.sh limits`
+        roof: the kept limits of the SUT's framework on this machine, which `doctor --limits`
             measured; None: there are none.
         first_compile_seconds: how long the cell's programs took to compile in an earlier command,
             when none of them was kept on disk; None: not known.

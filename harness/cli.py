@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NoReturn, TextIO
 
 from formats import bounds
-from harness.commands import COMMANDS
+from harness.commands import COMMANDS, GONE
 from harness.errors import HarnessError, UsageError
 from harness.request.flags import did_you_mean
 
@@ -76,6 +76,8 @@ def _check(arguments: list[str]) -> None:
     if not arguments:
         return
     command = arguments[0]
+    if command in GONE:
+        raise UsageError(f"{command}: is no command any more: {GONE[command]} does it")
     if not command.startswith("-") and command not in COMMANDS:
         raise UsageError(
             f"there is no command {command!r}{did_you_mean(command, COMMANDS)}:"

@@ -376,9 +376,9 @@ def _without_share(
         shares: those above 1, by their names.
     """
     if "bytes_per_second" in metrics and record.roof is None:
-        command = "./run.sh limits"
+        command = "./run.sh doctor --limits"
         if record.environment.name.endswith(ADOPTED):
-            command += f" --sut {record.cell.sut} --python {record.environment.python}"
+            command += f" {record.cell.sut} --python {record.environment.python}"
         if record.cell.threads:
             command += f" --threads {record.cell.threads}"
         yield (
@@ -391,7 +391,7 @@ def _without_share(
             f"no share of the matrix rate: the model's {rate / 1e9:,.0f} GFLOP/s are more than"
             f" the {rate / shares['matrix_share'] / 1e9:,.0f} GFLOP/s of a large matrix product"
             " of this framework; either that was measured while other programs ran (./run.sh"
-            " limits measures it again), or this SUT computes fewer operations than are"
+            " doctor --limits --again), or this SUT computes fewer operations than are"
             " counted, or it computes them by another library than that product, as"
             " convolutions may be"
         )
@@ -402,7 +402,7 @@ def _without_share(
         yield (
             f"no share of the memory bandwidth: the {rate / 1e9:,.1f} GB/s that the batches"
             f" move are more than the {limit:,.1f} GB/s that this framework reads; either that"
-            " was measured while other programs ran (./run.sh limits measures it again), or"
+            " was measured while other programs ran (./run.sh doctor --limits --again), or"
             f" weights and activations stay in the processor's caches ({caches})"
         )
 

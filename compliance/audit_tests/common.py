@@ -12,7 +12,8 @@ from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check, Fault, Faults
 
 _FILES = (
-    "keep only the files that the layout requires; ./run.sh compliance RUN_DIR --force writes them"
+    "keep only the files that the layout requires; ./run.sh compliance RUN_DIR --test TEST writes"
+    " them"
 )
 # LoadGen's other logs and these files are tolerated anywhere in the test's folder.
 _TOLERATED = ("metadata.json", "accuracy.txt")

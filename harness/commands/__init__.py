@@ -16,10 +16,6 @@ COMMANDS = {
         "in which operations the time of a step goes: ./run.sh profile --sut"
         " native-torch-eager,keras3-jax --model bert --size mid"
     ),
-    "tune": (
-        "the gain of each documented switch, and of the best set: ./run.sh tune --sut all"
-        " --scenario Offline --model bert --size mid"
-    ),
     "serve": (
         "a SUT behind the OpenAI protocol: ./run.sh serve --sut native-torch-compile --weights DIR"
         " --port 8000"
@@ -31,13 +27,12 @@ COMMANDS = {
     "list": "the SUTs, models, sizes and scenarios there are",
     "report": (
         "the answer in words, a table and a page, from finished runs: ./run.sh report runs --html"
-        " report.html"
+        " report.html; --history: when did a cell get slower"
     ),
     "compare": (
         "two folders of finished runs, cell by cell: ./run.sh compare runs/before runs/after"
         " --fail-if-slower 5%"
     ),
-    "history": "when did a cell get slower, and with which version of what: ./run.sh history runs",
     "show": "print a finished run again: ./run.sh show runs/…/quick-1",
     "audit": "judge a run or submission directory from its files alone",
     "compliance": (
@@ -49,8 +44,17 @@ COMMANDS = {
         " keras3-jax"
     ),
     "clean": "what the cache holds, in sizes; --yes removes it",
-    "limits": "what each framework reaches here: matrix products, memory, calls",
-    "doctor": "is this machine fit to measure on?",
+    "doctor": (
+        "is this machine fit to measure on? --limits: what each framework reaches here, in matrix"
+        " products, memory and calls"
+    ),
     "test": "the harness' own tests (arguments go to pytest)",
 }
 """Command, which is also the name of its file → its text in --help."""
+
+GONE = {
+    "history": "./run.sh report ROOT --history",
+    "limits": "./run.sh doctor --limits",
+    "tune": "./run.sh sweep … --tuned each",
+}
+"""Command of earlier releases → the one that does it now."""

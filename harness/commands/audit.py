@@ -26,6 +26,7 @@ def main(arguments: list[str]) -> int:
         prog="./run.sh audit",
         description="Judge run directories, submissions and LoadGen's logs only by their files.",
         allow_abbrev=False,
+        gone={"--level": "--mode has its values"},
     )
     parser.add_argument(
         "directory",

@@ -21,7 +21,7 @@ _KINDS = {
     "inputs": "made again in seconds",
     "references": "computed again by the reference's framework",
     "compiled": "compiled again by JAX and torch",
-    "limits": "measured again by `limits`",
+    "limits": "measured again by `doctor --limits`",
 }
 """Folder of the cache → the cost of its removal."""
 _OWN = re.compile(

@@ -59,6 +59,7 @@ def main(arguments: list[str]) -> int:
             " judge them."
         ),
         allow_abbrev=False,
+        gone=dict.fromkeys(("--force", "--again"), "a test that --test names runs again"),
     )
     parser.add_argument(
         "directory", metavar="RUN_DIR", type=Path, help="a run directory, such as runs/…/valid-1"
@@ -69,12 +70,10 @@ def main(arguments: list[str]) -> int:
         action="extend",
         default=[],
         metavar="TEST",
-        help="TEST01, TEST04, TEST06; default: all that apply",
-    )
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="run anew what ran well before; the earlier logs are set aside",
+        help=(
+            "TEST01, TEST04, TEST06: run these, and set earlier logs aside; default: all that apply"
+            " and did not run well before"
+        ),
     )
     add_common(parser)
     flags = parser.parse_args(arguments)
@@ -82,7 +81,7 @@ def main(arguments: list[str]) -> int:
     reporter = terminal.Terminal(flags.quiet)
     with reporter.progress:
         results = comply(
-            flags.directory.absolute(), names, flags.cache.absolute(), flags.force, reporter
+            flags.directory.absolute(), names, flags.cache.absolute(), bool(names), reporter
         )
     return checks.show(results, flags)
 

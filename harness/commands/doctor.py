@@ -1,4 +1,5 @@
-"""`./run.sh doctor` checks whether this machine is fit to measure on. Each finding has advice.
+"""`./run.sh doctor` checks whether this machine is fit to measure on. Each finding has advice. With
+`--limits` it measures what the frameworks reach here.
 
 The verdict is FAIL only if nothing could run, or if the machine is so busy that every figure would
 be wrong.
@@ -6,9 +7,11 @@ be wrong.
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import re
+import shlex
 import shutil
 import sys
 import sysconfig
@@ -24,6 +27,7 @@ from formats.checks import Check, Verdict
 from formats.record import Accelerator, Machine
 from harness import terminal
 from harness.commands import checks
+from harness.errors import UsageError
 from harness.execution import machine
 from harness.execution.environments import made_for
 from harness.request.flags import Parser, add_common
@@ -39,6 +43,8 @@ _LOW_MEMORY_BYTES = 2 << 30
 _BUSY_LOAD_PER_THREAD = 0.25
 _BUSY_PROCESS_PERCENT = 5.0
 _LOOK_S = 0.5
+_OF_LIMITS = ("python", "threads", "again")
+"""Flags that are only for `--limits`."""
 # Reading one of these takes nanoseconds. The others are read over a bus (hpet: a microsecond and
 # more).
 _FAST_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "xen")
@@ -46,17 +52,51 @@ _FAST_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_cou
 
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
-    parser = Parser(
-        prog="./run.sh doctor", description="Is this machine fit to measure on?", allow_abbrev=False
-    )
-    add_common(parser)
-    flags = parser.parse_args(arguments)
+    flags = _parser().parse_args(arguments)
+    if flags.limits is not None:
+        from harness.commands import limits  # the findings need none of its imports
+
+        return limits.measure(flags, shlex.join(["./run.sh", "doctor", *arguments]))
+    for name in _OF_LIMITS:
+        if getattr(flags, name):
+            raise UsageError(f"--{name}: is for the limits: also give --limits")
     results = examine(flags.cache.absolute(), CURRENT)
     code = checks.show(results, flags)
     for c in results:
         if c.verdict is Verdict.MANUAL and not flags.json:
             terminal.advice(c)
     return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="./run.sh doctor",
+        description="Is this machine fit to measure on, and what do the frameworks reach here?",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--limits",
+        nargs="?",
+        const="",
+        metavar="A,B",
+        help=(
+            "measure the speed that each framework reaches, by precision: matrix products, memory"
+            " and calls, about a minute each. A,B: only the environments of these SUTs, or `all`;"
+            " default: those that are made. The cache keeps the figures until the machine, the"
+            " packages or the environment variables change"
+        ),
+    )
+    parser.add_argument(
+        "--python", metavar="PATH", help="with --limits A: measure this interpreter as that of A"
+    )
+    parser.add_argument(
+        "--threads", metavar="N", help="with --limits: as many threads as cells of --threads N"
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="with --limits: measure what is kept, too"
+    )
+    add_common(parser)
+    return parser
 
 
 def examine(cache: Path, round_: str) -> list[Check]:

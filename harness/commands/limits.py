@@ -1,15 +1,13 @@
-"""`./run.sh limits` measures the speed that each framework reaches on this machine, without a
-model: matrix products, memory and calls. The cache keeps the figures (`harness.execution.limits`).
+"""`./run.sh doctor --limits`: the speed that each framework reaches on this machine, without a
+model. The cache keeps the figures (`harness.execution.limits`).
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from statistics import median
 
 from compliance.rules import CURRENT
 from formats.limits import LAYER_SHAPE, Limits, Measured, Spread
@@ -21,16 +19,20 @@ from harness.execution.environments import Environment
 from harness.figure import short
 from harness.report.products import CLEARLY, Products, fastest_first, meaning
 from harness.request import options, plan, replicas
-from harness.request.flags import Parser, add_common, known_name, sut_name
-from harness.summary import library, share
+from harness.request.flags import sut_name
+from harness.summary import library
 from scenarios.worker.replicas import cores
 from sut import variables
 from sut.devices import DEVICES, HOST
 from sut.registry import SUTS, framework_of
 
 _USUAL_S = 60  # of one environment on one device
-_HALF = 0.5
-_QUIET = 0.15  # the part of the median by which repeats may differ on a quiet machine
+_LEGEND = (
+    f"large: two square matrices; layer: {' × '.join(map(str, LAYER_SHAPE))}; one row:"
+    " with a matrix larger than the last-level cache, as decoding needs it, and the bytes"
+    " that it reads; operation: adds 1 to one number; ±: the repeat that is furthest from"
+    " the median. Above ±15% other programs or the host disturbed it: --again measures again"
+)
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,11 @@ class _Place:
         return self.environment.name
 
 
-def main(arguments: list[str]) -> int:
-    """Run the command. → the exit code."""
-    flags = _parser().parse_args(arguments)
+def measure(flags: argparse.Namespace, command: str) -> int:
+    """Measure the limits that are not kept, and show all. → the exit code.
+
+    `command`: the typed one, for those who wait for the machine.
+    """
     reporter = terminal.Terminal(flags.quiet)
     here = _with_threads(machine.describe(), flags.threads)
     cache = flags.cache.absolute()
@@ -68,10 +72,8 @@ def main(arguments: list[str]) -> int:
             f" {terminal.until(seconds)}; {len(kept)} kept from earlier"
         )
     failed = False
-    command = shlex.join(["./run.sh", "limits", *arguments])
     for number, place in enumerate(left, 1):
-        begins = f"[{number}/{len(left)}] {place.name} on {place.device}"
-        reporter.say(begins)
+        reporter.say(f"[{number}/{len(left)}] {place.name} on {place.device}")
         try:
             with locks.machine(reporter.warn, command, _USUAL_S):
                 kept[place] = limits.measure(cache, place.environment, here, place.device)
@@ -84,33 +86,6 @@ def main(arguments: list[str]) -> int:
     else:
         show(in_order, here)
     return 1 if failed else 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="./run.sh limits",
-        description=(
-            "The speed that each framework reaches on this machine, by precision: matrix products,"
-            " memory and calls. The cache keeps the figures until the machine, the packages or the"
-            " environment variables change."
-        ),
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "--sut",
-        metavar="A,B",
-        help="only the environments of these SUTs, or `all`; default: those that are made",
-    )
-    parser.add_argument(
-        "--device", metavar="DEVICE", help=f"{' or '.join(DEVICES)}; default: those that are there"
-    )
-    parser.add_argument(
-        "--python", metavar="PATH", help="measure this interpreter, as an environment of --sut"
-    )
-    options.add_flags(parser, only=("threads",))
-    parser.add_argument("--again", action="store_true", help="measure what is kept, too")
-    add_common(parser)
-    return parser
 
 
 def _with_threads(here: Machine, value: str | None) -> Machine:
@@ -133,16 +108,10 @@ def _places(flags: argparse.Namespace, here: Machine, reporter: terminal.Termina
     devices = [HOST]
     if here.accelerators:
         devices += [name for name, device in DEVICES.items() if device.accelerator]
-    if flags.device:
-        device = known_name(flags.device, DEVICES, "--device")
-        if device not in devices:
-            raise UsageError(
-                f"--device {device}: no {DEVICES[device].driver} answers on this machine: take"
-                f" --device {HOST}"
-            )
-        devices = [device]
-    if flags.python and not flags.sut:
-        raise UsageError("--python: also give --sut, which names the packages to look for")
+    if flags.python and not flags.limits:
+        raise UsageError(
+            "--python: also name the SUT whose packages to look for: --limits native-torch-eager"
+        )
     cache = flags.cache.absolute()
     places = []
     for name, device in _named(flags, devices):
@@ -159,7 +128,7 @@ def _named(flags: argparse.Namespace, devices: Sequence[str]) -> list[tuple[str,
     """(name of an environment, device) of each environment to show."""
     cache = flags.cache.absolute()
     every = [spec.environment for sut, spec in SUTS.items() if framework_of(sut)]
-    if flags.sut is None:
+    if not flags.limits:
         pairs = [
             (name, device)
             for name in dict.fromkeys(every)
@@ -168,27 +137,22 @@ def _named(flags: argparse.Namespace, devices: Sequence[str]) -> list[tuple[str,
         ]
         if not pairs:
             raise UsageError(
-                f"no environment is made for {' or '.join(devices)} yet: name SUTs, such as --sut"
-                " all, and their environments are made first"
+                f"no environment is made for {' or '.join(devices)} yet: name SUTs, such as"
+                " --limits all, and their environments are made first"
             )
         return pairs
-    chosen = every
-    if flags.sut != "all":
-        suts = [sut_name(name) for name in flags.sut.split(",")]
+    if flags.limits != "all":
+        suts = [sut_name(name, "--limits") for name in flags.limits.split(",")]
         without = [sut for sut in suts if not framework_of(sut)]
         if without:
-            raise UsageError(f"--sut {without[0]}: runs no framework, so it has no limits")
-        chosen = [SUTS[sut].environment for sut in suts]
+            raise UsageError(f"--limits {without[0]}: runs no framework, so it has no limits")
+        every = [SUTS[sut].environment for sut in suts]
+    # Of an interpreter only the list of packages is needed.
+    suffix = "in" if flags.python else "txt"
     pairs = []
-    for name in dict.fromkeys(chosen):
-        # The last device is the accelerator, if there is one.
-        for device in reversed(devices):
-            # Of an interpreter only the list of packages is needed.
-            suffix = "in" if flags.python else "txt"
-            is_known = (environments.LOCKS / f"{name}-{device}.{suffix}").exists()
-            if is_known or device == devices[0]:
-                pairs.append((name, device))
-                break
+    for name in dict.fromkeys(every):
+        known = [d for d in devices if (environments.LOCKS / f"{name}-{d}.{suffix}").exists()]
+        pairs.append((name, known[-1] if known else HOST))
     return pairs
 
 
@@ -206,19 +170,12 @@ def show(measured: Sequence[Measured], here: Machine) -> None:
         of_device = [row for row in rows if row.device == device]
         _show_products(device, of_device)
         _show_memory(device, of_device)
-        sentences = [*_differences(device, of_device, here), *_bound(of_device)]
-        for sentence in (*sentences, *_disturbed(of_device)):
-            terminal.line(f"- {terminal.typed_here(sentence)}")
+        for sentence in _differences(device, of_device, here):
+            terminal.line(f"- {sentence}")
     for of_one in measured:
         for sentence in _lacking(of_one):
             terminal.line(f"- {sentence}")
-    legend = (
-        f"large: two square matrices; layer: {' × '.join(map(str, LAYER_SHAPE))}; one row:"
-        " with a matrix larger than the last-level cache, as decoding needs it, and the bytes"
-        " that it reads; operation: adds 1 to one number; ±: the repeat that is furthest from"
-        " the median"
-    )
-    terminal.line(legend)
+    terminal.line(_LEGEND)
 
 
 def _show_products(device: str, rows: Sequence[Limits]) -> None:
@@ -277,18 +234,10 @@ def _text(spread: Spread | None, scale: float) -> str:
     """`471 ±2%`: the median, and the distance of the repeat that is furthest from it."""
     if spread is None:
         return "–"
-    return f"{_three_digits(spread.median / scale)} ±{_furthest(spread):.0%}"
-
-
-def _furthest(spread: Spread) -> float:
-    """The distance of the furthest repeat from the median, as a part of the median."""
-    above = spread.maximum - spread.median
-    below = spread.median - spread.minimum
-    return max(above, below) / spread.median
-
-
-def _three_digits(value: float) -> str:
-    return f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"
+    value = spread.median / scale
+    digits = f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"
+    furthest = max(spread.maximum - spread.median, spread.median - spread.minimum)
+    return f"{digits} ±{furthest / spread.median:.0%}"
 
 
 def _differences(device: str, rows: Sequence[Limits], here: Machine) -> Iterator[str]:
@@ -308,60 +257,11 @@ def _differences(device: str, rows: Sequence[Limits], here: Machine) -> Iterator
         slowest, least = order[-1]
         if most.rate > CLEARLY * least.rate:
             times = short(round(most.rate / least.rate, 1))
-            text = f"in {precision} {fastest} is {times} times as fast as {slowest}"
-            apart.append(text)
+            apart.append(f"in {precision} {fastest} is {times} times as fast as {slowest}")
     if apart:
         yield f"large matrix products on {device}: {'; '.join(apart)}"
     for precision, of_one in by_precision.items():
-        explained = list(meaning(precision, of_one))
-        yield from explained
-        yield from _other_ways(precision, of_one)
-
-
-def _other_ways(precision: str, of_one: Mapping[str, Products]) -> Iterator[str]:
-    """Yield a sentence on each framework that has a clearly faster way to multiply, unless
-    `products.meaning` has one.
-    """
-    for framework, products in of_one.items():
-        for way, times in products.ways.items():
-            if median(times) > CLEARLY and not products.narrow:
-                yield (
-                    f"{framework} multiplies {precision} matrices"
-                    f" {short(round(median(times), 1))} times as fast through {way}"
-                )
-
-
-def _bound(rows: Iterable[Limits]) -> Iterator[str]:
-    """Yield a sentence on products of one row that are slower than the memory."""
-    shares: dict[tuple[str, str], float] = {}
-    for row in rows:
-        part = row.thin_bytes_per_second.median / row.read_bytes_per_second.median
-        if part < _HALF:
-            shares[row.framework, row.precision] = part
-    names = []
-    for (framework, precision), part in shares.items():
-        name = f"{framework} in {precision} ({share(part)})"
-        names.append(name)
-    if names:
-        yield (
-            "one row times a matrix reads less than half of the bandwidth, so computing binds"
-            f" and not memory: {', '.join(names)}"
-        )
-
-
-def _disturbed(rows: Iterable[Limits]) -> Iterator[str]:
-    """Yield a sentence on environments whose large products were disturbed."""
-    furthest: dict[str, float] = {}
-    for row in rows:
-        part = _furthest(row.matrix_flops)
-        furthest[row.environment] = max(part, furthest.get(row.environment, 0.0))
-    names = [name for name, part in furthest.items() if part > _QUIET]
-    if names:
-        yield (
-            "repeats of the same product differ from their median by more than"
-            f" {share(_QUIET)}: {', '.join(names)}; other programs or the host disturbed them,"
-            " so `./run.sh limits --again` on a quiet machine gives better figures"
-        )
+        yield from meaning(precision, of_one)
 
 
 def _lacking(measured: Measured) -> Iterator[str]:

@@ -104,11 +104,9 @@ def _values(flags: argparse.Namespace) -> dict[str, list[str]]:
 
 
 def _same_work(series: Sequence[Series]) -> list[Request]:
-    """Return the requests, each once. Raises UsageError unless they differ only in the SUT, its
-    options and its switches.
+    """Return the requests. Raises UsageError unless they differ only in the SUT, its options and
+    its switches.
     """
-    from harness.measurement import profile
-
     for each in series:
         if each.request is None:
             raise UsageError(each.obstacle)
@@ -123,8 +121,7 @@ def _same_work(series: Sequence[Series]) -> list[Request]:
             "profile: a switch of --tuned changes the batches, and steps of different batches"
             " cannot be compared: leave it out"
         )
-    # `--tuned on` may choose a set that is given, too.
-    return list({profile.label_of(each): each for each in requests}.values())
+    return requests
 
 
 def _folder(request: Request) -> Path:

@@ -1,21 +1,24 @@
-"""`./run.sh report ROOT` shows the results of finished runs in words, as a table, a page or
-a file.
+"""`./run.sh report ROOT` shows the results of finished runs in words, as a table or a page. With
+`--history` it shows the runs of each cell over time, and what changed when it became slower or
+faster.
 """
 
 from __future__ import annotations
 
-import json
-import re
 import signal
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from harness import terminal
 from harness.commands.folders import groups_below
 from harness.commands.pages import drawing, write, write_page
-from harness.errors import EnvironmentFailure, UsageError
+from harness.comparison import history
+from harness.comparison.tables import Group
+from harness.errors import UsageError
 from harness.report import content, exports, sections
-from harness.request.flags import Parser, add_cache
+from harness.request.flags import Parser, add_common
 from harness.sweep import journal
 
 
@@ -23,7 +26,10 @@ def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     flags = _parser().parse_args(arguments)
-    groups_below(flags.root)
+    groups = groups_below(flags.root)
+    if flags.history:
+        _show_history(flags, groups)
+        return 0
     report = content.gather(
         flags.root, terminal.near(str(flags.root.absolute())), journal.obstacles(flags.root)
     )
@@ -32,18 +38,10 @@ def main(arguments: list[str]) -> int:
         page = drawing("--html", "page")
         html = page.render(report, parts, datetime.now().astimezone())
         write_page("--html", flags.html, "a report", page.BEGINNING, html)
-    if flags.figures:
-        _write_figures(flags.figures, report)
     if flags.markdown:
-        write("--markdown", flags.markdown, _encoded(exports.markdown(report, parts)))
-    if flags.csv:
-        write("--csv", flags.csv, _encoded(exports.table_csv(report)))
-    if flags.parquet:
-        write("--parquet", flags.parquet, _parquet(report))
-    if flags.json not in (None, "-"):
-        text = json.dumps(exports.document(report, parts), indent=1, ensure_ascii=False)
-        write("--json", Path(flags.json), _encoded(f"{text}\n"))
-    if flags.json == "-":
+        text = exports.markdown(report, parts)
+        write("--markdown", flags.markdown, text.encode(errors="backslashreplace"))
+    if flags.json:
         terminal.document(exports.document(report, parts))
     else:
         _show(report, sections.sentences(parts), flags.quiet)
@@ -66,60 +64,61 @@ def _show(report: content.Content, sentences: list[str], quiet: bool) -> None:
 def _parser() -> Parser:
     parser = Parser(
         prog="./run.sh report",
-        description="What finished runs answer: in words, as a table, a page or a file.",
+        description="What finished runs answer: in words, as a table or a page.",
         allow_abbrev=False,
+        gone={
+            "--csv": "--json has the rows, and the page of --html has them as CSV",
+            "--figures": "the page of --html has the bars",
+            "--parquet": "--json has the rows",
+        },
     )
     parser.add_argument("root", metavar="ROOT", type=Path, help="a folder of run directories")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="one page that needs no network")
     parser.add_argument(
-        "--figures", type=Path, metavar="DIR", help="the bars of each comparison as an SVG file"
+        "--history",
+        action="store_true",
+        help="when did a cell get slower or faster, and what else changed then?",
     )
+    parser.add_argument("--html", type=Path, metavar="FILE", help="one page that needs no network")
     parser.add_argument(
         "--markdown",
         type=Path,
         metavar="FILE",
-        help="the answer and the table, as GitHub renders it",
+        help="the answer and the tables, as GitHub renders them; not of --history",
     )
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="one row a cell")
-    parser.add_argument(
-        "--json",
-        nargs="?",
-        const="-",
-        metavar="FILE",
-        help="one JSON document, to FILE or else on standard output",
-    )
-    parser.add_argument(
-        "--parquet", type=Path, metavar="FILE", help="one row a cell; needs pyarrow"
-    )
-    parser.add_argument("--quiet", action="store_true", help="only the answer, no table")
-    add_cache(parser)
+    add_common(parser)
     return parser
 
 
-def _write_figures(folder: Path, report: content.Content) -> None:
-    figures = drawing("--figures", "figures")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
+def _show_history(flags: Any, groups: list[Group]) -> None:
+    if flags.markdown:
+        raise UsageError("--markdown: is not for --history: take --html or --json")
+    trends = history.trends(groups)
+    if not trends:
         raise UsageError(
-            f"--figures {folder}: the folder cannot be created ({e.strerror}); give another one"
-        ) from None
-    for comparison in report.comparisons:
-        svg = figures.bars(comparison, "bars")
-        if svg:
-            name = re.sub(r"[^\w.-]+", "-", comparison.full_name)
-            write("--figures", folder / f"{name}.svg", _encoded(figures.as_file(svg)))
-
-
-def _parquet(report: content.Content) -> bytes:
-    data = exports.parquet(report)
-    if data is None:
-        raise EnvironmentFailure(
-            "--parquet: needs pyarrow, which the harness does not install; --csv writes the same"
-            " rows"
+            f"report --history {flags.root}: the folder has no cell that was measured twice"
         )
-    return data
+    if flags.html:
+        page = drawing("--html", "page")
+        html = page.render_trends(trends, str(flags.root), datetime.now().astimezone())
+        write_page("--html", flags.html, "a report", page.BEGINNING, html)
+    if flags.json:
+        cells = [_plain(trend) for trend in trends]
+        terminal.document({"schema": "history-1", "cells": cells})
+    else:
+        terminal.history(trends)
 
 
-def _encoded(text: str) -> bytes:
-    return text.encode(errors="backslashreplace")
+def _plain(trend: history.Trend) -> dict[str, object]:
+    changes = [
+        {"at": c.at, "what": list(c.what), "verdict": c.verdict, "speed": asdict(c.ratio)}
+        for c in trend.changes
+    ]
+    return {
+        "sut": trend.sut,
+        "work": trend.name,
+        "unit": trend.unit,
+        "figures": trend.figures,
+        "started": [run.started for group in trend.stretches for run in group.runs],
+        "sentence": trend.sentence,
+        "changes": changes,
+    }

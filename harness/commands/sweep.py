@@ -64,7 +64,6 @@ def main(arguments: list[str]) -> int:
         repeats,
         seed=journal.seed(folder),
         as_listed=deadline is not None,
-        screens=any(options.EACH in grid.get("tuned", ()) for grid in chosen.grids),
     )
     sweep = loop.Sweep.of(folder, series, repeats, deadline)
     summary = words.summary(sweep, chosen.missing)

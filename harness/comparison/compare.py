@@ -12,7 +12,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from formats.cell import LORA, NOTHING, STANDARD_INPUTS, Cell, cell_words, fields_with
+from formats.cell import LORA, STANDARD_INPUTS, Cell, cell_words, fields_with
 from formats.result import Result
 from harness.comparison import statistics, tables
 from harness.comparison.runs import Run, find, read
@@ -262,7 +262,7 @@ def differences(a: Group, b: Group) -> list[str]:
     sentences = conditions(a, b)
     if other_factors((a.cell, b.cell)):
         sentences.append(OTHER_FACTORS)
-    one, other = (", ".join(group.cell.switches) or NOTHING for group in (a, b))
+    one, other = (", ".join(group.cell.switches) for group in (a, b))
     if a.cell.sut == b.cell.sut and one != other:
         sentences.append(f"other switches: {one} / {other}")
     x = a.last.versions

@@ -59,3 +59,11 @@ def ratio(a: Group, b: Group, compared: int = 2) -> Ratio | None:
     if not a.good or not b.good or not tables.alike(a, b):
         return None
     return tables.ratio(a, b, compared)
+
+
+def obstacle(a: Group, b: Group) -> str:
+    """Return why `ratio` returns None."""
+    for group in (a, b):
+        if not group.good:
+            return group.last.obstacle
+    return "their figures are not the same statistic"

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from formats.cell import NOTHING, WORK, Cell, ordered_by
+from formats.cell import WORK, Cell, ordered_by
 from formats.result import Metric, Result, Status
 from harness import disturbance
 from harness.comparison import statistics
@@ -89,7 +89,7 @@ COLUMNS = {
     "flops_per_byte": "flops_per_second over bytes_per_second, median of the repeats",
     "bandwidth_share": (
         "bytes_per_second over those that the same framework reads from memory, as a fraction,"
-        " median of the repeats; None if it would be above 1, or `./run.sh limits` was not run"
+        " median of the repeats; None if it would be above 1, or `doctor --limits` was not run"
     ),
     "operators_per_batch": (
         "operators that Python calls for a batch of an eager SUT, median of the repeats; None for"
@@ -253,7 +253,7 @@ class Group:
         """The SUT with its options, as shown in a table."""
         options = [f"{name}={value}" for name, value in sorted(self.cell.options.items())]
         streamed = ["streamed"] if self.cell.stream else []
-        tuned = [f"tuned={'+'.join(self.cell.switches) or NOTHING}"] if self.cell.tuned else []
+        tuned = [f"tuned={'+'.join(self.cell.switches)}"] if self.cell.tuned else []
         return " ".join([self.cell.sut, *streamed, *options, *tuned])
 
     @property

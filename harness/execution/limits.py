@@ -45,7 +45,7 @@ _LAST_LINES = 3
 def known(
     cache: Path, environment: SutEnvironment, machine: Machine, device: str, precision: str
 ) -> Limits | None:
-    """Return the kept limits of an environment on a device in a precision. None: `./run.sh limits`
+    """Return the kept limits of an environment on a device in a precision. None: `doctor --limits`
     did not measure them with these packages on this machine.
 
     Args:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from formats import figures, reading
-from formats.cell import NOTHING, cell_words
+from formats.cell import cell_words
 from formats.job import PERFORMANCE, PROFILE, START, Job
 from formats.outcome import WorkerOutcome
 from formats.profile import CLASSES, ProfiledSut, Start, StepOperations
@@ -46,8 +46,8 @@ def label_of(request: Request) -> str:
     if request.stream:
         parts.append("streamed")
     parts += [f"{name}={value}" for name, value in sorted(request.sut_options.items())]
-    if request.tuned.on:
-        parts.append(f"tuned={'+'.join(request.tuned.names) or NOTHING}")
+    if request.tuned.switches:
+        parts.append(f"tuned={'+'.join(request.tuned.names)}")
     return " ".join(parts)
 
 

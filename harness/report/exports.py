@@ -1,4 +1,4 @@
-"""A report as Markdown, CSV, JSON and Parquet.
+"""A report as Markdown, CSV and JSON.
 
 compliance/schemas/report.json describes the JSON document.
 """
@@ -6,7 +6,6 @@ compliance/schemas/report.json describes the JSON document.
 from __future__ import annotations
 
 import csv
-import importlib.util
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -53,21 +52,6 @@ def table_csv(content: Content) -> str:
     for row in rows(content):
         writer.writerow({name: _flat(value) for name, value in row.items()})
     return text.getvalue()
-
-
-def parquet(content: Content) -> bytes | None:
-    """Return the rows as Parquet. None if pyarrow is not installed."""
-    if importlib.util.find_spec("pyarrow") is None:
-        return None
-    import pyarrow
-    import pyarrow.parquet
-
-    flat = []
-    for row in rows(content):
-        flat.append({k: json.dumps(v) if isinstance(v, dict) else v for k, v in row.items()})
-    sink = pyarrow.BufferOutputStream()
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(flat), sink)
-    return bytes(sink.getvalue().to_pybytes())
 
 
 def markdown(content: Content, sections: Sequence[Section]) -> str:

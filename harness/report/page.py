@@ -144,7 +144,7 @@ def _drawn(sections: Sequence[Section]) -> list[_Drawn]:
 
 
 def render_trends(trends: Iterable[Trend], source: str, when: datetime) -> str:
-    """Return the page of `history`, as HTML: a plot for each cell, and the changes with its
+    """Return the page of `report --history`: a plot for each cell, and the changes with its
     figure.
     """
     drawn = [(trend, Markup(_trend(trend, f"trend{n}"))) for n, trend in enumerate(trends)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -32,6 +32,8 @@ _SYNONYMS = {
     "--dtype": "--precision",
     "--data": "--dataset",
     "--prompts": "--dataset",
+    "--max-batch": "--batch-size",
+    "--load-seconds": "--duration",
     "--max-new-tokens": "--new-tokens",
     "--max-tokens": "--new-tokens",
     "--checkpoint": "--weights",
@@ -73,10 +75,13 @@ class _Once(argparse.Action):
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises UsageError for a mistake, with the command that shows the
     help.
+
+    `gone`: a flag of earlier releases → what does it now.
     """
 
-    def __init__(self, **settings: Any):
+    def __init__(self, *, gone: Mapping[str, str] | None = None, **settings: Any):
         super().__init__(**settings)
+        self.gone = dict(gone or {})
         self.register("action", None, _Once)
         self.register("action", "store", _Once)
 
@@ -85,8 +90,11 @@ class Parser(argparse.ArgumentParser):
         similar.
         """
         unknown = message.removeprefix("unrecognized arguments: ").split(" ")[0]
-        if unknown != message.split(" ")[0] and unknown.startswith("--"):
-            message += did_you_mean(unknown.partition("=")[0], self._option_string_actions)
+        name = unknown.partition("=")[0]
+        if name in self.gone:
+            message += f"; {name} is gone: {self.gone[name]}"
+        elif unknown != message.split(" ")[0] and unknown.startswith("--"):
+            message += did_you_mean(name, self._option_string_actions)
         raise UsageError(
             f"{message} (see ./run.sh {self.prog.removeprefix('./run.sh').strip()} --help)".replace(
                 "  ", " "
@@ -154,9 +162,9 @@ def size_name(value: str, names: Iterable[str] = SIZES) -> str:
     return known_name(value, names, "--size")
 
 
-def sut_name(value: str) -> str:
+def sut_name(value: str, flag: str = "--sut") -> str:
     """The SUT's name as the registry spells it. An alias becomes its SUT's name."""
-    return ALIASES.get(value.lower()) or known_name(value, SUTS, "--sut")
+    return ALIASES.get(value.lower()) or known_name(value, SUTS, flag)
 
 
 def did_you_mean(value: str, names: Iterable[str]) -> str:

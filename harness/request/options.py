@@ -31,10 +31,13 @@ from sut import tuning
 from sut.devices import DEVICES, accelerators
 from sut.registry import SUTS
 
-OFF, ON = "off", "on"
-EACH = "each"
-"""Values of `--tuned`. The last one is for a sweep."""
+OFF, EACH = "off", "each"
+"""Values of `--tuned`. `each` is for a sweep."""
+_OF_GAINS = ("on", "both")
+"""Values of `--tuned` in earlier releases, which came with gains of one machine."""
 AUTO = "auto"
+_GONE = {"--whole": "a row of a .jsonl file may have several lines"}
+"""See `Parser`."""
 
 
 def _name(value: str) -> str:
@@ -72,9 +75,14 @@ def _model(value: str) -> str:
 
 
 def _tuned(value: str) -> str:
-    """`off`, `on`, or the names of switches joined by `+`."""
-    if value.lower() in (OFF, ON):
-        return value.lower()
+    """`off`, or the names of switches joined by `+`."""
+    if value.lower() == OFF:
+        return OFF
+    if value.lower() in _OF_GAINS:
+        raise UsageError(
+            f"--tuned {value}: gains of one machine say nothing of another: measure each switch"
+            " here by ./run.sh sweep --tuned each, and then name those that help: --tuned A+B"
+        )
     if value.lower() == EACH:
         raise UsageError(f"--tuned {value}: gives several cells: use it with ./run.sh sweep")
     names = [known_name(name, tuning.switches(), "--tuned") for name in value.split("+")]
@@ -86,7 +94,7 @@ def _replicas(value: str) -> str:
     count = value.removeprefix("1/")
     if not count.isdecimal() or int(count) < 2:
         raise UsageError(
-            f"--replicas {value}: give 2 or more, or 1/N to measure one of N replicas by itself"
+            f"--replicas {value}: give 2 or more; a sweep also measures one of them by itself"
         )
     return f"1/{int(count)}" if value.startswith("1/") else str(int(count))
 
@@ -346,17 +354,16 @@ class Options:
         metavar="NAME=VALUE",
     )
     tuned: str = _flag(
-        "on: apply the switches of the SUT that were measured to help (sut/tuning.toml);"
-        " NAME+NAME: apply these switches; off (default): the SUT as it comes. In a sweep also"
-        " each: off, and one cell for each switch",
+        "A+B: apply these switches of sut/tuning.toml together; off (default): the SUT as it comes."
+        " In a sweep also each: off, and one cell for each switch of the SUT",
         read=_tuned,
         metavar="SET",
         default=OFF,
     )
     replicas: str | None = _flag(
         "in Offline and Server: run the SUT N times, each on its own accelerator or cores of this"
-        " machine, behind one LoadGen (docs/scale.md). 1/N: one of N by itself. In a sweep N"
-        " measures both, in turns, which gives the efficiency",
+        " machine, behind one LoadGen (docs/scale.md). In a sweep also one of N by itself, in"
+        " turns, which gives the efficiency",
         read=_replicas,
         metavar="N",
         default=None,
@@ -495,6 +502,7 @@ LISTS = tuple(each.name for each in fields(Options) if each.name in fields_with(
 
 def add_flags(parser: Parser, only: Iterable[str] | None = None) -> None:
     """Add one argument for each field, or for each of those in `only`."""
+    parser.gone |= _GONE
     for each in _flags():
         if only is not None and each.name not in only:
             continue
@@ -518,6 +526,7 @@ def add_list_flags(parser: Parser) -> None:
     """Add the same flags for many cells. Values stay as they are typed. The flags in LISTS may take
     several, separated by commas.
     """
+    parser.gone |= _GONE
     for each in _of_sweep():
         arguments = each.metadata["arguments"]
         metavar = "A,B" if each.name in LISTS else arguments.get("metavar")

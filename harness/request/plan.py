@@ -39,6 +39,7 @@ from sut import registry, variables
 from sut.devices import DEVICES, HOST
 from sut.keras import generate as keras_generate
 from sut.registry import SUTS, SutSpec, of_keras
+from sut.tuning import Place
 
 if TYPE_CHECKING:  # it imports Jinja, which few runs need
     from harness.inputs.chat import Template
@@ -86,8 +87,7 @@ def resolve(options: Options) -> Request:
     _check_quantized(options, model)
     shards.check(options, spec, model, size)
     batch_size = _batch_size(options, size, few, reasons)
-    tuned = tuning.of(options, _work(options, model, size, precision, batch_size, device))
-    reasons += tuned.notes
+    tuned = tuning.of(options, place(options, model, device))
     places, launch = replicas.of(options, spec, device, tuned)
     system = official_runs.system(options.system)
     official_run = official_runs.of(
@@ -175,17 +175,13 @@ def _streams(options: Options, model: Model, round_: rules.Rules, reasons: list[
     return streams
 
 
-def _work(
-    options: Options, model: Model, size: Size, precision: str, batch_size: int, device: str
-) -> tuning.Work:
-    return tuning.Work(
+def place(options: Options, model: Model, device: str) -> Place:
+    """Return the facts by which the switches of a cell are chosen."""
+    return Place(
+        sut=options.sut,
         architecture=model.architecture,
-        model=model.name,
-        size=size.name,
-        task=model.task,
-        precision=precision,
-        batch_size=batch_size,
         device=device,
+        scenario=options.scenario,
         uneven=is_uneven(options, model),
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compliance import rules
-from formats.cell import LORA, NOTHING, SHARDS, Cell
+from formats.cell import LORA, SHARDS, Cell
 from formats.job import Launch, Limits, Place, Serving
 from harness.inputs import architectures, user_weights
 from harness.inputs.architectures import Architecture
@@ -164,8 +164,8 @@ class Request:
             *filter(None, [self.sut_options.get(QUANTIZE)]),
         )
         more = [self.model.second_task]
-        if self.tuned.on:
-            more.append(f"tuned={'+'.join(self.tuned.names) or NOTHING}")
+        if self.tuned.switches:
+            more.append(f"tuned={'+'.join(self.tuned.names)}")
         if self.stream:
             more.append("streamed")
         if self.options.rate:
@@ -239,7 +239,7 @@ class Request:
             chat=self.chat.digest[:12] if self.chat else None,
             custom=self.model.file.code_digest if self.model.file else None,
             stream=self.stream,
-            tuned=self.tuned.on,
+            tuned=bool(self.tuned.switches),
             switches=self.tuned.names,
             replicas=self.options.replicas,
             threads=self.options.thread_count,

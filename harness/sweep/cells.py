@@ -76,7 +76,7 @@ class Series:
         if r is None:
             return ()
         quantized = r.sut_options.get(QUANTIZE)
-        return *self.rivals, r.tuned.on, quantized, r.options.replicas
+        return *self.rivals, bool(r.tuned.switches), quantized, r.options.replicas
 
     @cached_property
     def rivals(self) -> tuple[object, ...]:
@@ -149,14 +149,8 @@ def _switched(words: tuple[str, ...], places: Sequence[str]) -> Iterator[tuple[s
         return
     if plan.unsupported(request) or request.trains or request.spec.remote:
         return
-    of_cell = tuning.Place(
-        sut=request.options.sut,
-        architecture=request.model.architecture,
-        device=request.device,
-        scenario=request.options.scenario,
-        uneven=plan.is_uneven(request.options, request.model),
-    )
-    for switch in tuning.candidates(of_cell):
+    place_of_cell = plan.place(request.options, request.model, request.device)
+    for switch in tuning.candidates(place_of_cell):
         yield (*words[:place], switch.name, *words[place + 1 :])
 
 

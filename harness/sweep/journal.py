@@ -87,8 +87,7 @@ def _named(series: Series) -> list[str]:
 
 def _brought(request: Request | None) -> list[object]:
     """List what decides a cell in addition to its flags: the standard inputs, variables, digests of
-    the data set's files, names, sizes and dates of weight files, the chat template's digest, and
-    the switches of `--tuned`.
+    the data set's files, names, sizes and dates of weight files, and the chat template's digest.
 
     Empty without a request.
     """
@@ -104,8 +103,7 @@ def _brought(request: Request | None) -> list[object]:
     stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in weight_files]
     chat = request.chat.digest if request.chat else None
     code = request.model.file.code_digest if request.model.file else None
-    switches = [*request.tuned.names]
-    return [code, request.inputs, sorted(request.variables.items()), digests, stats, chat, switches]
+    return [code, request.inputs, sorted(request.variables.items()), digests, stats, chat]
 
 
 def _files_of(dataset: Path) -> list[Path]:

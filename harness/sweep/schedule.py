@@ -42,8 +42,6 @@ class RepeatPlan:
         decisive: whether only SUTs that may be the fastest of a comparison are repeated, until it
             is known which one is.
         later: numbers of the series that are last in a round with the order of the list.
-        screens: whether a cell with a switch of `--tuned` is measured once if it was slower in the
-            first round than the same cell without the switch.
     """
 
     least: int
@@ -53,7 +51,6 @@ class RepeatPlan:
     as_listed: bool = False
     decisive: bool = False
     later: frozenset[int] = frozenset()
-    screens: bool = False
 
 
 def next_step(
@@ -82,8 +79,6 @@ def steps(
             target = 1
         targets |= {each.number: 1 for each in rivals}
         targets |= {each.number: target for each in repeated}
-    if repeats.screens:
-        targets |= dict.fromkeys(_slower_with_switch(series, results), 1)
     left = []
     for together, repeat in _rounds(series, repeats, max(targets.values(), default=0)):
         for each in _order(together, repeats, repeat):
@@ -165,35 +160,8 @@ def _alone(one: Series, series: Sequence[Series], results: Results) -> bool:
     return len({s.words for s in same}) > 1 and len({s.words for s in left}) == 1
 
 
-def _slower_with_switch(series: Sequence[Series], results: Results) -> Iterator[int]:
-    """The numbers of the series with a switch that were slower in the first round than the same
-    series without it, by more than the control run differs from the cell that it repeats.
-    """
-    first_round = {s.number: figures(s.number, results).get(1) for s in series}
-    noise = _noise(series, first_round)
-    cells = [each for each in series if each.request and not each.control]
-    plain = {s.without_switches: first_round[s.number] for s in cells if not _is_tuned(s)}
-    for each in filter(_is_tuned, cells):
-        speed, plain_speed = first_round[each.number], plain.get(each.without_switches)
-        if speed and plain_speed and speed < plain_speed / noise:
-            yield each.number
-
-
-def _noise(series: Sequence[Series], first_round: Mapping[int, float | None]) -> float:
-    """The largest ratio, at least 1, of two runs of one cell in the first round: of a control run
-    and the cell that it repeats.
-    """
-    noise = 1.0
-    controls = [each for each in series if each.control]
-    for control in controls:
-        same = [first_round[s.number] for s in series if s.words == control.words]
-        speeds = [speed for speed in same if speed]
-        noise = max(noise, max(speeds, default=1.0) / min(speeds, default=1.0))
-    return noise
-
-
 def _is_tuned(one: Series) -> bool:
-    return one.request is not None and one.request.tuned.on
+    return one.request is not None and bool(one.request.tuned.switches)
 
 
 def contenders(rivals: Sequence[Series], results: Results) -> list[Series]:
@@ -268,16 +236,18 @@ def ratio_to_first(
 ) -> tuple[Ratio, Series] | None:
     """(its speed over that of the first series with figures, repeat by repeat; that first series).
 
-    A cell with switches is compared with the same cell without them. If that has no figures, and
-    for all other cells, the first series is that of its comparison.
+    A cell with switches is compared with the same cell without them, if the sweep has that. For all
+    other cells the first series is that of its comparison.
     None: it is that first one, or there is no repeat in which both have a figure.
     """
     rivals = [s for s in series if s.comparison == one.comparison]
     if _is_tuned(one):
         same = [s for s in series if s.without_switches == one.without_switches]
         plain = [s for s in same if not _is_tuned(s)]
-        if any(figures(s.number, results) for s in plain):
+        if plain:
             rivals = sorted(same, key=_is_tuned)
+            if not any(figures(s.number, results) for s in plain):
+                return None
     measured = [s for s in rivals if figures(s.number, results)]
     ratio = ratios(measured, results).get(one.number)
     return (ratio, min(measured, key=lambda s: s.control)) if ratio else None

@@ -46,7 +46,6 @@ def summary(sweep: Sweep, missing: Mapping[str, str]) -> dict[str, Any]:
         "seed": sweep.repeats.seed,
         "most_again": sweep.most_again,
         "for_seconds": sweep.deadline.seconds if sweep.deadline else None,
-        "screens": sweep.repeats.screens,
         "until": sweep.repeats.until,
         "most_repeats": sweep.repeats.most,
         "measurements": len(left) + len(results),
@@ -93,11 +92,6 @@ def announcement(summary: Mapping[str, Any]) -> Iterator[str]:
             f"each round has an order of its own (seed {summary['seed']}); a disturbed repeat"
             f" is measured again at once, at most twice, and at most {summary['most_again']}"
             " times in the whole sweep"
-        )
-    if summary["screens"]:
-        yield (
-            "a switch that is slower in the first round than the SUT without it is measured"
-            " only once"
         )
     if summary["until"] and not summary["for_seconds"]:
         yield (

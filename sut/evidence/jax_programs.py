@@ -262,12 +262,14 @@ def watch(call: Call) -> dict[str, Any]:
 def _flops(runs: Mapping[str, int], trace: Any) -> float:
     """Return the floating-point operations of so many runs of these programs.
 
-    If a program was compiled for several shapes, the profile of a CPU shows which one ran. Without
-    it, a run counts as one of the largest.
+    If a program was compiled for several shapes, the profile of a CPU shows which one ran, unless a
+    program was found on disk. Then a run counts as one of the largest.
     """
     known = {name: _programs[name].flops for name in runs}
     several = [name for name in runs if len(known[name]) > 1]
-    numbers = _numbers(trace) if several else {}
+    # A program from the disk is shown with the number that it had when it was compiled, which
+    # another one may have now.
+    numbers = _numbers(trace) if several and not _events[_FOUND] else {}
     total: float = 0
     for name, times in runs.items():
         of_number = _flops_by_number(name) if name in several else {}

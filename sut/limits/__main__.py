@@ -1,4 +1,4 @@
-"""The worker of `./run.sh limits`: `python -m sut.limits JOB` measures one framework on one device.
+"""The worker of `doctor --limits`: `python -m sut.limits JOB` measures one framework on one device.
 
 JOB is a JSON file with the fields of `Job`.
 """

@@ -1,4 +1,4 @@
-"""The operations of JAX that `./run.sh limits` measures."""
+"""The operations of JAX that `doctor --limits` measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operations of OpenVINO that `./run.sh limits` measures. Each is a compiled program."""
+"""The operations of OpenVINO that `doctor --limits` measures. Each is a compiled program."""
 
 from __future__ import annotations
 

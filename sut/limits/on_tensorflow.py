@@ -1,4 +1,4 @@
-"""The operations of TensorFlow that `./run.sh limits` measures."""
+"""The operations of TensorFlow that `doctor --limits` measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operations of PyTorch that `./run.sh limits` measures."""
+"""The operations of PyTorch that `doctor --limits` measures."""
 
 from __future__ import annotations
 

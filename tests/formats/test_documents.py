@@ -11,15 +11,13 @@ from tests.support.synthetic_runs import cell, record_json
 def test_a_tuned_system_names_its_switches():
     plain = cell("native-torch-eager")
     tuned = replace(plain, tuned=True, switches=("omp-bind", "to-mkldnn"))
-    nothing = replace(plain, tuned=True)
-    records = [reading.record(record_json(each)) for each in (plain, tuned, nothing)]
+    records = [reading.record(record_json(each)) for each in (plain, tuned)]
     names = [documents.system_id(record) for record in records]
-    assert names[1:] == [f"{names[0]}-tuned-omp-bind-to-mkldnn", f"{names[0]}-tuned-nothing"]
+    assert names[1:] == [f"{names[0]}-tuned-omp-bind-to-mkldnn"]
     notes = [documents.system_description(record, "us")["sw_notes"] for record in records]
     assert notes == [
         documents.LABEL,
         f"{documents.LABEL} Switches (--tuned): omp-bind, to-mkldnn.",
-        f"{documents.LABEL} Switches (--tuned): nothing.",
     ]
 
 

@@ -105,7 +105,7 @@ def test_the_advice_for_too_little_memory_looks_at_one_replica(monkeypatch):
 
 @pytest.mark.parametrize("value", ["1", "0", "x", "1/1", "2/4", "-2"])
 def test_a_number_that_gives_no_replicas_is_refused(value):
-    with pytest.raises(UsageError, match="give 2 or more, or 1/N"):
+    with pytest.raises(UsageError, match="give 2 or more; a sweep also measures one"):
         resolved(*WORDS, "--scenario", "Offline", f"--replicas={value}")
 
 

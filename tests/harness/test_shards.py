@@ -60,7 +60,10 @@ def shards(count, model="mistral"):
             ("--sut", "keras3-jax", *shards(2), "--sut-option", "quantize=int8"),
             "weights of 8 bits are not split",
         ),
-        ((*shards(2), "--tuned", "on"), "--tuned on are for models that are not split"),
+        (
+            (*shards(2), "--tuned", "huge-pages"),
+            "--tuned huge-pages are for models that are not split",
+        ),
         ((*shards(2), "--replicas", "2"), "shards=2: each shard needs a core of its own, and"),
         (
             ("--size", "mid", *shards(4)),

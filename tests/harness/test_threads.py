@@ -194,5 +194,5 @@ def test_limits_are_measured_and_looked_up_with_the_threads_of_the_cell(monkeypa
     record._roof(attempt, None)
     assert looked_up[0].usable_threads == 1
     most = len(cores.usable())
-    assert cli.main(["limits", "--threads", str(most + 1)]) == 2
+    assert cli.main(["doctor", "--limits", "--threads", str(most + 1)]) == 2
     assert f"a framework has {most} (" in capsys.readouterr().err

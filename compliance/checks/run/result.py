@@ -153,7 +153,7 @@ def _computed(record: Record, outcome: WorkerOutcome | None) -> Iterator[Fault]:
     rate = after.get("matrix_flops")
     if record.roof and rate and rate > _MOST_OF_ROOF * record.roof.matrix_flops:
         text = f"record.json: roof has {record.roof.matrix_flops:.4g} operations a second"
-        who = f"the worker's own product reached {rate:.4g}: measure ./run.sh limits again"
+        who = f"the worker's own product reached {rate:.4g}: ./run.sh doctor --limits --again"
         yield Fault(f"{text}; {who}", f"{rate:.4g}", "", "record.json")
 
 

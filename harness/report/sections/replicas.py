@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.comparison import compare, replicas
+from harness.comparison import compare, partners, replicas
 from harness.report.content import MOST_SENTENCES, Content
 from harness.report.section import Row, Section, Table, grouped, ratio_cell
 
@@ -16,7 +16,7 @@ def section(content: Content) -> Section:
         work = compare.describe(one, ("replicas", *content.shared))
         efficiency = replicas.efficiency(many, one)
         count = many.cell.replica_count
-        found = ratio_cell(efficiency) if efficiency else many.last.obstacle or one.last.obstacle
+        found = ratio_cell(efficiency) if efficiency else partners.obstacle(many, one)
         rows.append((work, (many.sut, str(count), compare.mean(one), compare.mean(many), found)))
         if efficiency:
             words = replicas.words(efficiency, count)

@@ -1,4 +1,4 @@
-"""`limits` measures what is not kept, and shows figures and sentences that fit on a terminal."""
+"""`doctor --limits` measures what is not kept, and shows figures that fit on a terminal."""
 
 import json
 from dataclasses import replace
@@ -49,17 +49,17 @@ def begun(monkeypatch):
 
 
 def test_only_what_is_not_kept_is_measured(begun, tmp_path, capsys):
-    assert cli.main(["limits", "--cache", str(tmp_path)]) == 0
+    assert cli.main(["doctor", "--limits", "--cache", str(tmp_path)]) == 0
     assert begun == ["native-torch", "keras3-jax"]
     assert "2 environments to measure, about 2 min" in capsys.readouterr().err
-    assert cli.main(["limits", "--cache", str(tmp_path)]) == 0
+    assert cli.main(["doctor", "--limits", "--cache", str(tmp_path)]) == 0
     assert begun == ["native-torch", "keras3-jax"]
-    assert cli.main(["limits", "--cache", str(tmp_path), "--again", "--quiet"]) == 0
+    assert cli.main(["doctor", "--limits", "--cache", str(tmp_path), "--again", "--quiet"]) == 0
     assert begun == 2 * ["native-torch", "keras3-jax"]
 
 
 def test_json_has_all_figures_and_nothing_else_on_standard_output(begun, tmp_path, capsys):
-    assert cli.main(["limits", "--cache", str(tmp_path), "--json"]) == 0
+    assert cli.main(["doctor", "--limits", "--cache", str(tmp_path), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     of_torch, of_jax = document["measured"]
     assert of_torch["limits"][0]["matrix_flops"]["median"] == 200e9
@@ -77,7 +77,7 @@ def test_an_environment_that_cannot_be_measured_leaves_the_others(
         return measure(cache, environment, *place)
 
     monkeypatch.setattr(limits, "measure", fail)
-    assert cli.main(["limits", "--cache", str(tmp_path)]) == 1
+    assert cli.main(["doctor", "--limits", "--cache", str(tmp_path)]) == 1
     output = capsys.readouterr()
     assert "limits of native-torch: out of memory" in output.err
     assert "keras3-jax" in output.out
@@ -127,37 +127,6 @@ def test_onednn_alone_explains_it_too(capsys):
     assert "large matrix products" not in text
 
 
-def test_a_faster_way_of_another_framework_is_named(capsys):
-    by_xla = {"XLA": spread(3 * 440e9)}
-    text = shown(capsys, measured(replace(IN_JAX, other_matrix_flops=by_xla)))
-    assert "- JAX multiplies float32 matrices 3 times as fast through XLA" in text
-
-
-def test_another_way_is_compared_with_the_usual_one_of_its_own_process(capsys):
-    faster = replace(IN_JAX, other_matrix_flops={"XLA": spread(2 * 440e9)})
-    slower = replace(
-        IN_JAX,
-        environment="slower",
-        matrix_flops=spread(100e9),
-        other_matrix_flops={"XLA": spread(200e9)},
-    )
-    text = shown(capsys, measured(faster), measured(slower))
-    assert "JAX multiplies float32 matrices 2 times as fast through XLA" in text
-
-
-def test_a_product_of_one_row_that_does_not_reach_the_bandwidth_is_named(capsys):
-    slow = replace(IN_JAX, precision="float16", thin_bytes_per_second=spread(3e9))
-    text = shown(capsys, measured(IN_TORCH), measured(IN_JAX, slow))
-    assert "so computing binds and not memory: JAX in float16 (10%)" in text
-
-
-def test_repeats_that_are_far_apart_are_a_disturbance(capsys):
-    disturbed = replace(IN_JAX, matrix_flops=spread(440e9, 0.3))
-    text = shown(capsys, measured(IN_TORCH), measured(disturbed))
-    assert "by more than 15%: keras3-jax; other programs" in text
-    assert "disturbed" not in shown(capsys, measured(IN_TORCH), measured(IN_JAX))
-
-
 def test_the_words_of_a_framework_stand_below_the_tables(capsys):
     lacks = {"float16": "RuntimeError: no product"}
     no_compiler = replace(
@@ -173,21 +142,23 @@ def test_the_words_of_a_framework_stand_below_the_tables(capsys):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--device", "cuda"], "no NVIDIA driver answers on this machine"),
-        (["--sut", "mock"], "--sut mock: runs no framework"),
-        (["--sut", "tensorflow"], "did you mean keras3-tensorflow?"),
-        (["--python", "python3"], "--python: also give --sut"),
-        (["--framework", "x"], "did you mean --sut?"),
-        ([], "no environment is made for cpu yet"),
+        (["--limits", "mock"], "--limits mock: runs no framework"),
+        (
+            ["--limits", "tensorflow"],
+            "--limits tensorflow: unknown (did you mean keras3-tensorflow?",
+        ),
+        (["--limits", "--python", "python3"], "--python: also name the SUT whose packages"),
+        (["--again"], "--again: is for the limits: also give --limits"),
+        (["--limits"], "no environment is made for cpu yet"),
     ],
 )
 def test_a_wrong_flag_is_one_sentence(tmp_path, capsys, flags, words):
-    assert cli.main(["limits", "--cache", str(tmp_path), *flags]) == 2
+    assert cli.main(["doctor", *flags, "--cache", str(tmp_path)]) == 2
     assert words in capsys.readouterr().err
 
 
 def test_a_variable_that_changes_the_precision_is_refused(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("ONEDNN_DEFAULT_FPMATH_MODE", "BF16")
-    flags = ["limits", "--cache", str(tmp_path), "--sut", "native-torch-eager"]
+    flags = ["doctor", "--limits", "native-torch-eager", "--cache", str(tmp_path)]
     assert cli.main(flags) == 2
     assert "ONEDNN_DEFAULT_FPMATH_MODE=BF16" in capsys.readouterr().err

@@ -14,7 +14,7 @@ def runs(tmp_path):
     return tmp_path / "runs"
 
 
-@pytest.mark.parametrize("command", ["report", "show", "history"])
+@pytest.mark.parametrize("command", ["report", "show"])
 def test_commands_that_read_runs_take_the_folder_of_the_core_environment(
     runs, tmp_path, capsys, command
 ):
@@ -24,7 +24,11 @@ def test_commands_that_read_runs_take_the_folder_of_the_core_environment(
 
 
 @pytest.mark.parametrize(
-    "flags", [["report", "{runs}", "--html", "{file}"], ["history", "{runs}", "--html", "{file}"]]
+    "flags",
+    [
+        ["report", "{runs}", "--html", "{file}"],
+        ["report", "{runs}", "--history", "--html", "{file}"],
+    ],
 )
 def test_a_page_that_cannot_be_drawn_for_want_of_matplotlib_is_one_sentence(
     runs, tmp_path, monkeypatch, capsys, flags
@@ -40,7 +44,7 @@ def test_a_page_that_cannot_be_drawn_for_want_of_matplotlib_is_one_sentence(
     )
 
 
-@pytest.mark.parametrize("command", ["report", "history", "audit"])
+@pytest.mark.parametrize("command", ["report", "audit"])
 def test_a_file_that_is_no_page_of_this_command_is_kept(runs, tmp_path, capsys, command):
     (tmp_path / "notes.html").write_text("mine")
     directory = next(runs.rglob("result.json")).parent if command == "audit" else runs

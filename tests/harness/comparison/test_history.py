@@ -20,7 +20,7 @@ def test_the_version_with_which_a_cell_got_slower_is_named(tmp_path, capsys):
     assert trend.sentence.startswith("slower: it is 0.80")
     assert trend.sentence.endswith("since 2026-03-02T00:00 (other version of jax: 0.10.2 / 0.11)")
     page = tmp_path / "history.html"
-    assert cli.main(["history", str(tmp_path), "--html", str(page), "--json"]) == 0
+    assert cli.main(["report", str(tmp_path), "--history", "--html", str(page), "--json"]) == 0
     jsonschema.validate(
         json.loads(capsys.readouterr().out),
         json.loads((ROOT / "compliance/schemas/report.json").read_text()),
@@ -56,7 +56,7 @@ def test_cells_that_changed_come_first_and_single_runs_not_at_all(tmp_path):
 
 def test_nothing_measured_twice_is_one_sentence(tmp_path, capsys):
     write(tmp_path, cell(), [100])
-    assert cli.main(["history", str(tmp_path)]) == 2
+    assert cli.main(["report", str(tmp_path), "--history"]) == 2
     assert "has no cell that was measured twice" in capsys.readouterr().err
 
 

@@ -227,7 +227,7 @@ def test_the_models_operations_stand_beside_those_of_a_large_product(tmp_path, m
     part = {"flops": {"matrix product": 2e6}, "weights": 1e6, "activations": 0, "passes": 1}
     counted = {"first": part}
     assert metrics(work=counted)["flops_per_second"] == pytest.approx(2 * reached)
-    assert any("./run.sh limits" in text for text in result.derive(directory).warnings)
+    assert any("./run.sh doctor --limits" in text for text in result.derive(directory).warnings)
     slow = {"matrix_flops": reached, "read_bytes_per_second": 2 * reached}
     assert "matrix_share" not in metrics(work=counted, roof=slow)
     derived = result.derive(directory)

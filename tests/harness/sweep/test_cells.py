@@ -218,9 +218,9 @@ def test_flags_are_written_in_a_recipe_as_they_are_typed(tmp_path):
     )
 
 
-def test_off_and_on_are_each_cell_as_it_comes_and_tuned_and_only_equal_ones_are_compared():
-    off, on = make({"sut": ["native-torch"], "tuned": ["off,on"]})
-    assert (off.request.tuned.on, on.request.tuned.on) == (False, True)
+def test_a_cell_as_it_comes_and_a_tuned_one_are_rivals_and_only_equal_ones_are_compared():
+    off, on = make({"sut": ["native-torch"], "tuned": ["off,omp-bind+huge-pages"]})
+    assert (off.request.tuned.names, on.request.tuned.names) == ((), ("huge-pages", "omp-bind"))
     assert off.comparison != on.comparison
     assert off.rivals == on.rivals
     other, *_ = make({"sut": ["keras3-jax"], "tuned": ["fast-math"]})

@@ -241,18 +241,15 @@ def test_a_decisive_sweep_measures_all_once_and_then_decides_one_comparison_afte
     assert scenarios == [*first_round, *["Offline"] * 2, *["SingleStream"] * 2]
 
 
-def test_a_switch_that_is_slower_in_the_first_round_is_measured_once():
+def test_a_cell_with_a_switch_is_compared_only_with_the_same_cell_without_it():
     series = make(batch_size="8", tuned="off,batch-half,batch-x2", control=True)
-    speeds = {(0, 1): 90, (1, 1): 100, (2, 1): 82, (3, 1): 101}  # 1: the control run
-    plan = RepeatPlan(least=3, most=3, as_listed=True, screens=True)
-    order, found = play(series, plan, lambda one, r: ended(one, speeds.get((one.number, r), 50.0)))
-    assert series[1].control
-    ratio, first = schedule.ratio_to_first(
-        series[3], series, {(n, 1): found[n, 1] for n in range(4)}
-    )
-    assert (ratio.value, first) == (pytest.approx(101 / 90), series[0])
-    assert order[:4] == [(0, 1), (2, 1), (3, 1), (1, 1)]
-    assert {key for key in order if key[1] > 1} == {(n, r) for n in (0, 1, 2, 3) for r in (2, 3)}
-    speeds[2, 1] = 80
-    order, _ = play(series, plan, lambda one, r: ended(one, speeds.get((one.number, r), 50.0)))
-    assert {key for key in order if key[1] > 1} == {(n, r) for n in (0, 1, 3) for r in (2, 3)}
+    off, control, half, twice = series
+    assert control.control
+    speeds = {off.number: 100, half.number: 80, twice.number: 150}
+    results = {(s.number, 1): ended(s, speeds.get(s.number, 110)) for s in series}
+    ratio, first = schedule.ratio_to_first(twice, series, results)
+    assert (ratio.value, first) == (pytest.approx(1.5), off)
+    failed = {(s.number, 1): ended(s, status=Status.ERROR) for s in (off, control)}
+    assert schedule.ratio_to_first(twice, series, results | failed) is None
+    only = [half, twice]  # of a sweep without the cell as it comes
+    assert schedule.ratio_to_first(twice, only, results)[1] == half

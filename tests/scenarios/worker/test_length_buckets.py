@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from harness.measurement import run
-from harness.request import tuning
 from scenarios import offline
 from scenarios.worker import length_buckets
 from scenarios.worker.heartbeat import Heartbeat
@@ -98,18 +97,3 @@ def test_a_tuned_cell_of_the_mock_is_valid(tmp_path):
     assert (result.status, result.reason) == ("ok", "")
     assert result.accuracy["passed"]
     assert result.cell.switches == ("length-buckets",)
-
-
-def test_inputs_of_one_length_have_no_buckets(tmp_path):
-    even = request(tmp_path, scenario="Offline", size="tiny", standard="synthetic")
-    place = tuning.Work(
-        architecture="bert",
-        model="bert",
-        size="tiny",
-        task="predict",
-        precision="float32",
-        batch_size=1,
-        device="cpu",
-        uneven=False,
-    ).place(even.options)
-    assert "length-buckets" not in {each.name for each in tuning.tuning.candidates(place)}
