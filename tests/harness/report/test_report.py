@@ -769,18 +769,6 @@ def test_every_sut_has_a_colour_of_its_own():
     assert len({figures.colour(sut) for sut in REGISTERED}) == len(REGISTERED)
 
 
-def test_stacked_bars_name_every_part_once_and_end_at_their_sums():
-    rows = {
-        "with": {"calling": 30.0, "waiting": 12.0},
-        "without": {"calling": 0.0, "waiting": 11.0},
-    }
-    drawing = figures.stacks(rows, "layers", "microseconds of a call", "Where the time goes")
-    texts = re.findall(r"<text[^>]*>([^<]*)<", drawing)
-    assert [
-        texts.count(text) for text in ("calling", "waiting", "with", "without", "42", "11")
-    ] == [1] * 6
-
-
 def test_what_was_measured_otherwise_before_is_left_out_and_counted(tmp_path):
     write(tmp_path, cell(), [100, 101, 99])
     write(tmp_path, cell(), [200, 201, 199], day=2, planned_ms=1000)
