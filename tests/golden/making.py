@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from harness.execution.environments import ROOT
@@ -23,24 +25,41 @@ _PROMPTS = ("What is the capital of France?", "Name three primary colours.", "Co
 
 
 def main(folder: Path) -> int:
-    """Make the folder. Raises FileExistsError if it exists."""
+    """Make the folder, or what it lacks after an interruption. Runs of real SUTs come last."""
     folder = folder.absolute()
-    folder.mkdir(parents=True)
-    _write_files(folder / "files")
-    _write_synthetic(folder / "runs" / "synthetic")
-    for group, commands in RUNS.items():
-        for command in commands:
-            _measure(folder, group, command)
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "files").exists():
+        _write_files(folder / "files")
+        _write_synthetic(folder / "runs" / "synthetic")
+        shutil.copytree(ROOT / "tests" / "compliance" / "field", folder / "trees" / "field")
     for name, scenario, task, *_ in (*HONEST, *JUDGED):
         run = folder / "runs" / "broken" / name / "quick-1"
-        if not run.exists():
-            tree.build(run, scenario, task, ("tests.broken.on_mock", name), milliseconds=1000)
-            print(f"broken {name}", flush=True)
+        tests = ("tests.broken.on_mock", name)
+        _once(run, partial(tree.build, run, scenario, task, tests, milliseconds=1000))
     for name, kind in other_scenarios.KINDS.items():
-        other_scenarios.build(folder / "trees" / re.sub(r"\W+", "-", name), kind)
-        print(f"submission {name}", flush=True)
-    shutil.copytree(ROOT / "tests" / "compliance" / "field", folder / "trees" / "field")
+        root = folder / "trees" / re.sub(r"\W+", "-", name)
+        _once(root, partial(other_scenarios.build, root, kind))
+    made = folder / "made.txt"
+    made.touch()
+    for group, commands in sorted(RUNS.items()):
+        for command in commands:
+            if command not in made.read_text().splitlines():
+                _measure(folder, group, command)
+                with made.open("a") as file:
+                    file.write(f"{command}\n")
     return 0
+
+
+def _once(path: Path, build: Callable[[], object]) -> None:
+    """Build what is at the path, unless it is there. A half-built one is removed."""
+    if path.exists():
+        return
+    try:
+        build()
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+    print(path, flush=True)
 
 
 def _write_files(folder: Path) -> None:
