@@ -39,7 +39,7 @@ RUNS = {
         "--sut mock --model bert --scenario Offline --replicas 2 --duration 1",
         "--sut mock --model bert --scenario Offline --replicas 1/2 --duration 1",
         "--sut mock --model bert --scenario Offline --threads 1 --duration 1",
-        "--sut mock --model bert --scenario Offline --sut-option shards=2 --duration 1",
+        "--sut mock --model mistral --scenario Offline --sut-option shards=2 --duration 1",
         "--sut mock --model bert --scenario Offline --sut-option wrong=swap-rows --duration 1",
         "--sut mock --model bert --scenario Offline --sut-option raise-at=3 --duration 1",
         "--sut mock --model bert --scenario SingleStream --sut-option kill-at=3 --duration 1",
