@@ -12,6 +12,9 @@ from typing import Any
 
 VOLATILE = {
     "plans *.cost": "it depends on how fast the machine multiplies now",
+    "plans *.seconds": "as the cost",
+    "plans *.refused": "it names the memory that is free now",
+    "plans *.reference": "the same",
 }
 """Pattern of fields → why two outputs of one commit differ in them. Only the digits of a text are
 ignored.
