@@ -14,6 +14,7 @@ from harness.commands.list import matrix
 from harness.execution.environments import ROOT
 from harness.inputs import models
 from sut.registry import FIT
+from tests import options_document
 from tests.support import keras_files
 from tests.support.commands import call
 from tests.support.long import long_unless
@@ -69,6 +70,10 @@ def test_a_command_of_the_documents_is_understood(command, tmp_path, monkeypatch
     # As a machine is that runs tests.
     busy = words[0] == "doctor" and code == 1 and "[FAIL] other load" in out
     assert code == 0 or busy or (missing and code == 2 and "--help)" not in error), error
+
+
+def test_the_table_of_flags_is_made_from_the_flags():
+    assert options_document.current(DOCUMENTS["options.md"]) == DOCUMENTS["options.md"]
 
 
 def test_the_readme_names_its_two_commands():

@@ -390,10 +390,10 @@ def row(group: Group) -> dict[str, Any]:
     metric = group.metric
     summary = group.summary
     runs = group.good or (group.last,)
-    compile_seconds = None
-    if group.execution != "eager":
-        compile_seconds = _median(map(_compile_seconds, group.good))
-    cached = [run.result.metrics.get("cached_compile_seconds") for run in group.good]
+    compiling = {
+        name: _median(run.result.metrics.get(name) for run in group.good)
+        for name in ("compile_seconds", "cached_compile_seconds")
+    }
     host_bytes = max(run.result.peak_host_bytes for run in group.runs)
     device_bytes = max(run.result.peak_device_bytes or 0 for run in group.runs)
     accuracy = result.accuracy or {}
@@ -418,8 +418,7 @@ def row(group: Group) -> dict[str, Any]:
         "figures": group.figures,
         **medians,
         "binds": result.binds or None,
-        "compile_seconds": compile_seconds,
-        "cached_compile_seconds": _median(cached),
+        **compiling,
         "load_seconds": _median(run.result.seconds.get("load") for run in group.good),
         "peak_host_bytes": host_bytes or None,
         "peak_device_bytes": device_bytes or None,
@@ -535,13 +534,6 @@ def in_turns(a: Group, b: Group) -> bool:
     if not all(first for first, _ in pairs):
         return False
     return all(earlier[1] < later[0] for earlier, later in itertools.pairwise(pairs))
-
-
-def _compile_seconds(run: Run) -> float | None:
-    """How long the run's programs took to compile the first time. Results of earlier versions have
-    it only among the seconds of the phases.
-    """
-    return run.result.metrics.get("compile_seconds", run.result.seconds.get("compile"))
 
 
 def _median(values: Iterable[float | None]) -> float | None:

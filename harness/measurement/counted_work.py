@@ -1,6 +1,6 @@
 """The work of a sample, as the worker of the reference counted it. It is kept with the reference.
 
-A reference of an earlier version has none. Then another worker counts it, without new answers.
+If a reference has none that today's source counted, another worker counts it, without new answers.
 """
 
 from __future__ import annotations

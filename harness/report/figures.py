@@ -172,24 +172,6 @@ def gains(rows: Sequence[Bar], name: str, title: str) -> str:
         return _svg(figure, name, title)
 
 
-def stacks(rows: Mapping[str, Mapping[str, float]], name: str, x: str, title: str) -> str:
-    """Draw one bar a row, which consists of the same parts in the same order, the first row on top.
-    `rows`: row → part → its length.
-    """
-    parts = list(next(iter(rows.values())))
-    with rc_context(_STYLE):
-        figure, axes = _canvas(0.1 + 0.45 * len(rows), left=0.2, below=0.5 + _legend_height(parts))
-        for n, values in enumerate(list(rows.values())[::-1]):
-            starts = np.cumsum([0.0, *values.values()])
-            for part, start, each in zip(parts, starts[:-1], _PALETTE, strict=False):
-                axes.barh(n, values[part], 0.6, left=start, color=each, label=None if n else part)
-            _label(axes, f"{starts[-1]:,.0f}", starts[-1], n)
-        longest = max(sum(values.values()) for values in rows.values())
-        _of_rows(axes, list(rows)[::-1], x, 1.12 * longest)
-        _legend(figure)
-        return _svg(figure, name, title)
-
-
 _NARROW = 0.055  # a part of a smaller share has no number in it
 
 

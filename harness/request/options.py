@@ -192,12 +192,14 @@ class Options:
         default="quick",
     )
     size: str | None = _flag(
-        "tiny, mid or full; default: full if it fits into an accelerator, otherwise tiny",
+        "tiny, mid or full, without --weights; default: full if it fits into an accelerator,"
+        " otherwise tiny",
         read=size_name,
         default=None,
     )
     precision: str | None = _flag(
-        "float32, tf32, bfloat16 or float16; default: that of the size",
+        "float32, tf32, bfloat16 or float16; default: that of the size, with --weights that of the"
+        " folder, but float32 instead of float16",
         read=_one_of(lambda: PRECISIONS, "--precision"),
         default=None,
     )
@@ -205,7 +207,8 @@ class Options:
         lambda: (
             "samples a step in"
             f" {' or '.join(s.name for s in SCENARIOS.values() if not s.one_sample_a_query)};"
-            " default: that of the size. In Server the largest batch"
+            " default: that of the size, with --weights that of full, and on a CPU at most the"
+            " inputs of --dataset. In Server the largest batch"
         ),
         type=int,
         metavar="N",
@@ -226,7 +229,8 @@ class Options:
     )
     new_tokens: int | None = _flag(
         "for models that generate: tokens of each answer, unless --dataset gives others; default:"
-        " that of the size; 1 measures the time to the first token",
+        " that of the size, or 128 with --dataset and --weights; 1 measures the time to the first"
+        " token",
         type=int,
         metavar="N",
         default=None,
@@ -324,7 +328,7 @@ class Options:
     )
     weights: Path | None = _flag(
         "your own weights of the model: a Hugging Face folder with config.json, safetensors and"
-        " perhaps a tokenizer; for sam Meta's tensors",
+        " perhaps a tokenizer; for sam Meta's tensors; default: seeded random ones",
         type=Path,
         metavar="DIR",
         default=None,
@@ -347,7 +351,7 @@ class Options:
         default=None,
     )
     sut_option: tuple[str, ...] = _flag(
-        "an option of the SUT (see list); may be repeated",
+        "an option of the SUT (see list), such as in_flight=2; may be repeated",
         read=tuple,
         default=(),
         action="append",

@@ -88,10 +88,6 @@ def test_the_plan_has_what_an_earlier_reference_took_for_each_answer(tmp_path):
     write_json(folder / "job.json", answering)
     twice = to_make(replace(asked, given=UserInputs(longer, ())))
     assert list(twice.values()) == [7 + 2 * asked.samples / 16 * 105]
-    # The worker of another version has not written its seconds.
-    write_json(folder / "outcome.json", replace(outcome, seconds={}))
-    assert list(to_make(asked).values()) == [by_rule]
-    write_json(folder / "outcome.json", outcome)
     same = tmp_path / f"bert-{digest_of(arrays)[:12]}" / "inputs.npz"
     write_json(folder / "job.json", replace(job, inputs=same))
     assert to_make(asked) == {}

@@ -98,15 +98,16 @@ def _result(
         "estimate": "mean",
     }
     unranked = ["size tiny only shows that a cell works"] if cell["size"] == "tiny" else []
-    seconds = result["seconds"] | {
-        "compile": _COMPILE_SECONDS.get(SUTS[cell["sut"]].execution, 0.0)
-    }
+    compiling = _COMPILE_SECONDS.get(SUTS[cell["sut"]].execution, 0.0)
     return result | {
         "cell": cell,
         "metric": metric,
-        "metrics": {"samples_per_second": rate, "ms_per_step": 1000 * cell["batch_size"] / rate},
+        "metrics": {
+            "samples_per_second": rate,
+            "ms_per_step": 1000 * cell["batch_size"] / rate,
+            "compile_seconds": compiling,
+        },
         "disturbance": {},
-        "seconds": seconds,
         "ranked": not unranked,
         "unranked": unranked,
         "directory": directory,

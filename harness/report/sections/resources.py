@@ -55,7 +55,7 @@ class Compiling:
     """The cost of compiling, with an empty or with a filled cache of programs.
 
     Attributes:
-        first_answer_seconds: the time until the first answer; None: a training, or an older run.
+        first_answer_seconds: the time until the first answer; None: a training.
         compile_seconds: the time in which all shapes were compiled, or found; None: not measured.
         calls: calls of a batch after which a compiled and an eager SUT have taken equally long;
             None: the compiled SUT is not faster, or the time is not known.

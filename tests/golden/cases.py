@@ -1,0 +1,193 @@
+"""What golden data consists of: the runs that are measured, and the flags whose plans are kept.
+`files/` is a folder that `making` writes.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+from sut.registry import SUTS
+
+_BENCHMARK = "--weights files/bert-span --dataset files/dev-v1.1.json"
+_LLAMA = "--weights files/llama --new-tokens 4"
+RUNS = {
+    "real": (
+        "sweep --sut keras3-jax,keras3-tensorflow,keras3-tensorflow-graph,keras3-torch,"
+        "keras3-openvino,keras2-tensorflow,keras2-tensorflow-graph,native-torch-eager,"
+        "native-torch-compile,native-torch-script,native-jax,hf-tensorflow,hf-tensorflow-xla"
+        " --model bert --scenario Offline --repeats 1 --duration 1",
+        "sweep --sut keras3-jax,native-torch-eager,native-torch-compile,native-jax --model mistral"
+        " --scenario Offline --new-tokens 8 --repeats 1 --duration 1",
+        "sweep --sut native-torch-eager,native-jax --model bert --scenario Fit --repeats 1",
+        "--sut native-jax --model mistral --scenario SingleStream --stream --duration 1",
+        "--sut native-torch-eager --model bert --scenario Offline --tuned to-mkldnn --duration 1",
+    ),
+    "mock": (
+        "sweep --sut mock --model bert,mistral,sam --scenario Offline,SingleStream,MultiStream"
+        " --repeats 1 --duration 1",
+        "sweep --sut mock --model bert --scenario Offline --batch-size 1,8 --repeats 2"
+        " --duration 1",
+        "--sut mock --model stable-diffusion --scenario Offline --duration 1",
+        "--sut mock --model bert --scenario Server --max-latency-ms 50 --duration 1",
+        "--sut mock --model bert --scenario Server --max-latency-ms 50 --rate 50 --duration 1",
+        "--sut mock --model mistral --scenario Interactive --rate 5 --duration 1",
+        "--sut mock --model bert --scenario Fit",
+        "--sut mock --model bert --scenario Fit --sut-option wrong-fit=frozen",
+        "--sut mock --model bert --scenario Fit --sut-option wrong-fit=skip-batch",
+        "--sut mock --model bert --scenario Offline --replicas 2 --duration 1",
+        "--sut mock --model bert --scenario Offline --replicas 1/2 --duration 1",
+        "--sut mock --model bert --scenario Offline --threads 1 --duration 1",
+        "--sut mock --model mistral --scenario Offline --sut-option shards=2 --duration 1",
+        "--sut mock --model bert --scenario Offline --sut-option wrong=swap-rows --duration 1",
+        "--sut mock --model bert --scenario Offline --sut-option raise-at=3 --duration 1",
+        "--sut mock --model bert --scenario SingleStream --sut-option kill-at=3 --duration 1",
+        "--sut mock --model mistral --scenario SingleStream --stream --sut-option wrong=at-once"
+        " --duration 1",
+        f"--sut mock --scenario Offline {_LLAMA} --dataset files/prompts.txt --duration 1",
+        f"--sut mock --scenario Offline --benchmark bert-99 {_BENCHMARK} --duration 1",
+    ),
+}
+"""Name of a folder → the commands whose runs are below it."""
+
+_OWN = {"--sut": ("mock", "native-torch-eager"), "--scenario": ("Offline",)}
+_BERT = {"--sut": ("mock", "keras3-jax"), "--model": ("bert",)}
+_MOCK = {"--sut": ("mock",), "--model": ("bert",), "--scenario": ("Offline",)}
+FLAGS: tuple[Mapping[str, tuple[str | None, ...]], ...] = (
+    {
+        "--sut": tuple(name for name in SUTS if name != "endpoint"),
+        "--model": ("bert", "mistral", "sam", "stable-diffusion"),
+        "--scenario": ("Offline",),
+    },
+    {
+        "--sut": ("mock", "keras3-jax", "native-torch-eager"),
+        "--model": ("bert", "mistral"),
+        "--scenario": ("SingleStream", "MultiStream", "Server", "Interactive", "Fit"),
+    },
+    {
+        "--sut": ("keras3-jax", "native-torch-compile", "keras3-openvino"),
+        "--model": ("bert", "mistral"),
+        "--scenario": ("Offline",),
+        "--precision": ("float32", "tf32", "bfloat16", "float16"),
+        "--size": ("tiny", "full"),
+    },
+    {
+        "--sut": ("native-jax", "keras3-torch"),
+        "--model": ("ctrl", "distilbert", "distilgpt2", "gpt2", "roberta", "xlm", "xlnet"),
+        "--scenario": ("Offline", "Fit"),
+    },
+    {
+        "--sut": ("mock", "native-torch-eager"),
+        "--model": ("bert", "mistral"),
+        "--scenario": ("Offline", "Server"),
+        "--batch-size": ("1", "7", "64"),
+        "--duration": (None, "1"),
+    },
+    {
+        **_BERT,
+        "--scenario": ("Offline", "SingleStream", "Fit"),
+        "--mode": ("quick", "valid", "submission"),
+        "--seq-len": (None, "16"),
+    },
+    {
+        **_OWN,
+        "--model": ("mistral", "gpt2"),
+        "--task": (None, "generate"),
+        "--prompt-tokens": (None, "8"),
+        "--new-tokens": (None, "4"),
+        "--eos": (None, "stop", "ignore"),
+    },
+    {
+        "--sut": ("mock",),
+        "--model": ("bert", "mistral"),
+        "--scenario": ("Server", "Interactive"),
+        "--max-latency-ms": (None, "20.5"),
+        "--rate": (None, "10"),
+        "--max-wait-ms": (None, "5"),
+    },
+    {
+        "--sut": ("mock",),
+        "--model": ("mistral",),
+        "--scenario": ("Server",),
+        "--stream": (None, "on", "off"),
+        "--max-ttft-ms": (None, "100"),
+        "--max-tpot-ms": (None, "10"),
+    },
+    {
+        "--sut": ("mock", "native-torch-eager"),
+        "--model": ("bert",),
+        "--scenario": ("Offline", "Server"),
+        "--replicas": ("2", "1/2"),
+        "--threads": (None, "1", "1000"),
+    },
+    {
+        **_MOCK,
+        "--replicas": (None, "2"),
+        "--replicas-on": ("slurm", "ray"),
+        "--interface": (None, "127.0.0.1"),
+        "--slurm": (None, "partition=gpu"),
+    },
+    {**_OWN, "--model": ("mistral",), "--scenario": ("Fit",), "--lora": (None, "own", "matched")},
+    {
+        **_BERT,
+        "--scenario": ("Offline",),
+        "--sut-option": ("in_flight=2", "shards=2", "quantize=int8", "latency-ms=x", "none=1"),
+    },
+    {
+        "--sut": ("native-torch-eager", "native-jax"),
+        "--model": ("bert",),
+        "--scenario": ("Offline",),
+        "--tuned": ("off", "to-mkldnn", "to-mkldnn+channels-last", "nothing-such"),
+    },
+    {
+        **_OWN,
+        "--weights": ("files/llama",),
+        "--dataset": (None, "files/prompts.txt", "files/rows.jsonl"),
+        "--field": (None, "text"),
+        "--chat": (None, ""),
+        "--chat-option": (None, "thinking=false"),
+    },
+    {
+        **_BERT,
+        "--model": (None,),
+        "--scenario": ("Offline", "SingleStream", "Server"),
+        "--benchmark": ("bert-99", "bert-99.9"),
+        "--weights": ("files/bert-span",),
+        "--dataset": (None, "files/dev-v1.1.json"),
+    },
+    {
+        "--sut": ("keras3-jax", "native-jax"),
+        "--model": ("files/dense.keras",),
+        "--scenario": ("Offline", "Fit"),
+        "--custom": (None, "files/prompts.txt"),
+    },
+    {**_MOCK, "--model": ("stable-diffusion", "bert"), "--steps": ("4", "0")},
+    {**_MOCK, "--device": ("cpu", "cuda"), "--submitter": (None, "me", "m/e")},
+    {**_MOCK, "--dataset": ("synthetic", "uneven", "nowhere"), "--system": (None, "nowhere.json")},
+    {**_MOCK, "--python": ("nowhere/python",)},
+    {**_MOCK, "--sut": ("keras3", "pytorch"), "--model": ("bret",)},
+    {
+        "": ("sweep",),
+        "--sut": ("all", "mock,native-jax"),
+        "--model": ("bert", "bert,mistral"),
+        "--scenario": ("Offline", "Offline,Fit"),
+        "--batch-size": (None, "1,8"),
+        "--repeats": (None, "2"),
+    },
+    {"": ("choose bert", "choose files/llama files/prompts.txt"), "--within": ("1min", "10min")},
+)
+"""Each of these gives the product of its values. None: the flag is left out. An empty text: it is
+given without a value. The flag "" has words before all flags.
+"""
+
+
+def flag_sets() -> Iterator[list[str]]:
+    """The words of each command whose plan is kept."""
+    for flags in FLAGS:
+        for values in product(*flags.values()):
+            words: list[str] = []
+            for flag, value in zip(flags, values, strict=True):
+                if value is not None:
+                    words += [flag, *shlex.split(value)] if flag else shlex.split(value)
+            yield words
