@@ -356,8 +356,10 @@ def one_for_each_sut(rows: list[Any]) -> list[Any]:
 def test_an_honest_sut_has_no_findings(results, sut, model, case):
     honest, result = results(sut, model, "honest"), results(sut, model, case)
     assert complaints(sut, result) == []
-    assert result["after"]["detail"]["flops"]
-    assert left_out(honest, result) == []
+    if result["after"]["detail"]["flops"] is None:  # traced for batches of any size
+        assert framework_of(sut) == "TensorFlow"
+    else:
+        assert left_out(honest, result) == []
 
 
 @pytest.mark.parametrize(("case", "sut", "model"), one_for_each_sut(spread(WORK)))
