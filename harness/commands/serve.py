@@ -7,7 +7,7 @@ import math
 import shlex
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ from harness.request import options
 from harness.request.flags import Parser
 
 if TYPE_CHECKING:
-    from harness.serving.load_test import Outcome
     from harness.serving.preparation import Flags, Served
     from harness.serving.server import Service
     from harness.terminal import Terminal
@@ -66,8 +65,7 @@ def main(arguments: list[str]) -> int:
     checkpoint = run.checkpoint_of(request, reporter)
     directory = Path(tempfile.mkdtemp(prefix="serve-"))
     url = f"http://{_spelt(flags.host)}:{bound.getsockname()[1]}"
-    tested: list[Outcome] = []
-    on_ready = _on_ready(served, flags, url, tested)
+    on_ready = _on_ready(served, flags.host, url)
     service = server.Service(served.settings, bound, directory / SOCKET, on_ready)
     job = served.job(directory, checkpoint)
     process_env = served.process_env(environment)
@@ -84,8 +82,7 @@ def main(arguments: list[str]) -> int:
         terminal.error(outcome.reason)  # it names the folder's worker.log
         return 1
     service.check()
-    is_good = all(found.good for found in tested)
-    return 0 if is_good else 1
+    return 0
 
 
 def _until_the_end(
@@ -120,26 +117,14 @@ def _watch(reporter: Terminal) -> Callable[[Beat], None]:
     return watch
 
 
-def _on_ready(
-    served: Served, flags: argparse.Namespace, url: str, tested: list[Outcome]
-) -> Callable[[dict[str, Any]], Awaitable[None] | None]:
-    """Return the function that says how the server is called, or that runs the load test and
-    appends its outcome to `tested`.
-    """
+def _on_ready(served: Served, host: str, url: str) -> Callable[[dict[str, Any]], None]:
+    """Return the function that says how the server is called."""
     from harness import terminal
-    from harness.serving import load_test, preparation
+    from harness.serving import preparation
 
-    async def test() -> None:
-        limits = served.settings.limits
-        found = await load_test.run(url, limits.model, flags.self_test, limits.new_tokens)
-        tested.append(found)
-        for line in found.lines():
+    def on_ready(ready: dict[str, Any]) -> None:
+        for line in preparation.facts(served, ready["streams"], host, f"{url}/v1"):
             terminal.line(line)
-
-    def on_ready(ready: dict[str, Any]) -> Awaitable[None] | None:
-        for line in preparation.facts(served, ready["streams"], flags.host, f"{url}/v1"):
-            terminal.line(line)
-        return test() if flags.self_test else None
 
     return on_ready
 
@@ -183,9 +168,9 @@ def _check(flags: argparse.Namespace) -> None:
         raise UsageError(f"--port {flags.port}: from 0 (any free port) to {_MOST_PORT}")
     if not 0 <= flags.max_wait_ms < math.inf:
         raise UsageError(f"--max-wait-ms {flags.max_wait_ms:g}: at least 0")
-    for name in ("max_queue", "timeout_s", "max_request_bytes", "self_test"):
+    for name in ("max_queue", "timeout_s", "max_request_bytes"):
         value = getattr(flags, name)
-        if value is not None and not 0 < value < math.inf:
+        if not 0 < value < math.inf:
             raise UsageError(f"{options.flag(name)} {value:g}: more than 0")
 
 
@@ -271,15 +256,6 @@ def _parser() -> argparse.ArgumentParser:
         "--logprobs",
         action="store_true",
         help="also answer echo with logprobs, the scores of a prompt's tokens",
-    )
-    parser.add_argument(
-        "--self-test",
-        type=int,
-        metavar="N",
-        help=(
-            "send N requests at once to itself, print the outcome, and end; exit code 1 if one is"
-            " not answered, or if equal prompts have different answers"
-        ),
     )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     return parser

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -52,14 +52,14 @@ class Service:
         settings: Settings,
         bound: socket.socket,
         path: Path,
-        on_ready: Callable[[dict[str, Any]], Awaitable[None] | None],
+        on_ready: Callable[[dict[str, Any]], None],
     ):
         """Start the thread.
 
         Args:
             path: the socket that the worker connects to.
             on_ready: called in the thread with the worker's description of the SUT, when requests
-                are answered. If it is a coroutine, the server ends after it.
+                are answered.
         """
         self.counts = Counts()
         self.serving = False
@@ -120,8 +120,5 @@ class Service:
 
     async def _serve(self, ready: dict[str, Any]) -> None:
         self.serving = True
-        further = self._on_ready(ready)
-        if further is not None:
-            await further
-            return
+        self._on_ready(ready)
         await self._ended.wait()

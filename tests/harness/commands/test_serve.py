@@ -285,19 +285,17 @@ def call(short, *flags):
     return subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=120)
 
 
-def test_the_load_test_compares_equal_prompts(short):
-    ended = call(short, "--model", "mistral", "--self-test", 10)
-    assert ended.returncode == 0, ended.stderr
-    assert "10 of 10 requests answered" in ended.stdout
-    assert "equal prompts with equal answers: 5 of 5" in ended.stdout
-
-
-def test_an_error_of_the_sut_ends_the_command_with_its_words(short):
-    flags = ("--model", "mistral", "--self-test", 8, "--sut-option", "raise-at=2")
-    ended = call(short, *flags)
-    assert ended.returncode == 1
-    assert "error: RuntimeError: told to raise at batch 2" in ended.stderr
-    assert "nothing is answered any more: RuntimeError: told to raise" in ended.stdout
+def test_an_error_of_the_sut_is_told_to_clients_and_ends_the_command(short):
+    flags = ("--model", "mistral", "--sut-option", "raise-at=2")
+    with server.running(short, "--sut", "mock", *flags) as running:
+        running.complete("a")
+        status, document = running.post("/v1/completions", {"prompt": "a"})
+        _, error = running.process.communicate(timeout=60)
+    words = "RuntimeError: told to raise at batch 2"
+    assert status == 503
+    assert f"nothing is answered any more: {words}" in document["error"]["message"]
+    assert running.process.returncode == 1
+    assert f"error: {words}" in error
 
 
 @pytest.mark.parametrize(
