@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import tempfile
 from pathlib import Path
 
@@ -16,7 +15,7 @@ _PROMPTS = ("the river", "runs past a small house", "an old clock has stopped at
 
 @pytest.mark.long
 @pytest.mark.parametrize("sut", ["native-torch-eager", "native-jax"])
-def test_a_framework_answers_equal_prompts_equally(sut):
+def test_a_framework_answers_equal_prompts_equally_and_scores_them(sut):
     flags = ("--sut", sut, "--model", "mistral", "--size", "tiny", "--max-tokens", 48)
     with tempfile.TemporaryDirectory() as path:
         with server.running(Path(path), *flags, "--batch-size", 2) as running:
@@ -24,8 +23,12 @@ def test_a_framework_answers_equal_prompts_equally(sut):
             for prompt in _PROMPTS * 2:
                 asked.append(running.begin("/v1/completions", {"prompt": prompt, "max_tokens": 9}))
             answers = [json.loads(each.getresponse().read()) for each in asked]
-            code, out, _ = running.end(signal.SIGINT)
+            next_text = running.complete("the", max_tokens=1)["choices"][0]["text"]
+            scored = running.complete("the", max_tokens=1, echo=True, logprobs=1)["choices"][0]
     texts = [answer["choices"][0]["text"] for answer in answers]
     assert texts[:3] == texts[3:]
     assert {answer["usage"]["completion_tokens"] for answer in answers} == {9}
-    assert (code, "compiled while requests waited" in out) == (0, False)
+    assert scored["text"] == f"the{next_text}"
+    first, *scores = scored["logprobs"]["token_logprobs"]
+    assert (first, len(scores)) == (None, 4)
+    assert max(scores) < 0
