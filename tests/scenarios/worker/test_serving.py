@@ -93,7 +93,7 @@ class Peer:
 @pytest.fixture
 def job(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    policy = Serving(max_wait_ms=1000, percentile=100)
+    policy = Serving(max_wait_ms=0, percentile=100)
     made = mock_job.make(tmp_path / "job", task="generate")
     return replace(made, batch_sizes=(1, 2, 4), serving=policy)
 
@@ -110,7 +110,8 @@ def own_answer(job, ids, new):
 
 
 def test_whole_answers_come_in_batches_of_the_policy(job):
-    peer = Peer(Whole(job.workload), job)
+    waiting = replace(job, serving=Serving(max_wait_ms=1000, percentile=100))
+    peer = Peer(Whole(job.workload), waiting)
     replies = peer.ask(_PROMPTS, new=3)
     rows = [next(replies) for _ in _PROMPTS]
     assert rows == [[n, own_answer(job, ids, 3), "length"] for n, ids in enumerate(_PROMPTS)]
