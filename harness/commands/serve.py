@@ -51,6 +51,7 @@ _SCENARIO = "Offline"  # its batch size is the default
 _MOST_PORT = 65535
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """The names of this machine that others cannot reach."""
+_EXAMPLE_TOKENS = 16
 _INTERRUPTED = 130
 
 
@@ -118,6 +119,7 @@ def _watch(reporter: Terminal, lines: Sequence[str]) -> Callable[[Beat], None]:
 def _facts(served: Served, host: str, port: int) -> list[str]:
     """What a reader should know about the server, a line each."""
     url = f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
+    tokens = min(_EXAMPLE_TOKENS, served.new_tokens)
     first, *others = served.facts()
     lines = [f"{first}: {url}", *others]
     if host not in _LOOPBACK:
@@ -129,7 +131,7 @@ def _facts(served: Served, host: str, port: int) -> list[str]:
         *lines,
         (
             f"curl {url}/completions -H 'Content-Type: application/json' -d '{{\"model\":"
-            f' "{served.model}", "prompt": "Once upon a time", "max_tokens": 16}}\''
+            f' "{served.model}", "prompt": "Once upon a time", "max_tokens": {tokens}}}\''
         ),
         "Ctrl-C ends it",
     ]

@@ -281,7 +281,9 @@ def test_a_killed_worker_is_told_to_clients_and_ends_the_command(short):
 
 
 def test_ctrl_c_leaves_no_process_and_no_file(short):
-    with server.running(short, "--sut", "mock", "--model", "mistral") as running:
+    flags = ("--sut", "mock", "--model", "mistral", "--new-tokens", 8)
+    with server.running(short, *flags) as running:
+        assert '"max_tokens": 8}' in running.text
         worker = running.worker()
         running.complete("a", max_tokens=3)
         code, _, _ = running.end(signal.SIGINT)
