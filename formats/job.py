@@ -87,7 +87,8 @@ class Known:
 
 @dataclass(frozen=True, kw_only=True)
 class Serving:
-    """How the requests of a Server test arrive, are batched and are judged.
+    """How the requests of a Server test arrive, are batched and are judged. `./run.sh serve` has
+    only `max_wait_ms`.
 
     Attributes:
         max_wait_ms: how long a request waits for others before a smaller batch is formed.

@@ -670,7 +670,7 @@ def profiler_of(sut: str) -> str | None:
     there is none for it.
     """
     known = FRAMEWORKS.get(framework_of(sut))
-    return known and known.profiler
+    return known.profiler if known else None
 
 
 def recorded_names(wanted: Iterable[str], versions: Mapping[str, str]) -> dict[str, str]:

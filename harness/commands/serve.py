@@ -7,19 +7,16 @@ import math
 import shlex
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from formats.outcome import WorkerOutcome
 from harness.errors import UsageError
 from harness.request import options
 from harness.request.flags import Parser
 
 if TYPE_CHECKING:
-    from harness.serving.load_test import Outcome
-    from harness.serving.preparation import Flags, Served
-    from harness.serving.server import Service
+    from harness.serving.preparation import Served
     from harness.terminal import Terminal
     from scenarios.worker.heartbeat import Beat
 
@@ -38,115 +35,106 @@ _OF_RUN = (
     "cache",
 )
 """The flags of `./run.sh run` that say what is served."""
+_GONE = {
+    "--chat": "save the template as chat_template.jinja in the folder of --weights",
+    "--chat-option": 'a request gives it: "chat_template_kwargs": {"NAME": VALUE}',
+    "--eos": 'an answer ends at its end token, unless the request has "ignore_eos": true',
+    "--logprobs": "scores of a prompt are always answered: leave it out",
+    "--max-queue": "any number of requests may wait: leave it out",
+    "--max-request-bytes": "a request may have 16 MiB: leave it out",
+    "--quiet": "progress is on standard error, and only there: leave it out",
+    "--self-test": "send requests with curl, guidellm or aiperf (docs/serve.md)",
+    "--timeout-s": "a request may take any time: let the client end it",
+}
+"""Flags of earlier releases, with what to do instead."""
 _SCENARIO = "Offline"  # its batch size is the default
 _MOST_PORT = 65535
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""The names of this machine that others cannot reach."""
+_EXAMPLE_TOKENS = 16
 _INTERRUPTED = 130
 
 
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
+    _check_gone(arguments)
     flags = _parser().parse_args(arguments)
     from harness import terminal
+    from harness.execution import process
     from harness.measurement import run
-    from harness.serving import preparation, server
+    from harness.serving import preparation
+    from harness.serving.handlers import application
+    from harness.serving.server import answering
     from scenarios.worker.serving import SOCKET
 
     _check(flags)
     command = shlex.join(["./run.sh", "serve", *arguments])
-    served = preparation.plan(_of_run(flags, command), _own(flags))
+    served = preparation.plan(
+        _of_run(flags, command), flags.max_tokens, flags.new_tokens, flags.max_wait_ms
+    )
     request = served.request
-    bound = server.bind(flags.host, flags.port)
-    reporter = terminal.Terminal(flags.quiet)
+    reporter = terminal.Terminal(quiet=False)
     for reason in request.reasons:
         reporter.say(reason)
-    reporter.say(
-        f"shapes that are run first, so that nothing compiles while requests wait: {served.shapes}"
-    )
-    environment = run.environment_of(request, request.spec.environment, reporter, {})
-    checkpoint = run.checkpoint_of(request, reporter)
     directory = Path(tempfile.mkdtemp(prefix="serve-"))
-    url = f"http://{_spelt(flags.host)}:{bound.getsockname()[1]}"
-    tested: list[Outcome] = []
-    on_ready = _on_ready(served, flags, url, tested)
-    service = server.Service(served.settings, bound, directory / SOCKET, on_ready)
-    job = served.job(directory, checkpoint)
-    process_env = served.process_env(environment)
-    with reporter.progress:
-        outcome = _until_the_end(service, reporter, job, environment.python, process_env)
-    if outcome is None or outcome.status == "ok":
-        shutil.rmtree(directory)
-    if outcome is None and not service.serving:
-        terminal.error("interrupted before requests were answered")
-        return _INTERRUPTED
-    for line in preparation.summary(service.counts, service.compiled):
-        terminal.line(line)
-    if outcome is not None and outcome.status != "ok":
-        terminal.error(outcome.reason)  # it names the folder's worker.log
-        return 1
-    service.check()
-    is_good = all(found.good for found in tested)
-    return 0 if is_good else 1
-
-
-def _until_the_end(
-    service: Service, reporter: Terminal, job: Any, python: Path, process_env: Any
-) -> WorkerOutcome | None:
-    """Let the worker answer until it ends. → its outcome, or None after Ctrl-C."""
-    from harness.execution.process import Worker
-
-    why = "the server was ended"
+    outcome = None
     try:
-        with Worker(python, process_env) as worker:
-            outcome = worker.run(job, _watch(reporter))
-        if outcome.status != "ok":
-            why = outcome.reason
-        return outcome
+        with answering(application(served, directory / SOCKET), flags.host, flags.port) as port:
+            environment = run.environment_of(request, request.spec.environment, reporter, {})
+            job = served.job(directory, run.checkpoint_of(request, reporter))
+            watch = _watch(reporter, _facts(served, flags.host, port))
+            with reporter.progress:
+                outcome = process.run(
+                    job, environment.python, served.process_env(environment), watch
+                )
     except KeyboardInterrupt:
-        return None
+        return 0 if (directory / SOCKET).exists() else _INTERRUPTED
     finally:
-        service.end(why)
+        if outcome is None:
+            shutil.rmtree(directory)
+    terminal.error(outcome.reason)  # it names the folder's worker.log
+    return 1
 
 
-def _watch(reporter: Terminal) -> Callable[[Beat], None]:
-    """Show the progress of loading and of the warm-up, and nothing while requests are answered."""
+def _watch(reporter: Terminal, lines: Sequence[str]) -> Callable[[Beat], None]:
+    """Show the progress until requests are answered, and then these lines."""
+    from harness import terminal
+
     draw = reporter.watch("serve")
+    waiting = list(lines)
 
     def watch(beat: Beat) -> None:
         if beat.phase not in ("serve", "done"):
             draw(beat)
         elif not reporter.progress.disable:
             draw(beat._replace(phase="done"))
+        if beat.phase == "serve":
+            for line in waiting:
+                terminal.line(line)
+            waiting.clear()
 
     return watch
 
 
-def _on_ready(
-    served: Served, flags: argparse.Namespace, url: str, tested: list[Outcome]
-) -> Callable[[dict[str, Any]], Awaitable[None] | None]:
-    """Return the function that says how the server is called, or that runs the load test and
-    appends its outcome to `tested`.
-    """
-    from harness import terminal
-    from harness.serving import load_test, preparation
-
-    async def test() -> None:
-        limits = served.settings.limits
-        found = await load_test.run(url, limits.model, flags.self_test, limits.new_tokens)
-        tested.append(found)
-        for line in found.lines():
-            terminal.line(line)
-
-    def on_ready(ready: dict[str, Any]) -> Awaitable[None] | None:
-        for line in preparation.facts(served, ready["streams"], flags.host, f"{url}/v1"):
-            terminal.line(line)
-        return test() if flags.self_test else None
-
-    return on_ready
-
-
-def _spelt(host: str) -> str:
-    """A host as it is written in a URL."""
-    return f"[{host}]" if ":" in host else host
+def _facts(served: Served, host: str, port: int) -> list[str]:
+    """What a reader should know about the server, a line each."""
+    url = f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
+    tokens = min(_EXAMPLE_TOKENS, served.new_tokens)
+    first, *others = served.facts()
+    lines = [f"{first}: {url}", *others]
+    if host not in _LOOPBACK:
+        lines.append(
+            f"--host {host}: every machine that reaches this address may send requests,"
+            " because the server asks for no key"
+        )
+    return [
+        *lines,
+        (
+            f"curl {url}/completions -H 'Content-Type: application/json' -d '{{\"model\":"
+            f' "{served.model}", "prompt": "Once upon a time", "max_tokens": {tokens}}}\''
+        ),
+        "Ctrl-C ends it",
+    ]
 
 
 def _of_run(flags: argparse.Namespace, command: str) -> options.Options:
@@ -160,21 +148,12 @@ def _of_run(flags: argparse.Namespace, command: str) -> options.Options:
     return options.read(argparse.Namespace(**values), command)
 
 
-def _own(flags: argparse.Namespace) -> Flags:
-    from harness.serving.preparation import Flags
-
-    return Flags(
-        max_tokens=flags.max_tokens,
-        new_tokens=flags.new_tokens,
-        max_wait_ms=flags.max_wait_ms,
-        max_queue=flags.max_queue,
-        timeout_s=flags.timeout_s,
-        max_request_bytes=flags.max_request_bytes,
-        eos=flags.eos,
-        chat=flags.chat,
-        chat_option=tuple(flags.chat_option or ()),
-        logprobs=flags.logprobs,
-    )
+def _check_gone(arguments: Sequence[str]) -> None:
+    """Raises UsageError for a flag of an earlier release."""
+    for word in arguments:
+        flag = word.partition("=")[0]
+        if flag in _GONE:
+            raise UsageError(f"serve has no {flag} any more: {_GONE[flag]}")
 
 
 def _check(flags: argparse.Namespace) -> None:
@@ -183,10 +162,6 @@ def _check(flags: argparse.Namespace) -> None:
         raise UsageError(f"--port {flags.port}: from 0 (any free port) to {_MOST_PORT}")
     if not 0 <= flags.max_wait_ms < math.inf:
         raise UsageError(f"--max-wait-ms {flags.max_wait_ms:g}: at least 0")
-    for name in ("max_queue", "timeout_s", "max_request_bytes", "self_test"):
-        value = getattr(flags, name)
-        if value is not None and not 0 < value < math.inf:
-            raise UsageError(f"{options.flag(name)} {value:g}: more than 0")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -225,61 +200,4 @@ def _parser() -> argparse.ArgumentParser:
         metavar="MS",
         help="how long a request waits for others of its batch (default 0)",
     )
-    parser.add_argument(
-        "--max-queue",
-        type=int,
-        default=256,
-        metavar="N",
-        help="requests that may wait; the next one is refused with status 429 (default 256)",
-    )
-    parser.add_argument(
-        "--timeout-s",
-        type=float,
-        default=300.0,
-        metavar="S",
-        help="a request that takes longer is refused with status 503 (default 300)",
-    )
-    parser.add_argument(
-        "--max-request-bytes",
-        type=int,
-        default=1 << 20,
-        metavar="N",
-        help="a larger request is refused with status 413 (default 1048576)",
-    )
-    parser.add_argument(
-        "--eos",
-        choices=("stop", "ignore"),
-        default="stop",
-        help=(
-            "stop (default): an answer ends at the end token of --weights; ignore: it gets all its"
-            " tokens, as load generators request with ignore_eos"
-        ),
-    )
-    parser.add_argument(
-        "--chat",
-        default="default",
-        metavar="NAME",
-        help="which of several chat templates of --weights",
-    )
-    parser.add_argument(
-        "--chat-option",
-        action="append",
-        metavar="NAME=VALUE",
-        help="a variable of the chat template; may be repeated",
-    )
-    parser.add_argument(
-        "--logprobs",
-        action="store_true",
-        help="also answer echo with logprobs, the scores of a prompt's tokens",
-    )
-    parser.add_argument(
-        "--self-test",
-        type=int,
-        metavar="N",
-        help=(
-            "send N requests at once to itself, print the outcome, and end; exit code 1 if one is"
-            " not answered, or if equal prompts have different answers"
-        ),
-    )
-    parser.add_argument("--quiet", action="store_true", help="no progress")
     return parser

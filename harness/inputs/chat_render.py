@@ -23,8 +23,6 @@ from jinja2.utils import Namespace
 
 CLOCK = "strftime_now"
 """The function that writes today's date."""
-LINES = "--lines"
-"""The argument for `main_lines`."""
 MEMORY_BYTES = 2 << 30
 """The memory that a template may take, in addition to that of its conversations."""
 
@@ -55,27 +53,6 @@ def main() -> None:
             json.dump({"index": len(texts), "why": why}, sys.stdout)
             return
     json.dump({"texts": texts}, sys.stdout)
-
-
-def main_lines() -> None:
-    """Read a line with `text`, `variables` and `seconds`, then a line with the messages of each
-    conversation. Write a line with its `text`, or `why` it failed, at once. Each conversation may
-    take so many seconds.
-    """
-    job = json.loads(sys.stdin.readline())
-    resource.setrlimit(resource.RLIMIT_AS, (2 * MEMORY_BYTES, 2 * MEMORY_BYTES))
-    for line in sys.stdin:
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        most = int(used.ru_utime + used.ru_stime) + 1 + job["seconds"]
-        resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
-        answer = {}
-        try:
-            answer["text"] = render(job["text"], job["variables"], json.loads(line))
-        # A template may fail in any way.
-        except Exception as e:  # noqa: BLE001
-            answer["why"] = f"{type(e).__name__}: {e}".splitlines()[0]
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
 
 
 def render(text: str, variables: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> str:
@@ -172,4 +149,4 @@ def _tojson(
 
 
 if __name__ == "__main__":
-    main_lines() if LINES in sys.argv else main()
+    main()

@@ -74,7 +74,8 @@ def colour(sut: str) -> str:
     if number < len(_PALETTE):
         return _PALETTE[number]
     hue = _GOLDEN * number % 1  # far from the hues of its neighbours
-    return to_hex(hsv_to_rgb((hue, 0.6, 0.7)))
+    red, green, blue = hsv_to_rgb((hue, 0.6, 0.7))
+    return to_hex((red, green, blue))
 
 
 _OVER_LIMIT = 3.0  # height of the axis over a limit

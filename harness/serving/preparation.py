@@ -1,13 +1,12 @@
-"""The job of the worker and the settings of the server, from the flags of `./run.sh serve`."""
+"""A model to serve and the job of its worker, from the flags of `./run.sh serve`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 
-from formats.job import SERVE, Job, Limits
+from formats.job import SERVE, Job, Limits, Serving
 from harness.errors import UsageError
 from harness.execution import kernels, machine
 from harness.execution.environments import Environment
@@ -19,31 +18,13 @@ from harness.measurement.reference import workload_config
 from harness.request.options import Options
 from harness.request.plan import resolve, unsupported
 from harness.request.request import Request
-from harness.serving import protocol
-from harness.serving.handlers import LEFT, Counts, Settings
+from sut import registry
 from sut.contract import Workload
 
 _TOKENS, _ANSWER_TOKENS, _ANSWER_SHARE = 512, 128, 4
 """Defaults: the longest prompt with its answer, the longest answer, and its least share of both."""
-_LEAST_BUCKET = 32
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""The names of this machine that others cannot reach."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Flags:
-    """The flags that `./run.sh run` does not have. None: a default that depends on the model."""
-
-    max_tokens: int | None
-    new_tokens: int | None
-    max_wait_ms: float
-    max_queue: int
-    timeout_s: float
-    max_request_bytes: int
-    eos: str
-    chat: str
-    chat_option: tuple[str, ...]
-    logprobs: bool
+_LEAST_BITS = 5
+_TRIAL = {"a first message": [{"role": "user", "content": "Hello"}]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,27 +32,43 @@ class Served:
     """A model to serve.
 
     Attributes:
-        prompt_buckets: the lengths to which prompts are padded, in tokens, ascending.
-        batch_sizes: the sizes of batches, ascending.
+        model: its name in requests.
+        prompt_tokens, new_tokens: the longest prompt and the longest answer.
+        tokenizer: text → ids, and back.
+        template: renders the messages of a chat; None: `no_template` says why there is none.
     """
 
     request: Request
-    settings: Settings
-    prompt_buckets: tuple[int, ...]
-    batch_sizes: tuple[int, ...]
+    model: str
+    prompt_tokens: int
+    new_tokens: int
+    tokenizer: Tokenizer
+    template: Template | None
+    no_template: str
 
     @property
-    def shapes(self) -> int:
-        """The number of shapes that the warm-up runs."""
-        worker = self.settings.worker
-        return len(worker["shapes"]) + len(worker["scores"])
+    def vocabulary(self) -> int:
+        """The ids of tokens are below it."""
+        return int(self.request.size.config["vocab_size"])
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The tokens at which an answer ends, unless the request has `ignore_eos`."""
+        return self.request.weights.end_tokens if self.request.weights else ()
+
+    @property
+    def prompt_buckets(self) -> list[int]:
+        """The lengths to which prompts are padded: powers of two and the longest one, ascending."""
+        most = self.prompt_tokens
+        powers = [1 << power for power in range(_LEAST_BITS, most.bit_length())]
+        return [*(length for length in powers if length < most), most]
 
     def job(self, directory: Path, checkpoint: Checkpoint) -> Job:
         """The job of the worker. It reads no inputs from files."""
         request = self.request
         shapes = {
-            "prompt_buckets": list(self.prompt_buckets),
-            "new_token_buckets": [self.settings.limits.new_tokens],
+            "prompt_buckets": self.prompt_buckets,
+            "new_token_buckets": [self.new_tokens],
         }
         workload = Workload(
             model=request.model.name,
@@ -99,7 +96,8 @@ class Served:
             warmup_rows=0,
             limits=Limits(min_duration_ms=0, min_query_count=0, performance_sample_count=0),
             log_dir=directory,
-            batch_sizes=self.batch_sizes,
+            batch_sizes=request.batch_sizes,
+            serving=request.serving,
             places=request.places,
         )
 
@@ -112,60 +110,46 @@ class Served:
         )
         return {**kernels.variables(folder), **request.spec.process_env}
 
+    def facts(self) -> list[str]:
+        """What a reader should know about the answers, a line each."""
+        request = self.request
+        streams = registry.streams(request.options.sut, request.model.architecture)
+        parts = "token by token" if streams else "whole answers, because this SUT does not stream"
+        ends = "an end token ends them" if self.ends else "no end token ends them"
+        wait_ms = request.serving.max_wait_ms if request.serving else 0
+        return [
+            f"{self.model} on {request.options.sut}, {request.precision}, {request.device},"
+            f" {parts}",
+            f"batches of {_listed(request.batch_sizes)}, formed within {wait_ms:g} ms",
+            f"prompts of at most {self.prompt_tokens} tokens, padded to"
+            f" {_listed(self.prompt_buckets)}; answers of at most {self.new_tokens}; {ends}",
+        ]
 
-def plan(options: Options, flags: Flags) -> Served:
+
+def plan(
+    options: Options, max_tokens: int | None, new_tokens: int | None, max_wait_ms: float
+) -> Served:
     """Fill in every default. Raises UsageError if the model cannot be served."""
     request = resolve(options)
-    name = _name(request)
+    name = user_weights.title(request.weights.path) if request.weights else request.benchmark
     if not request.architecture.generates_tokens:
         raise UsageError(f"serve: {name} generates no tokens: give a model that does (see list)")
     reason = unsupported(request)
     if reason:
         raise UsageError(f"serve: {options.sut} cannot run {name}: {reason}")
     reader = _tokenizer(request)
-    tokens = _most_tokens(request, flags)
-    new = _most_new(tokens, flags)
-    ends = request.weights.end_tokens if request.weights and flags.eos == "stop" else ()
-    template, no_template = _template(request, reader, name, flags)
-    limits = protocol.Limits(
+    tokens = _most_tokens(request, max_tokens)
+    new = _most_new(tokens, new_tokens)
+    template, no_template = _template(request, reader, name)
+    return Served(
+        request=replace(request, serving=Serving(max_wait_ms=max_wait_ms, percentile=100)),
         model=name,
-        vocabulary=request.size.config["vocab_size"],
         prompt_tokens=tokens - new,
         new_tokens=new,
-        ends=bool(ends),
-        scores=flags.logprobs,
-    )
-    buckets = _powers(_LEAST_BUCKET, limits.prompt_tokens)
-    sizes = _powers(1, request.batch_size)
-    # If nothing is compiled, only the largest shape runs, which shows that the memory is enough.
-    first = -1 if request.spec.execution == "eager" else 0
-    settings = Settings(
-        limits=limits,
         tokenizer=reader,
         template=template,
         no_template=no_template,
-        timeout_s=flags.timeout_s,
-        max_request_bytes=flags.max_request_bytes,
-        worker={
-            "max_wait_ms": flags.max_wait_ms,
-            "max_queue": flags.max_queue,
-            "shapes": list(product(sizes, buckets))[first:],
-            "scores": buckets[first:] if flags.logprobs else (),
-        },
-        sut=f"{options.sut} {request.precision}",
     )
-    return Served(
-        request=replace(request, end_tokens=tuple(ends)),
-        settings=settings,
-        prompt_buckets=buckets,
-        batch_sizes=sizes,
-    )
-
-
-def _name(request: Request) -> str:
-    if request.weights:
-        return user_weights.title(request.weights.path)
-    return request.benchmark
 
 
 def _tokenizer(request: Request) -> Tokenizer:
@@ -183,20 +167,17 @@ def _tokenizer(request: Request) -> Tokenizer:
     return reader
 
 
-def _most_tokens(request: Request, flags: Flags) -> int:
-    positions = request.size.config["max_position_embeddings"]
-    tokens = flags.max_tokens
-    if tokens is None:
-        tokens = min(_TOKENS, positions)
+def _most_tokens(request: Request, max_tokens: int | None) -> int:
+    positions: int = request.size.config["max_position_embeddings"]
+    tokens = min(_TOKENS, positions) if max_tokens is None else max_tokens
     if not 2 <= tokens <= positions:
         raise UsageError(f"--max-tokens {tokens}: from 2 to the {positions} positions of the model")
-    return int(tokens)
+    return tokens
 
 
-def _most_new(tokens: int, flags: Flags) -> int:
-    new = flags.new_tokens
-    if new is None:
-        new = min(_ANSWER_TOKENS, max(1, tokens // _ANSWER_SHARE))
+def _most_new(tokens: int, new_tokens: int | None) -> int:
+    usual = min(_ANSWER_TOKENS, max(1, tokens // _ANSWER_SHARE))
+    new = usual if new_tokens is None else new_tokens
     if not 1 <= new < tokens:
         raise UsageError(
             f"--new-tokens {new}: from 1 to {tokens - 1}, because a prompt and its answer have at"
@@ -205,87 +186,25 @@ def _most_new(tokens: int, flags: Flags) -> int:
     return new
 
 
-def _template(
-    request: Request, reader: Tokenizer, name: str, flags: Flags
-) -> tuple[Template | None, str]:
-    """The chat template of the user's folder, or None and the reason."""
-    if request.weights and reader.encode_marked:
-        try:
-            return chat.of_folder(request.weights.path, flags.chat, flags.chat_option), ""
-        except UsageError:
-            if flags.chat != chat.DEFAULT or flags.chat_option:
-                raise
-    elif flags.chat_option:
-        raise UsageError(f"--chat-option {flags.chat_option[0]}: {name} has no chat template")
-    return None, (
-        f"{name} has no chat template (a chat_template.jinja in the folder of --weights): use"
-        " /v1/completions"
-    )
+def _template(request: Request, reader: Tokenizer, name: str) -> tuple[Template | None, str]:
+    """The chat template of the user's folder, or None and the reason.
 
-
-def _powers(least: int, most: int) -> tuple[int, ...]:
-    """`least`, its doubles below `most`, and `most`."""
-    sizes = []
-    size = least
-    while size < most:
-        sizes.append(size)
-        size *= 2
-    return (*sizes, most)
-
-
-def facts(served: Served, streams: bool, host: str, url: str) -> list[str]:
-    """What a reader should know about the server, a line each."""
-    request, settings = served.request, served.settings
-    limits = settings.limits
-    whole = "token by token" if streams else "whole answers, because this SUT does not stream"
-    ready = (
-        f"{limits.model} on {request.options.sut}, {request.precision}, {request.device},"
-        f" {whole}: {url}"
-    )
-    policy = (
-        f"batches of {_listed(served.batch_sizes)}, formed within"
-        f" {settings.worker['max_wait_ms']:g} ms; at most {settings.worker['max_queue']}"
-        f" requests wait, each for at most {settings.timeout_s:g} s"
-    )
-    ends = "they end at their end token" if limits.ends else "no end token ends them"
-    lengths = (
-        f"prompts of at most {limits.prompt_tokens} tokens, padded to"
-        f" {_listed(served.prompt_buckets)}; answers of at most {limits.new_tokens}; {ends}"
-    )
-    lines = [ready, policy, lengths]
-    if host not in _LOOPBACK:
-        lines.append(
-            f"--host {host}: every machine that reaches this address may send requests,"
-            " because the server asks for no key"
+    The server renders chats itself, because a process for each would take longer than most answers'
+    first token. So the template renders a first one in a process with limits of time and memory.
+    """
+    folder = request.weights.path if request.weights else None
+    if folder is None or reader.encode_marked is None or not chat.has_template(folder):
+        return None, (
+            f"{name} has no chat template (a chat_template.jinja in the folder of --weights): use"
+            " /v1/completions"
         )
-    return [
-        *lines,
-        (
-            f"curl {url}/completions -H 'Content-Type: application/json' -d '{{\"model\":"
-            f' "{limits.model}", "prompt": "Once upon a time", "max_tokens": 16}}\''
-        ),
-        "Ctrl-C ends it",
-    ]
+    try:
+        template = chat.of_folder(folder, chat.DEFAULT, ())
+        template.texts(_TRIAL)
+    except UsageError as e:
+        return None, f"{name} has a chat template that fails ({e}): use /v1/completions"
+    return template, ""
 
 
-def _listed(numbers: tuple[int, ...]) -> str:
+def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))
-
-
-def summary(counts: Counts, compiled: int) -> list[str]:
-    """What the server did, a line each."""
-    requests = dict(counts.requests)
-    answered = requests.pop(200, 0)
-    left = requests.pop(LEFT, 0)
-    named = [f"{count} × {status}" for status, count in sorted(requests.items())]
-    statuses = f" ({', '.join(named)})" if named else ""
-    lines = [
-        (
-            f"{counts.requests.total()} requests: {answered} answered, with"
-            f" {counts.prompt_tokens:,} prompt tokens and {counts.new_tokens:,} new ones; {left}"
-            f" left by their client; {sum(requests.values())} refused{statuses}"
-        )
-    ]
-    if compiled:
-        lines.append(f"{compiled} programs were compiled while requests waited")
-    return lines

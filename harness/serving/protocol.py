@@ -6,6 +6,7 @@ Answers are greedy. Fields that would change a greedy answer are refused. Others
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,19 +14,24 @@ from typing import Any
 import msgspec
 
 from harness.inputs import messages
+from harness.serving.preparation import Served
 
-_MOST_STOPS = 16
 _MOST_TOP = 20
-_DEFAULT_TOKENS = 16  # OpenAI's default of /v1/completions
-
-_TYPES = {
-    400: "invalid_request_error",
-    404: "invalid_request_error",
-    405: "invalid_request_error",
-    413: "invalid_request_error",
-    429: "rate_limit_error",
-    503: "server_error",
+_USUAL_TOKENS = 16  # OpenAI's default of /v1/completions
+_GREEDY: dict[str, Any] = {
+    "temperature": 0,
+    "n": 1,
+    "best_of": 1,
+    "frequency_penalty": 0,
+    "presence_penalty": 0,
+    "suffix": "",
+    "logit_bias": {},
+    "tools": [],
+    "response_format": {"type": "text"},
 }
+"""Fields that may have only this value."""
+Prompts = tuple[tuple[int, ...], ...]
+"""The ids of each prompt."""
 
 
 class Refusal(Exception):
@@ -36,38 +42,13 @@ class Refusal(Exception):
     ):
         super().__init__(message)
         self.status = status
-        self.code = code
-        self.param = param
-
-    def document(self) -> dict[str, Any]:
-        """The error in OpenAI's format."""
-        error = {
-            "message": str(self),
-            "type": _TYPES.get(self.status, "server_error"),
-            "param": self.param,
-            "code": self.code,
-        }
-        return {"error": error}
+        kind = "server_error" if status == 503 else "invalid_request_error"
+        self.error = {"message": message, "type": kind, "param": param, "code": code}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """The limits of the requests.
-
-    Attributes:
-        model: the model's name.
-        vocabulary: ids are below it.
-        prompt_tokens, new_tokens: the longest prompt and the longest answer.
-        ends: whether answers end at end tokens.
-        scores: whether the log probabilities of a prompt can be requested.
-    """
-
-    model: str
-    vocabulary: int
-    prompt_tokens: int
-    new_tokens: int
-    ends: bool
-    scores: bool
+def bad(param: str, rule: str, code: str | None = None) -> Refusal:
+    """The refusal of a field."""
+    return Refusal(400, f"{param}: {rule}", code, param)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,22 +56,21 @@ class Completion:
     """A request that can be answered.
 
     Attributes:
-        prompts: the ids of each prompt.
         new: the most tokens of each answer.
+        ends: the tokens at which an answer ends.
         stop: an answer ends before any of these texts.
         usage: whether a stream ends with the number of tokens.
-        echo: whether the answer's text begins with the prompt.
-        top: for the log probabilities of the prompt: so many of the likeliest tokens; None: none.
+        top: the prompts are scored, with so many of the likeliest tokens; None: they are answered.
     """
 
-    prompts: tuple[tuple[int, ...], ...]
+    prompts: Prompts
     new: int
-    stop: tuple[str, ...] = ()
-    stream: bool = False
-    usage: bool = False
-    echo: bool = False
-    top: int | None = None
-    chat: bool = False
+    ends: tuple[int, ...]
+    stop: tuple[str, ...]
+    stream: bool
+    usage: bool
+    top: int | None
+    chat: bool
 
 
 class _StreamOptions(msgspec.Struct):
@@ -103,83 +83,51 @@ class Body(msgspec.Struct):
     model: str | None = None
     prompt: Any = None
     messages: Any = None
+    chat_template_kwargs: dict[str, Any] | None = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
     min_tokens: int | None = None
-    temperature: float | None = None
-    frequency_penalty: float | None = None
-    presence_penalty: float | None = None
-    n: int | None = None
-    best_of: int | None = None
+    ignore_eos: bool | None = None
+    stop: str | list[str] | None = None
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
-    stop: str | list[str] | None = None
     echo: bool | None = None
     logprobs: int | bool | None = None
-    suffix: str | None = None
-    logit_bias: dict[str, float] | None = None
-    tools: list[Any] | None = None
-    response_format: dict[str, Any] | None = None
-    ignore_eos: bool | None = None
 
 
-def read(text: bytes, limits: Limits) -> Body:
-    """Read a request. Raises Refusal if it is not one, or requests what is not computed here."""
+def read(text: bytes, served: Served) -> Body:
+    """Read a request. Raises Refusal if it is not one, or requests another than the greedy
+    answer.
+    """
     try:
-        body = msgspec.json.decode(text, type=Body)
+        document = msgspec.json.decode(text, type=dict[str, Any])
+        body = msgspec.convert(document, Body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         raise Refusal(400, f"the request is not understood: {e}") from None
-    if body.model != limits.model:
-        raise Refusal(
-            404,
-            f"model {body.model!r}: there is only {limits.model!r} here",
-            code="model_not_found",
-            param="model",
-        )
-    _check_greedy(body)
-    if (body.ignore_eos or body.min_tokens) and limits.ends:
-        raise Refusal(
-            400,
-            "ignore_eos and min_tokens: answers end at their end token here; start the server with"
-            " --eos ignore",
-            param="ignore_eos",
-        )
+    if body.model != served.model:
+        why = f"model {body.model!r}: there is only {served.model!r} here"
+        raise Refusal(404, why, "model_not_found", "model")
+    for name, only in _GREEDY.items():
+        if document.get(name) not in (None, only):
+            rule = f"one greedy text is the answer here: give {json.dumps(only)}, or leave it out"
+            raise bad(name, rule)
+    if body.min_tokens and served.ends and not body.ignore_eos:
+        raise bad("min_tokens", "an answer ends at its end token: give ignore_eos")
     return body
 
 
-def _check_greedy(body: Body) -> None:
-    """Raises Refusal for a field that requests another answer than the greedy one."""
-    if body.temperature:
-        raise Refusal(
-            400,
-            f"temperature {body.temperature:g}: answers are greedy here: give 0, or leave it out",
-            param="temperature",
-        )
-    for name in ("n", "best_of"):
-        if getattr(body, name) not in (None, 1):
-            raise Refusal(400, f"{name}: a prompt has one greedy answer: give 1", param=name)
-    for name in ("frequency_penalty", "presence_penalty", "suffix", "logit_bias", "tools"):
-        if getattr(body, name):
-            raise Refusal(400, f"{name}: is not supported: leave it out", param=name)
-    if body.response_format and body.response_format.get("type") != "text":
-        raise Refusal(400, "response_format: there is only text", param="response_format")
-
-
-def prompts_of(body: Body, encode: Callable[[str], Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    """The ids of each prompt of /v1/completions: a text, ids, or a list of either."""
+def prompts_of(body: Body, encode: Callable[[str], Sequence[int]]) -> Prompts:
+    """The prompts of /v1/completions: a text, ids, or a list of either."""
     prompt = body.prompt
     if isinstance(prompt, str) or _are_ids(prompt):
         prompt = [prompt]
     if not isinstance(prompt, list) or not prompt:
-        raise Refusal(400, "prompt: a text or a list of ids is needed, or several", param="prompt")
+        raise bad("prompt", "a text or a list of ids is needed, or several")
     rows = []
     for each in prompt:
-        if isinstance(each, str):
-            rows.append(tuple(encode(each)))
-        elif _are_ids(each):
-            rows.append(tuple(each))
-        else:
-            raise Refusal(400, "prompt: is neither texts nor ids", param="prompt")
+        if not isinstance(each, str) and not _are_ids(each):
+            raise bad("prompt", "is neither texts nor ids")
+        rows.append(tuple(encode(each) if isinstance(each, str) else each))
     return tuple(rows)
 
 
@@ -194,80 +142,62 @@ def messages_of(body: Body) -> list[dict[str, Any]]:
     try:
         return messages.read(body.messages)
     except ValueError as e:
-        raise Refusal(400, f"messages: {e}", param="messages") from None
+        raise bad("messages", str(e)) from None
 
 
-def completion(
-    body: Body, prompts: tuple[tuple[int, ...], ...], limits: Limits, chat: bool = False
-) -> Completion:
+def completion(body: Body, prompts: Prompts, served: Served, chat: bool = False) -> Completion:
     """The request with these prompts. Raises Refusal if a limit does not allow it."""
     for prompt in prompts:
-        _check_prompt(prompt, limits)
-    stop = (body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ())
-    stop = tuple(text for text in stop if text)
-    if len(stop) > _MOST_STOPS:
-        raise Refusal(400, f"stop: at most {_MOST_STOPS} texts", param="stop")
-    options = body.stream_options
-    # OpenAI's chat protocol has `false` for none. 0 asks for the scores of the prompt's own tokens.
-    top = None if chat or body.logprobs in (None, False) else int(body.logprobs)
-    new = _new_tokens(body, limits, chat)
-    if chat and body.logprobs:
-        raise Refusal(400, "logprobs: only /v1/completions has them here", param="logprobs")
-    if top is not None:
-        _check_scores(body, top, new, limits)
-    elif new < 1:
-        raise Refusal(400, "max_tokens: at least 1", param="max_tokens")
+        _check_prompt(prompt, served)
+    stop = [body.stop] if isinstance(body.stop, str) else body.stop or []
+    top = _top(body, chat)
     return Completion(
         prompts=prompts,
-        new=new,
-        stop=stop,
+        new=_new_tokens(body, served, chat, least=1 if top is None else 0),
+        ends=() if body.ignore_eos else served.ends,
+        stop=tuple(text for text in stop if text),
         stream=bool(body.stream),
-        usage=bool(options and options.include_usage),
-        echo=bool(body.echo) and not chat,
+        usage=bool(body.stream_options and body.stream_options.include_usage),
         top=top,
         chat=chat,
     )
 
 
-def _check_prompt(prompt: Sequence[int], limits: Limits) -> None:
+def _check_prompt(prompt: Sequence[int], served: Served) -> None:
     if not prompt:
-        raise Refusal(400, "prompt: has no token", param="prompt")
-    if len(prompt) > limits.prompt_tokens:
-        raise Refusal(
-            400,
-            f"prompt: {len(prompt)} tokens, and at most {limits.prompt_tokens} are accepted (the"
-            " server's --max-tokens less its --new-tokens)",
-            code="context_length_exceeded",
-            param="prompt",
+        raise bad("prompt", "has no token")
+    if len(prompt) > served.prompt_tokens:
+        rule = (
+            f"{len(prompt)} tokens, and at most {served.prompt_tokens} are accepted (the server's"
+            " --max-tokens less its --new-tokens)"
         )
-    if min(prompt) < 0 or max(prompt) >= limits.vocabulary:
-        raise Refusal(400, f"prompt: ids are from 0 to {limits.vocabulary - 1}", param="prompt")
+        raise bad("prompt", rule, "context_length_exceeded")
+    if min(prompt) < 0 or max(prompt) >= served.vocabulary:
+        raise bad("prompt", f"ids are from 0 to {served.vocabulary - 1}")
 
 
-def _new_tokens(body: Body, limits: Limits, chat: bool) -> int:
+def _new_tokens(body: Body, served: Served, chat: bool, least: int) -> int:
     new = body.max_tokens if body.max_tokens is not None else body.max_completion_tokens
     if new is None:
-        return limits.new_tokens if chat else min(_DEFAULT_TOKENS, limits.new_tokens)
-    if new > limits.new_tokens:
-        raise Refusal(
-            400,
-            f"max_tokens {new}: an answer has at most {limits.new_tokens} here (the server's"
-            " --new-tokens)",
-            code="context_length_exceeded",
-            param="max_tokens",
-        )
+        return served.new_tokens if chat else min(_USUAL_TOKENS, served.new_tokens)
+    if not least <= new <= served.new_tokens:
+        rule = f"{new} is not from {least} to {served.new_tokens} (the server's --new-tokens)"
+        raise bad("max_tokens", rule, "context_length_exceeded")
     return new
 
 
-def _check_scores(body: Body, top: int, new: int, limits: Limits) -> None:
-    if not limits.scores:
-        raise Refusal(400, "logprobs: start the server with --logprobs", param="logprobs")
-    if not body.echo or new not in (0, 1) or body.stream:
-        raise Refusal(
-            400,
-            "logprobs: only those of a prompt are computed here: give echo, and max_tokens 0 or 1,"
-            " without stream",
-            param="logprobs",
+def _top(body: Body, chat: bool) -> int | None:
+    """See `Completion.top`. OpenAI's chat protocol has `false` for none. 0 requests the scores of
+    the prompt's own tokens.
+    """
+    wanted = None if body.logprobs is False else body.logprobs
+    if wanted is None and (chat or not body.echo):
+        return None
+    is_prompt = body.echo and body.max_tokens in (0, 1) and not body.stream and not chat
+    if wanted is None or not is_prompt or not 0 <= wanted <= _MOST_TOP:
+        rule = (
+            "only those of a prompt are computed, by /v1/completions: give logprobs from 0 to"
+            f" {_MOST_TOP}, echo, and max_tokens 0 or 1, without stream"
         )
-    if not 0 <= top <= _MOST_TOP:
-        raise Refusal(400, f"logprobs: from 0 to {_MOST_TOP}", param="logprobs")
+        raise bad("logprobs", rule)
+    return int(wanted)

@@ -17,14 +17,12 @@ class Text:
     """The text of one answer.
 
     Attributes:
-        whole: the text so far, without a part that may be the beginning of a stop text.
-        stopped: whether a stop text has come. It is not in `whole`.
+        stopped: whether a stop text has come. It is no part of the answer.
     """
 
     def __init__(
         self, decode: Callable[[Sequence[int]], str], prompt: Sequence[int], stop: Sequence[str]
     ):
-        self.whole = ""
         self.stopped = False
         self._decode = decode
         self._stop = tuple(stop)
@@ -54,7 +52,6 @@ class Text:
     def _release(self, count: int) -> str:
         text = self._pending[:count]
         self._pending = self._pending[count:]
-        self.whole += text
         return text
 
     def _beginning(self) -> int:

@@ -101,15 +101,6 @@ class Batcher(Generic[Request]):
             self._queue.append((now, request))
             self._changed.notify_all()
 
-    def withdraw(self, request: Request) -> bool:
-        """Take a request out of the queue. → whether it was still there."""
-        with self._changed:
-            for entry in self._queue:
-                if entry[1] is request:
-                    self._queue.remove(entry)
-                    return True
-        return False
-
     def drain(self) -> None:
         """Wait until every request is answered. Raises the error of an answer."""
         with self._changed:
@@ -164,7 +155,7 @@ class Batcher(Generic[Request]):
         largest = self._policy.sizes[-1]
         with self._changed:
             while not self._closed and len(self._queue) < largest:
-                if not self._queue:  # a request that waited may have been withdrawn
+                if not self._queue:
                     self._changed.wait()
                     continue
                 left_ns = self._queue[0][0] + self._policy.wait_ns - _clock()

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
+import json
+import tempfile
+from pathlib import Path
 
 import pytest
 
-from harness.execution.environments import ROOT
 from tests.support import server
+
+_PROMPTS = ("the river", "runs past a small house", "an old clock has stopped at noon")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("sut", ["native-torch-eager", "native-jax"])
-def test_a_framework_answers_equal_prompts_equally(sut):
+def test_a_framework_answers_equal_prompts_equally_and_scores_them(sut):
     flags = ("--sut", sut, "--model", "mistral", "--size", "tiny", "--max-tokens", 48)
-    words = server.command(*flags, "--batch-size", 2, "--self-test", 6)
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=600)
-    assert ended.returncode == 0, ended.stderr
-    assert "6 of 6 requests answered" in ended.stdout
-    assert "equal prompts with equal answers: 3 of 3" in ended.stdout
-    assert "compiled while requests waited" not in ended.stdout
+    with tempfile.TemporaryDirectory() as path:
+        with server.running(Path(path), *flags, "--batch-size", 2) as running:
+            asked = []
+            for prompt in _PROMPTS * 2:
+                asked.append(running.begin("/v1/completions", {"prompt": prompt, "max_tokens": 9}))
+            answers = [json.loads(each.getresponse().read()) for each in asked]
+            next_text = running.complete("the", max_tokens=1)["choices"][0]["text"]
+            scored = running.complete("the", max_tokens=1, echo=True, logprobs=1)["choices"][0]
+    texts = [answer["choices"][0]["text"] for answer in answers]
+    assert texts[:3] == texts[3:]
+    assert {answer["usage"]["completion_tokens"] for answer in answers} == {9}
+    assert scored["text"] == f"the{next_text}"
+    first, *scores = scored["logprobs"]["token_logprobs"]
+    assert (first, len(scores)) == (None, 4)
+    assert max(scores) < 0

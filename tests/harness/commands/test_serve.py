@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -14,17 +13,24 @@ import numpy as np
 import psutil
 import pytest
 
-from harness.execution.environments import ROOT
+from harness import cli
+from harness.commands import serve
 from harness.inputs import chat, checkpoint, models, tokenizer
 from sut.contract import Workload
 from sut.mock import Mock
+from tests.conftest import CACHE
 from tests.support import server
 from tests.support.tokens import bpe
 
-_TEMPLATE = "{% for m in messages %}<s>{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:"
+_TEMPLATE = (
+    "{% if messages[0].content == 'raise' %}{{ raise_exception('no') }}{% endif %}"
+    "{% for m in messages %}<s>{{ m.role }}: {{ m.content }}\n{% endfor %}{{ more }}assistant:"
+)
 _NEW = 24
 _MESSAGES = [{"role": "user", "content": "ais bjt"}]
 _ADDS = {"beginning": True, "end": False}
+_ENDING = [20, 21]
+"""A prompt whose answer ends at its third token."""
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +43,8 @@ def folder(tmp_path_factory):
     (path / "digest.json").unlink()
     bpe(size.config["vocab_size"]).save(str(path / "tokenizer.json"))
     (path / "chat_template.jinja").write_text(_TEMPLATE)
+    end = own_tokens(path, _ENDING, 3)[-1]
+    (path / "generation_config.json").write_text(json.dumps({"eos_token_id": end}))
     return path
 
 
@@ -49,23 +57,14 @@ def short():
 
 @pytest.fixture(scope="module")
 def served(folder):
-    flags = (
-        "--sut",
-        "mock",
-        "--weights",
-        folder,
-        "--new-tokens",
-        _NEW,
-        "--max-request-bytes",
-        9999,
-    )
+    flags = ("--sut", "mock", "--weights", folder, "--new-tokens", _NEW, "--batch-size", 4)
     with tempfile.TemporaryDirectory() as path:
-        with server.running(Path(path), *flags, "--logprobs", "--batch-size", 4) as running:
+        with server.running(Path(path), *flags) as running:
             yield running
 
 
-def own_answer(folder, ids, new):
-    """The text that the mock generates after these ids."""
+def own_tokens(folder, ids, new):
+    """The tokens that the mock generates after these ids."""
     config = json.loads((folder / "config.json").read_text())
     mock = Mock(
         Workload(
@@ -85,7 +84,12 @@ def own_answer(folder, ids, new):
         "prompt_length": np.array([len(ids)], np.int32),
         "max_new_tokens": np.array([new], np.int32),
     }
-    answer = mock.to_host(mock.predict(batch))["tokens"][0, :new].tolist()
+    return mock.to_host(mock.predict(batch))["tokens"][0, :new].tolist()
+
+
+def own_answer(folder, ids, new):
+    """The text of these tokens."""
+    answer = own_tokens(folder, ids, new)
     reader = tokenizer.of_folder(folder, _ADDS)
     prompt = reader.decode(ids)
     return reader.decode([*ids, *answer]).removeprefix(prompt)
@@ -154,10 +158,28 @@ def test_a_chat_is_answered_as_its_template_says(served, folder):
     assert (status, found["object"], found["usage"]) == (200, "chat.completion", plain["usage"])
     assert choice["message"] == {"role": "assistant", "content": plain["choices"][0]["text"]}
     response = served.begin("/v1/chat/completions", body | {"stream": True}).getresponse()
-    first, *parts = server.events(response)
-    assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
-    contents = [part["choices"][0]["delta"]["content"] for part in parts]
-    assert "".join(contents) == plain["choices"][0]["text"]
+    deltas = [part["choices"][0]["delta"] for part in server.events(response)]
+    assert [delta.get("role") for delta in deltas] == ["assistant"] + [None] * 5
+    assert "".join(delta["content"] for delta in deltas) == plain["choices"][0]["text"]
+
+
+def test_a_request_sets_variables_of_the_chat_template(served, folder):
+    reader = tokenizer.of_folder(folder, _ADDS)
+    plain = served.complete(reader.encode_marked("<s>user: ais bjt\nmore assistant:"))
+    body = {"messages": _MESSAGES, "max_tokens": 16, "chat_template_kwargs": {"more": "more "}}
+    status, found = served.post("/v1/chat/completions", body)
+    assert (status, found["usage"]) == (200, plain["usage"])
+    (choice,) = found["choices"]
+    assert choice["message"]["content"] == plain["choices"][0]["text"]
+
+
+def test_an_answer_ends_at_its_end_token_unless_the_request_ignores_it(served):
+    found = served.complete(_ENDING, max_tokens=9)
+    assert found["usage"]["completion_tokens"] == 3
+    assert found["choices"][0]["finish_reason"] == "stop"
+    found = served.complete(_ENDING, max_tokens=9, ignore_eos=True, min_tokens=9)
+    assert found["usage"]["completion_tokens"] == 9
+    assert found["choices"][0]["finish_reason"] == "length"
 
 
 def test_a_stop_text_ends_an_answer_and_is_not_in_it(served):
@@ -190,21 +212,23 @@ def test_scores_of_a_prompt_are_those_of_the_logits(served):
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
-        ({"prompt": "a", "temperature": 0.5}, 400, "temperature 0.5: answers are greedy"),
-        ({"prompt": "a", "n": 2}, 400, "n: a prompt has one greedy answer"),
-        ({"prompt": "a", "max_tokens": 25}, 400, "at most 24"),
-        ({"prompt": "a", "max_tokens": 0}, 400, "max_tokens: at least 1"),
+        ({"prompt": "a", "temperature": 0.5}, 400, "temperature: one greedy text is the answer"),
+        ({"prompt": "a", "n": 2}, 400, "n: one greedy text is the answer here: give 1, or leave"),
+        ({"prompt": "a", "max_tokens": 25}, 400, "max_tokens: 25 is not from 1 to 24"),
+        ({"prompt": "a", "max_tokens": 0}, 400, "max_tokens: 0 is not from 1 to 24"),
+        ({"prompt": "a", "min_tokens": 2}, 400, "min_tokens: an answer ends at its end token"),
         ({"prompt": "a", "max_tokens": "b"}, 400, "Expected `int | null`, got `str`"),
         ({"prompt": []}, 400, "prompt: a text or a list of ids"),
         ({"prompt": [1, "a"]}, 400, "prompt: is neither texts nor ids"),
         ({"prompt": [1000]}, 400, "ids are from 0 to 999"),
         ({"prompt": [1] * 500}, 400, "prompt: 500 tokens, and at most 488"),
-        ({"prompt": "a", "logprobs": 1}, 400, "give echo"),
-        ({"prompt": "a", "tools": [1]}, 400, "tools: is not supported"),
+        ({"prompt": "a", "logprobs": 1}, 400, "logprobs: only those of a prompt are computed"),
+        ({"prompt": "a", "echo": True}, 400, "give logprobs from 0 to 20, echo, and max_tokens"),
+        ({"prompt": "a", "tools": [1]}, 400, "tools: one greedy text is the answer here"),
         ({"prompt": "a", "model": "b"}, 404, "model 'b': there is only 'folder' here"),
         (b"{", 400, "the request is not understood"),
         (b"[]", 400, "the request is not understood"),
-        ({"prompt": "a" * 10_000}, 413, "more than 9999 bytes"),
+        ({"prompt": "a" * (1 << 24)}, 413, "Maximum request body size 16777216 exceeded"),
     ],
 )  # fmt: skip
 def test_a_request_that_cannot_be_answered_is_refused_in_one_sentence(served, body, status, words):
@@ -214,44 +238,31 @@ def test_a_request_that_cannot_be_answered_is_refused_in_one_sentence(served, bo
 
 
 def test_other_addresses_are_refused_in_the_same_format(served):
-    assert served.get("/v1/models/other")[0] == 404
-    assert served.get("/other")[1]["error"]["message"] == "GET /other: Not Found"
+    status, found = served.get("/other")
+    assert (status, found["error"]["message"]) == (404, "GET /other: 404: Not Found")
     assert served.get("/v1/completions")[0] == 405
-    image = [{"role": "user", "content": [{"type": "image_url"}]}]
-    status, found = served.post("/v1/chat/completions", {"messages": image})
-    words = "messages: only text parts are read, and one is of the type 'image_url'"
-    assert (status, found["error"]["message"]) == (400, words)
+    for content, words in (
+        ([{"type": "image_url"}], "only text parts are read, and one is of the type 'image_url'"),
+        ("raise", "the chat template cannot render them (TemplateError: no)"),
+    ):
+        messages = [{"role": "user", "content": content}]
+        status, found = served.post("/v1/chat/completions", {"messages": messages})
+        assert (status, found["error"]["message"]) == (400, f"messages: {words}")
 
 
 def test_a_client_that_leaves_frees_its_place(short):
     """Each token takes half a second, so that the first request would take twenty seconds."""
-    flags = ("--model", "mistral", "--new-tokens", 40, "--batch-size", 1, "--max-queue", 1)
+    flags = ("--model", "mistral", "--new-tokens", 40, "--batch-size", 1)
     with server.running(short, "--sut", "mock", *flags, "--sut-option", "latency-ms=20000") as slow:
         start = time.monotonic()
         running = slow.begin("/v1/completions", {"prompt": "a", "max_tokens": 40, "stream": True})
         running.getresponse().readline()
-        waiting = slow.begin("/v1/completions", {"prompt": "a", "max_tokens": 1})
+        waiting = slow.begin("/v1/completions", {"prompt": "a", "max_tokens": 40})
         time.sleep(1)
-        status, refused = slow.post("/v1/completions", {"prompt": "a"})
-        assert (status, refused["error"]["code"]) == (429, "queue_full")
         waiting.close()
         running.close()
-        time.sleep(1)
         slow.complete("a", max_tokens=1)
         assert time.monotonic() - start < 18
-        code, out, _ = slow.end(signal.SIGINT)
-    assert code == 0
-    assert "4 requests: 1 answered" in out
-    assert "2 left by their client; 1 refused (1 × 429)" in out
-
-
-def test_a_request_that_takes_too_long_is_refused(short):
-    flags = ("--model", "mistral", "--sut-option", "latency-ms=20000", "--timeout-s", 0.5)
-    with server.running(short, "--sut", "mock", *flags) as slow:
-        status, found = slow.post("/v1/completions", {"prompt": "a"})
-        assert (status, found["error"]["code"]) == (503, "timeout")
-        response = slow.begin("/v1/completions", {"prompt": "a", "stream": True}).getresponse()
-        assert (response.status, server.events(response)[-1]["error"]["code"]) == (200, "timeout")
 
 
 def test_a_killed_worker_is_told_to_clients_and_ends_the_command(short):
@@ -264,54 +275,50 @@ def test_a_killed_worker_is_told_to_clients_and_ends_the_command(short):
         document = json.loads(response.read())
         _, error = slow.process.communicate(timeout=60)
     assert response.status == 503
-    assert "killed while it served by signal SIGKILL" in document["error"]["message"]
+    assert document["error"]["message"].startswith("the SUT has failed: the server prints")
     assert slow.process.returncode == 1
     assert "error: the worker was killed while it served" in error
 
 
 def test_ctrl_c_leaves_no_process_and_no_file(short):
-    with server.running(short, "--sut", "mock", "--model", "mistral") as running:
+    flags = ("--sut", "mock", "--model", "mistral", "--new-tokens", 8)
+    with server.running(short, *flags) as running:
+        assert '"max_tokens": 8}' in running.text
         worker = running.worker()
         running.complete("a", max_tokens=3)
-        code, out, _ = running.end(signal.SIGINT)
-    assert (code, "1 requests: 1 answered, with 2 prompt tokens and 3 new ones" in out) == (0, True)
+        code, _, _ = running.end(signal.SIGINT)
+    assert code == 0
     assert not psutil.pid_exists(worker.pid)
     assert not list(short.iterdir())
 
 
-def call(short, *flags):
-    words = server.command("--sut", "mock", "--quiet", *flags)
-    env = {"PYTHONPATH": str(ROOT), "TMPDIR": str(short), "PATH": "/usr/bin:/bin"}
-    return subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=120)
-
-
-def test_the_load_test_compares_equal_prompts(short):
-    ended = call(short, "--model", "mistral", "--self-test", 10)
-    assert ended.returncode == 0, ended.stderr
-    assert "10 of 10 requests answered" in ended.stdout
-    assert "equal prompts with equal answers: 5 of 5" in ended.stdout
-
-
-def test_an_error_of_the_sut_ends_the_command_with_its_words(short):
-    flags = ("--model", "mistral", "--self-test", 8, "--sut-option", "raise-at=2")
-    ended = call(short, *flags)
-    assert ended.returncode == 1
-    assert "error: RuntimeError: told to raise at batch 2" in ended.stderr
-    assert "nothing is answered any more: RuntimeError: told to raise" in ended.stdout
+def test_an_error_of_the_sut_is_told_to_clients_and_ends_the_command(short):
+    flags = ("--model", "mistral", "--sut-option", "raise-at=2")
+    with server.running(short, "--sut", "mock", *flags) as running:
+        running.complete("a")
+        status, document = running.post("/v1/completions", {"prompt": "a"})
+        _, error = running.process.communicate(timeout=60)
+    words = "RuntimeError: told to raise at batch 2"
+    assert (status, document["error"]["type"]) == (503, "server_error")
+    assert running.process.returncode == 1
+    assert f"error: {words}" in error
 
 
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
         (("--model", "bert"), "serve: bert-tiny generates no tokens"),
-        (("--model", "mistral", "--new-tokens", 512), "--new-tokens 512: from 1 to 511"),
-        (("--model", "mistral", "--max-tokens", 1 << 20), "--max-tokens 1048576: from 2 to the "),
-        (("--model", "mistral", "--max-tokens", 0), "--max-tokens 0: from 2 to the "),
-        (("--model", "mistral", "--max-queue", 0), "--max-queue 0: more than 0"),
-        (("--model", "mistral", "--timeout-s", "nan"), "--timeout-s nan: more than 0"),
-        (("--model", "mistral", "--host", "no.such.host.invalid"), "give another --port"),
+        (("--new-tokens", "512"), "--new-tokens 512: from 1 to 511"),
+        (("--max-tokens", "1048576"), "--max-tokens 1048576: from 2 to the "),
+        (("--max-tokens", "0"), "--max-tokens 0: from 2 to the "),
+        (("--max-wait-ms", "nan"), "--max-wait-ms nan: at least 0"),
+        (("--port", "65536"), "--port 65536: from 0 (any free port) to 65535"),
+        (("--host", "no.such.host.invalid"), "give another --port"),
+        *(((flag,), f"serve has no {flag} any more: ") for flag in serve._GONE),
     ],
 )
-def test_flags_that_make_no_sense_are_refused(short, flags, words):
-    ended = call(short, *flags)
-    assert (ended.returncode, words in ended.stderr) == (2, True), ended.stderr
+def test_flags_that_make_no_sense_are_refused(capsys, flags, words):
+    model = () if "--model" in flags else ("--model", "mistral")
+    code = cli.main(["serve", "--sut", "mock", "--cache", str(CACHE), *model, *flags])
+    error = capsys.readouterr().err
+    assert (code, words in error) == (2, True), error

@@ -1,55 +1,54 @@
-"""The port of a server, and its answers before the SUT is ready."""
+"""The port of a server, its answers before the SUT is ready, and its chat template."""
 
 from __future__ import annotations
 
 import http.client
 import json
-import tempfile
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from aiohttp import web
 
 from harness.errors import UsageError
-from harness.inputs import tokenizer
-from harness.serving import server
-from harness.serving.handlers import Settings
-from harness.serving.protocol import Limits
-
-_LIMITS = Limits(
-    model="any", vocabulary=300, prompt_tokens=8, new_tokens=8, ends=False, scores=False
-)
+from harness.request import options
+from harness.serving import preparation
+from harness.serving.handlers import application
+from harness.serving.server import answering
+from tests.conftest import CACHE
 
 
 def test_a_port_is_taken_at_once():
-    with server.bind("127.0.0.1", 0) as bound:
-        port = bound.getsockname()[1]
+    with answering(web.Application(), "127.0.0.1", 0) as port:
         with pytest.raises(UsageError, match=f"--port {port}: cannot be used .*already in use"):
-            server.bind("127.0.0.1", port)
+            with answering(web.Application(), "127.0.0.1", port):
+                pass
 
 
-def test_nothing_is_answered_before_the_sut_is_ready():
-    settings = Settings(
-        limits=_LIMITS,
-        tokenizer=tokenizer.of_bytes(closing=False),
-        template=None,
-        no_template="",
-        timeout_s=9.0,
-        max_request_bytes=999,
-        worker={},
-        sut="mock",
-    )
-    bound = server.bind("127.0.0.1", 0)
-    port = bound.getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder:
-        service = server.Service(settings, bound, Path(folder) / "socket", lambda ready: None)
+def test_nothing_is_answered_before_the_sut_is_ready(tmp_path):
+    words = ("--sut", "mock", "--scenario", "Offline", "--model", "mistral", "--cache", str(CACHE))
+    served = preparation.plan(options.parse(words), None, None, 0)
+    body = json.dumps({"model": "mistral-tiny", "prompt": "a"})
+    with answering(application(served, tmp_path / "none"), "127.0.0.1", 0) as port:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        body = json.dumps({"model": "any", "prompt": "a"})
         for method, path, text in (("GET", "/health", None), ("POST", "/v1/completions", body)):
             connection.request(method, path, text)
             response = connection.getresponse()
             document = json.loads(response.read())
-            assert (response.status, document["error"]["code"]) == (503, "loading")
+            assert (response.status, document["error"]["code"]) == (503, "unavailable"), document
         connection.close()
-        service.end("the test is over")
-        service.check()
-    assert (service.serving, dict(service.counts.requests)) == (False, {503: 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "mine has no chat template (a chat_template.jinja in the folder"),
+        ("{% broken", "mine has a chat template that fails (--chat: the chat template of"),
+        ("{{ raise_exception('no') }}", "the chat template cannot render it (TemplateError: no)"),
+    ],
+)
+def test_a_template_that_fails_is_found_before_requests_come(tmp_path, text, why):
+    if text:
+        (tmp_path / "chat_template.jinja").write_text(text)
+    request = SimpleNamespace(weights=SimpleNamespace(path=tmp_path))
+    template, reason = preparation._template(request, SimpleNamespace(encode_marked=len), "mine")
+    assert (template, why in reason) == (None, True), reason

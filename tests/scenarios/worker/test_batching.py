@@ -143,17 +143,3 @@ def test_an_error_of_either_thread_is_raised(fails):
 
     with pytest.raises(RuntimeError, match="told to fail"):
         answer_while(batcher, issue)
-
-
-def test_a_request_that_is_withdrawn_while_it_waits_for_others_leaves_the_queue_at_work():
-    gate = Gate()
-    gate.open.release(9)
-    batcher = started(gate.answer, Policy(sizes=(1, 2), wait_ns=20_000_000))
-    request = object()
-    batcher.put(request)
-    assert batcher.withdraw(request)
-    time.sleep(0.05)
-    batcher.put("another")
-    batcher.drain()
-    assert gate.batches == [["another"]]
-    batcher.close()
