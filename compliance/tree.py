@@ -195,14 +195,14 @@ def endpoints_line(folder: Path) -> ResultLine:
 
 def _subject_checks(subject: Subject, line: ResultLine, results: list[ResultLine]) -> list[Check]:
     results.append(completed(line, subject))
-    empty = [test.name for test in subject.tests if not test.detail.values]
+    unread = [test.name for test in subject.tests if test.stopped or not test.detail.values]
     checks: list[Check] = []
     for group in checklist.GROUPS:
-        if not (empty and group.of_logs):
+        if not (unread and group.of_logs):
             checks += guarded(group.name, partial(group.find, subject))
-    if empty:
-        names = " and the ".join(empty)
-        why = f"not judged: the {names} detail log has no entry, which another check reports"
+    if unread:
+        names = " and the ".join(unread)
+        why = f"not judged: the {names} detail log has no entry or no end, as another check says"
         checks.append(not_applicable("logs-say-nothing", why))
     return checks
 

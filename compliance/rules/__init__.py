@@ -3,7 +3,7 @@
 """
 
 from compliance.rules.compliance_tests import ComplianceTest, OutputLength, Repeats, ScoredTest
-from compliance.rules.reading import CURRENT, load, rounds
+from compliance.rules.reading import CURRENT, is_earlier, load, rounds, version_number
 from compliance.rules.tables import (
     Benchmark,
     ConfKey,
@@ -39,6 +39,8 @@ __all__ = [
     "ScoredTest",
     "Tolerance",
     "Truncation",
+    "is_earlier",
     "load",
     "rounds",
+    "version_number",
 ]
