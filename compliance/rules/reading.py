@@ -102,6 +102,10 @@ def _rules(d: dict[str, Any]) -> Rules:
         unlogged_before=loadgen.get("unlogged_before", {}),
         scenarios={name: _scenario(name, row) for name, row in d["scenario"].items()},
         benchmarks=_each(Benchmark, d["benchmark"]),
+        token_metric=_each(ReportedMetric, d["token_metric"]),
+        inferred_metric={
+            name: _each(ReportedMetric, row) for name, row in d["inferred_metric"].items()
+        },
         workloads=_each(OfficialWorkload, d["workload"]),
         aliases=d["alias"],
         alias_parts=d["alias_part"],
