@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from compliance import bare, rules, tree, units
-from compliance.findings import registry
+from compliance.findings import fixes, registry
 from compliance.findings.check import judge, shorten
 from compliance.findings.verdict import Audit
 from compliance.folders import folder_of_logs, result_folders, submitter_result_folders
@@ -123,24 +123,29 @@ def _audit(unit: Unit, directory: Path, round: str | None, with_result: bool) ->
         return Audit(chosen, (), (check,))
     results: list[ResultLine] = []
     checks = _checks(unit, directory, round_rules, results, with_result)
+    own = unit.kind is Kind.RUN or (unit.folder.parent / "record.json").is_file()
     return Audit(
         round_rules.round,
         tuple(results),
-        tuple(_required(check, round_rules.round) for check in checks),
+        tuple(_completed(check, round_rules.round, own) for check in checks),
         round_chosen_by=how,
         lenient=unit.kind in (Kind.SUBMISSION, Kind.SUBMITTER),
         checked=unit.kind in (Kind.SUBMISSION, Kind.SUBMITTER, Kind.ENDPOINTS),
     )
 
 
-def _required(check: Check, round: str) -> Check:
-    """The check with those who require it in the round. If each fault is `stricter`, only the
-    rules' text does.
+def _completed(check: Check, round: str, own: bool) -> Check:
+    """The check with those who require it in the round, and with advice that fits. If each fault is
+    `stricter`, only the rules' text requires it.
+
+    Args:
+        own: whether this harness wrote the directory.
     """
     required_by = registry.get(check.id).required_by(round)
     if check.faults and all(fault.stricter for fault in check.faults):
         required_by = RequiredBy.RULES
-    return replace(check, required_by=required_by)
+    fix = check.fix if own else fixes.for_others(check.fix)
+    return replace(check, required_by=required_by, fix=fix)
 
 
 def _checks(

@@ -25,11 +25,12 @@ from compliance.findings.check import judge, not_applicable, shorten
 from compliance.folders import folder_of_logs
 from compliance.logs import files
 from compliance.logs.user_conf import parse
-from compliance.rules import Rules
+from compliance.rules import Rules, is_earlier, rounds
 from compliance.subject import LoadGenRun, Subject, read_logs
 from formats.checks import Check, ResultLine
 
-_DETAIL = "mlperf_log_detail.txt"
+_DETAIL, _SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
+_LOG = "performance-detail-log"
 _LOGS = "keep the whole folder that LoadGen wrote"
 _NO_CONF = "there is no user.conf in this folder or above it, so nothing shows what was requested"
 _NO_ROUND = "the seeds are those of no round, so this is not a run of a round"
@@ -46,14 +47,15 @@ def audit(folder: Path, root: Path, rules: Rules) -> tuple[ResultLine, list[Chec
         root: the audited directory. A user.conf in the folder or above it, up to there, is used.
     """
     detail, fault = files.attempt(logs.read_detail, folder / _DETAIL)
-    scenario = str((detail.get("effective_scenario") if detail else None) or "unknown")
+    summary, _ = files.attempt(logs.read_summary, folder / _SUMMARY)
+    stated = summary.values if summary else {}
+    scenario = detail and detail.get("effective_scenario")
+    scenario = str(scenario or stated.get("Scenario") or "unknown")
     line = ResultLine(
         place=".", division="", submitter="", system="", benchmark="", scenario=shorten(scenario)
     )
-    if detail is None or not detail.values:
-        why = fault or "it has no entry"
-        check = judge("performance-detail-log", [why], "", file=_DETAIL, fix=_LOGS)
-        return line, [check, *_without_detail(folder)]
+    if unjudged := _unjudged(detail, fault, stated.get("Result is")):
+        return line, unjudged
     if scenario not in rules.scenarios:
         known = ", ".join(rules.scenarios)
         text = f"the log is of {shorten(scenario)}, which is no scenario of LoadGen: {known}"
@@ -63,6 +65,8 @@ def audit(folder: Path, root: Path, rules: Rules) -> tuple[ResultLine, list[Chec
     line = tree.completed(line, subject)
     if settings.has_several_tests(subject.performance.detail):
         return line, [settings.kind(subject.performance, subject)]
+    if earlier := _of_an_earlier_round(subject):
+        return line, [earlier]
     if subject.only == "accuracy":
         line = replace(line, explained=("an accuracy test: LoadGen gives no verdict on it",))
         return line, tree.guarded("reading", partial(_accuracy, subject))
@@ -70,14 +74,49 @@ def audit(folder: Path, root: Path, rules: Rules) -> tuple[ResultLine, list[Chec
     return replace(line, explained=tuple(explanation.sentences(subject))), checks
 
 
-def _without_detail(folder: Path) -> list[Check]:
-    """The check of a folder that has only a summary: it says what the summary says."""
-    summary, _ = files.attempt(logs.read_summary, folder / "mlperf_log_summary.txt")
-    verdict = (summary.values if summary else {}).get("Result is")
-    if verdict is None:
+def _unjudged(detail: logs.Detail | None, fault: str, verdict: str | None) -> list[Check]:
+    """The only checks of a folder whose detail log cannot be judged; empty if it can.
+
+    Args:
+        fault: why there is no `detail`.
+        verdict: LoadGen's verdict in the summary.
+    """
+    said = f"the summary says {shorten(verdict)}" if verdict else "no summary has a verdict"
+    if detail and detail.not_judged:
+        why = f"{detail.not_judged}; {said}"
+        return [not_applicable(_LOG, why, file=_DETAIL)]
+    stopped = detail.stopped("performance") if detail else ""
+    if detail and detail.values and not stopped:
         return []
-    why = f"the summary says {shorten(verdict)}, and no detail log shows why"
-    return [not_applicable("logs-say-nothing", why, file="mlperf_log_summary.txt")]
+    faults = [fault]
+    if detail:
+        faults = [*filter(None, [stopped]), *detail.problems]
+    checks = [judge(_LOG, faults, "", file=_DETAIL, fix=_LOGS)]
+    if verdict:
+        why = f"{said}, and no detail log shows why"
+        checks.append(not_applicable("logs-say-nothing", why, file=_SUMMARY))
+    return checks
+
+
+def _of_an_earlier_round(subject: Subject) -> Check | None:
+    """The only check of a log that a LoadGen from before the earliest round wrote, if it lacks keys
+    that the audit needs; None if the log can be judged.
+    """
+    (test,) = subject.tests
+    version = str(test.detail.get("loadgen_version"))
+    missing = layout.missing_keys(test, subject)
+    if not missing or not _of_no_round(subject) or not is_earlier(version.partition(" @ ")[0]):
+        return None
+    first_error = next(iter(test.detail.errors), None)
+    error = ""
+    if first_error:
+        error = f"; line {first_error.number} reports an error: {shorten(first_error.value)!r}"
+    why = (
+        f"LoadGen {shorten(version)} wrote it, which is older than {rounds()[0]}, the"
+        f" earliest round that has rules, and does not log {shorten(', '.join(missing))}: it is not"
+        f" judged{error}"
+    )
+    return not_applicable(_LOG, why, file=_DETAIL)
 
 
 def _conf_folder(folder: Path, root: Path) -> Path:

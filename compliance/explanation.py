@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from compliance.findings.check import shorten
 from compliance.loadgen import counts, early_stopping, latency_limits
@@ -18,6 +19,7 @@ from compliance.logs.user_conf import parse, trap
 from compliance.subject import Subject, conf_entry
 
 _ENDED_EARLY = "Ending early"
+_END_UNKNOWN = "the log does not show what ended the test: a count is missing"
 # LoadGen's words for the end of a test → the setting that ended it.
 _ENDS = {
     "Max query count": "max_query_count",
@@ -93,15 +95,18 @@ def ended(subject: Subject) -> str:
             quoted = shorten(message.strip())
             return f"line {line.number}: {name} ended the test early: {quoted!r}"
     if subject.scenario == "Offline":
+        samples = detail.number("generated_samples_per_query")
+        if samples is None:
+            return _END_UNKNOWN
         return (
-            f"Offline has one query of {detail.get('generated_samples_per_query')} samples"
+            f"Offline has one query of {samples:.0f} samples"
             f" ({_at(detail, 'effective_samples_per_query')}the larger of min_query_count and 1.1 x"
             " min_duration x target_qps): the test ended when all were answered"
         )
     issued = detail.number("result_query_count")
     least = detail.number("effective_min_query_count")
     if issued is None or least is None:
-        return "the log does not show what ended the test: a count is missing"
+        return _END_UNKNOWN
     if issued > least:
         return (
             f"min_duration ended the test: {issued:.0f} queries were issued, and"
@@ -125,9 +130,9 @@ def _duration(subject: Subject) -> Iterator[str]:
 def _queries(subject: Subject) -> Iterator[str]:
     detail = subject.performance.detail
     samples = counts.samples(detail, subject.scenario)
-    issued = shorten(detail.get("result_query_count"))
+    issued = detail.get("result_query_count")
     yield (
-        f"{issued} queries of {shorten(samples)} samples were issued; the limits are"
+        f"{_count(issued)} queries of {_count(samples)} samples were issued; the limits are"
         f" {_setting(subject, 'min_query_count')} and"
         f" effective_min_sample_count {shorten(detail.get('effective_min_sample_count'))}"
     )
@@ -135,6 +140,10 @@ def _queries(subject: Subject) -> Iterator[str]:
     if most and most < (detail.number("effective_min_query_count") or 0):
         yield f"{_setting(subject, 'max_query_count')} is less than min_query_count"
     yield from equal_issue(subject)
+
+
+def _count(value: Any) -> str:
+    return "an unknown number of" if value is None else shorten(value)
 
 
 def equal_issue(subject: Subject) -> Iterator[str]:
@@ -224,7 +233,9 @@ def _setting(subject: Subject, key: str) -> str:
     logged = next(
         (name for name in _effective_names(requested) if name in detail.values), requested
     )
-    value = f"{key} {_with_unit(logged, detail)} (line {detail.line(logged)}"
+    value = f"{key} (the log does not have it"
+    if logged in detail.values:
+        value = f"{key} {_with_unit(logged, detail)} (line {detail.line(logged)}"
     conf = parse(test.user_conf or "")
     entry = conf_entry(conf, key, subject)
     if entry is None:

@@ -65,6 +65,11 @@ class LoadGenRun:
         return self.name.lower()
 
     @property
+    def stopped(self) -> str:
+        """The sentence that says where its detail log stops; empty if it is whole."""
+        return self.detail.stopped(self.name)
+
+    @property
     def evidence(self) -> tuple[Evidence, Evidence] | None:
         """The worker's evidence from before and after the test; None if one of them is missing."""
         if self.outcome is None:
@@ -254,7 +259,7 @@ def read_logs(place: ResultFolder, rules: Rules) -> Subject:
     test = _test("performance", place.folder, place, rules)
     if test.detail.get("effective_test_mode") == "AccuracyOnly":
         test = replace(test, name="accuracy")
-    trace = place.folder / "mlperf_log_trace.json"
+    trace = _plain_or_packed(place.folder / "mlperf_log_trace.json")
     size, _ = files.attempt(lambda path: path.stat().st_size, trace)
     read, fault = files.attempt(traces.read, trace) if size else (None, "")
     return Subject(
@@ -349,7 +354,13 @@ def _trace_path(place: ResultFolder, rules: Rules) -> Path:
     raw = place.raw("performance")
     if raw:
         return raw / "mlperf_log_trace.json.gz"
-    return place.folder / rules.layout.performance / "mlperf_log_trace.json"
+    return _plain_or_packed(place.folder / rules.layout.performance / "mlperf_log_trace.json")
+
+
+def _plain_or_packed(trace: Path) -> Path:
+    """The path of a trace that somebody may have compressed by gzip."""
+    packed = trace.with_name(f"{trace.name}.gz")
+    return packed if packed.is_file() and not trace.exists() else trace
 
 
 def _test(name: str, folder: Path, place: ResultFolder, rules: Rules) -> LoadGenRun:

@@ -11,22 +11,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from compliance import checklist, endpoints, rules
+from compliance import checklist, endpoints, figures, rules
 from compliance.checks.submission import layout
 from compliance.findings.check import judge, not_applicable, placed, shorten
 from compliance.folders import ResultFolder, subfolders
-from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.subject import Subject, read
 from formats.checks import Check, Fault, Faults, ResultLine
-
-# The official figure if token latencies are measured (constants.py,
-# RESULT_FIELD_BENCHMARK_OVERWRITE).
-_WITH_TOKENS = {
-    "Offline": ("result_tokens_per_second", "tokens/s"),
-    "Server": ("result_completed_tokens_per_second", "tokens/s"),
-    "SingleStream": ("result_90.00_percentile_latency_ns", "ns"),
-}
 
 COPY = "replace the link by its folder: cp -rL copies the files behind links"
 """How to correct a link."""
@@ -193,14 +184,14 @@ def endpoints_checks(
 
 def _subject_checks(subject: Subject, line: ResultLine, results: list[ResultLine]) -> list[Check]:
     results.append(completed(line, subject))
-    empty = [test.name for test in subject.tests if not test.detail.values]
+    unread = [test.name for test in subject.tests if test.stopped or not test.detail.values]
     checks: list[Check] = []
     for group in checklist.GROUPS:
-        if not (empty and group.of_logs):
+        if not (unread and group.of_logs):
             checks += guarded(group.name, partial(group.find, subject))
-    if empty:
-        names = " and the ".join(empty)
-        why = f"not judged: the {names} detail log has no entry, which another check reports"
+    if unread:
+        names = " and the ".join(unread)
+        why = f"not judged: the {names} detail log has no entry or no end, as another check says"
         checks.append(not_applicable("logs-say-nothing", why))
     return checks
 
@@ -208,15 +199,13 @@ def _subject_checks(subject: Subject, line: ResultLine, results: list[ResultLine
 def completed(line: ResultLine, subject: Subject) -> ResultLine:
     """The line, completed with values from the performance test's log."""
     detail = subject.performance.detail
-    metric = subject.rules.scenarios[subject.place.scenario].metric
-    key, unit = metric.key, metric.unit
-    if counts.has_token_latencies(detail):
-        key, unit = _WITH_TOKENS.get(subject.scenario, (key, unit))
-    figure = f"{shorten(detail.get(key))} {unit}" if key in detail.values else ""
+    figure, _ = files.reckon(partial(figures.of, subject))
     return replace(
         line,
         official=shorten(subject.official or ""),
-        figure=figure,
+        figure=figure.text if figure else "",
+        words=figure.words if figure else "",
+        recomputed=figure.recomputed if figure else "",
         verdict=shorten(detail.get("result_validity", "")),
         tested=shorten(detail.get("test_datetime", "")),
         began=shorten(detail.get("power_begin", "")),

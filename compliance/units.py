@@ -14,7 +14,8 @@ from pathlib import Path
 from compliance import rules
 from compliance.logs import files
 
-_DETAIL, _SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
+_DETAIL = "mlperf_log_detail.txt"
+_LOGS = ("mlperf_log_summary.txt", _DETAIL, *(_DETAIL + suffix for suffix in files.PACKED))
 # The files at the top of a run directory, or of an unfinished one.
 _OF_A_RUN = ("record.json", "raw", "reference.npz", "result.json")
 # The files of a result of mlcommons/endpoints, below the folder of its scenario.
@@ -23,7 +24,7 @@ _OF_ENDPOINTS = ("performance/result_summary.json", "accuracy/accuracy_results.j
 _HEAD_BYTES = 1 << 16
 _MOST_LOGS = 100
 _SEED = re.compile(rb'"key": "(?:requested|effective)_(\w+_rng_seed)", "value": (\d{1,20})')
-_VERSION = re.compile(rb'"key": "loadgen_version", "value": "(\d{1,3}\.\d{1,3}\.\d{1,3}) @')
+_VERSION = re.compile(rb'"key": "loadgen_version", "value": "(\d{1,3}(?:\.\d{1,3}){1,2}) @')
 
 
 class Kind(StrEnum):
@@ -81,7 +82,7 @@ def _kind(folder: Path, paths: set[Path], *, top: bool) -> Kind | None:
         return Kind.SUBMITTER
     if any(folder / name in paths for name in _OF_ENDPOINTS):
         return Kind.ENDPOINTS
-    if folder / _DETAIL in paths or folder / _SUMMARY in paths:
+    if any(folder / name in paths for name in _LOGS):
         return Kind.LOGS
     return None
 
@@ -122,13 +123,19 @@ def recognised_round(unit: Unit) -> tuple[str, str]:
         return recorded, "by record.json"
     seeds: Counter[str] = Counter()
     versions: Counter[str] = Counter()
+    earlier: Counter[str] = Counter()
     for path in _details(unit.folder):
         head, _ = files.attempt(lambda path: files.ends(path, _HEAD_BYTES)[0], path)
         seeds.update(_rounds_of_seeds(head or b""))
         versions.update(_rounds_of_version(head or b""))
+        earlier.update(filter(rules.is_earlier, _versions(head or b"")))
     for how, votes in (("by the seeds", seeds), ("by LoadGen's version", versions)):
         if votes:
             return votes.most_common(1)[0][0], f"{how} in the logs"
+    if earlier:
+        version, _ = earlier.most_common(1)[0]
+        why = f"as the earliest round that has rules, because LoadGen {version} is older"
+        return rules.rounds()[0], why
     return rules.CURRENT, "as the newest round, because no log has the seeds or the LoadGen of one"
 
 
@@ -153,7 +160,11 @@ def _rounds_of_seeds(head: bytes) -> Iterator[str]:
 
 def _rounds_of_version(head: bytes) -> Iterator[str]:
     """Yield the round that released the log's version of LoadGen."""
-    for version in _VERSION.findall(head):
+    for version in _versions(head):
         for round in rules.rounds():
-            if version.decode() in rules.load(round).versions:
+            if version in rules.load(round).versions:
                 yield round
+
+
+def _versions(head: bytes) -> list[str]:
+    return [version.decode() for version in _VERSION.findall(head)]

@@ -125,8 +125,10 @@ class ResultLine:
     Attributes:
         place: the folder, relative to the audited directory.
         official: the official benchmark it is, or is mapped to.
-        figure: LoadGen's one number, as in the detail log, with its unit; for a training its
-            ms/step.
+        figure: the one number that MLCommons publishes of such a result, with its unit; for a
+            training its ms/step.
+        words: what the figure counts, or which latency it is.
+        recomputed: the figure as other figures give it, or its limits; or why none do.
         verdict: LoadGen's own verdict, VALID or INVALID; for a training a text that says there is
             none.
         tested, began: when the test ran, by LoadGen's test_datetime and power_begin.
@@ -143,6 +145,8 @@ class ResultLine:
     scenario: str
     official: str = ""
     figure: str = ""
+    words: str = ""
+    recomputed: str = ""
     verdict: str = ""
     tested: str = ""
     began: str = ""
@@ -150,20 +154,25 @@ class ResultLine:
     explained: tuple[str, ...] = ()
 
     @property
-    def sentence(self) -> str:
-        """A sentence with the submitter, the benchmark, the system and the figure."""
+    def title(self) -> str:
+        """The submitter, the benchmark, the scenario and the system, as far as they are known."""
+        if not self.submitter:
+            where = "" if self.place == "." else f"{self.place}: "
+            return f"{where}{self.scenario}"
         benchmark = self.benchmark
         if self.official not in ("", benchmark):
             benchmark += f" ({self.official})"
-        result = "no figure"
-        if self.figure:
-            tested = f", tested {self.tested}" if self.tested else ""
-            result = f"{self.figure}, {self.verdict}{tested}"
-        if not self.submitter:
-            where = "" if self.place == "." else f"{self.place}: "
-            return f"{where}{self.scenario}: {result}"
         submitter = f"{self.submitter} ({self.division})"
-        return f"{submitter}: {benchmark} {self.scenario} on {self.system}: {result}"
+        return f"{submitter}: {benchmark} {self.scenario} on {self.system}"
+
+    @property
+    def sentence(self) -> str:
+        """A sentence with the title, the figure, the verdict and the date."""
+        if not self.figure:
+            return f"{self.title}: no figure"
+        words = f" ({self.words})" if self.words else ""
+        tested = f", tested {self.tested}" if self.tested else ""
+        return f"{self.title}: {self.figure}{words}, {self.verdict}{tested}"
 
 
 @dataclass(frozen=True, kw_only=True)

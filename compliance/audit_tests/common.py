@@ -5,16 +5,13 @@ the performance test.
 from __future__ import annotations
 
 from compliance.audit_tests import check, log, same_run, settings
+from compliance.findings import fixes
 from compliance.findings.check import judge, not_applicable
 from compliance.logs import files
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check, Fault, Faults
 
-_FILES = (
-    "keep only the files that the layout requires; ./run.sh compliance RUN_DIR --test TEST writes"
-    " them"
-)
 # LoadGen's other logs and these files are tolerated anywhere in the test's folder.
 _TOLERATED = ("metadata.json", "accuracy.txt")
 # The submission checker looks only for these.
@@ -34,7 +31,7 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Che
             _files(test, rule, subject),
             "the files that the layout requires, none empty",
             file=folder,
-            fix=_FILES,
+            fix=fixes.FILES_OF_A_TEST,
         )
     ]
     no_log = not test.detail.values and subject.place.run is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from compliance.audit_tests import check, common, repeats, test01, test04, test06
+from compliance.findings import fixes
 from compliance.findings.check import judge, not_applicable
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
@@ -63,8 +64,7 @@ def _absent(name: str, rule: ComplianceTest, subject: Subject) -> Check:
     division = subject.place.division
     if division != "open" and subject.official in rule.required_by:
         fault = f"missing; the {division} division requires it for {subject.official}"
-        fix = "./run.sh compliance RUN_DIR"
-        return judge(check_id, [fault], "", file=folder, fix=fix)
+        return judge(check_id, [fault], "", file=folder, fix=fixes.MISSING_TEST)
     why = f"missing, and {subject.official} does not require it"
     if division == "open":
         why = "missing, and the open division does not require it"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from compliance.checks.logs.settings import ORDINARY, has_audit_config
+from compliance.findings.check import mismatch
 from compliance.loadgen import counts
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Faults
 
 # Effective settings that LoadGen computes from the requested counts and durations.
 _DERIVED = (
@@ -34,8 +36,8 @@ def expected(rule: ComplianceTest, subject: Subject) -> str:
     return f"the performance run's, and those of audit.config: {listed}"
 
 
-def faults(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[str]:
-    """Yield a sentence for each setting that is neither the performance run's nor
+def faults(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Faults:
+    """Yield a fault for each setting that is neither the performance run's nor
     audit.config's.
     """
     detail, reference = test.detail, subject.performance.detail
@@ -46,14 +48,15 @@ def faults(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator
     keys = {key for log in (detail, reference) for key in log.values if _is_setting(key)}
     for key in sorted(keys - set(audited) - _free(reshaped, subject)):
         if detail.get(key) != reference.get(key):
-            yield f"{key} is {detail.get(key)}; the performance run has {reference.get(key)}"
+            yield mismatch(key, detail.get(key), reference.get(key), "the performance run has")
     for key, expected_value in audited.items():
         value = detail.get(key)
         if not isinstance(value, int) or value != expected_value:
-            yield f"{key} is {value}; audit.config of {test.name} sets it to {expected_value}"
+            who = f"audit.config of {test.name} sets it to"
+            yield mismatch(key, value, expected_value, who)
     mode = detail.get("effective_test_mode")
     if mode != "PerformanceOnly":
-        yield f"effective_test_mode is {mode}; it must be PerformanceOnly"
+        yield mismatch("effective_test_mode", mode, "PerformanceOnly", "it must be")
     if reshaped:
         yield from _counts(test, subject)
 

@@ -34,9 +34,16 @@ def mismatch(
 
 
 def shorten(value: Any, most: int = _LONGEST_VALUE) -> str:
-    """A value as text of at most `most` characters. A forged value may have megabytes."""
-    text = str(value)
+    """A value as text of at most `most` characters. A forged value may have megabytes. A value that
+    is not there is `missing`.
+    """
+    text = "missing" if value is None else str(value)
     return text if len(text) <= most else f"{text[:most]}…"
+
+
+def quoted(value: Any) -> str:
+    """A value as text, in quotes if it is text. A value that is not there is `missing`."""
+    return shorten(value) if value is None else repr(value)
 
 
 def judge(

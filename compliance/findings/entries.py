@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Protocol
 
-from compliance.findings.check import mismatch
+from compliance.findings.check import mismatch, quoted
 from formats.checks import Fault, Faults
 
 
@@ -31,7 +31,7 @@ def entry_fault(detail: Entries, key: str, expected: Any, who: str) -> Fault:
 
 def not_a_number(detail: Entries, key: str) -> Fault:
     """A fault for an entry that is no number or is missing."""
-    return mismatch(key, repr(detail.get(key)), "a number", "it must be", line=detail.line(key))
+    return mismatch(key, quoted(detail.get(key)), "a number", "it must be", line=detail.line(key))
 
 
 def of_the_log(faults: Iterable[Fault | str], log: str) -> Faults:

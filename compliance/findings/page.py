@@ -9,17 +9,19 @@ written out, and a policy in the page forbids it to load or run anything.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
 from compliance.findings.verdict import LEVELS, Audit
-from formats.checks import Check, RequiredBy, Verdict, escape
+from formats.checks import Check, RequiredBy, ResultLine, Verdict, escape
 
 BEGINNING = (
     '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator"'
@@ -29,12 +31,27 @@ BEGINNING = (
 
 _MOST_CARDS = 1000
 _ELIGIBILITY = "eligibility"
-_HEADINGS = {
+_GROUPS = {
     RequiredBy.AUDIT: "Failures of the audit itself",
-    RequiredBy.CHECKER: "Failures that MLCommons' checker of this round refuses",
-    RequiredBy.LOGS: "Failures of logs that are not of one unchanged run, or contradict the tree",
-    RequiredBy.RULES: "Failures by the rules' text, for which the checker does not look",
+    RequiredBy.CHECKER: "What MLCommons' checker of this round refuses",
+    RequiredBy.LOGS: "What the logs contradict",
+    RequiredBy.RULES: "What the rules' text asks, and the checker does not look for",
 }
+"""Who requires a check → the heading of its failures. These groups stay apart."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The number of failures of each kind and submitter.
+
+    Attributes:
+        submitters: the columns.
+        groups: heading, and its rows; a row is the name of a check, the number of its failures, and
+            that number for each submitter.
+    """
+
+    submitters: tuple[str, ...]
+    groups: tuple[tuple[str, tuple[tuple[str, int, tuple[int, ...]], ...]], ...]
 
 
 def render(directory: str, level: str, audit: Audit, when: datetime, *, strict: bool = True) -> str:
@@ -57,11 +74,14 @@ def render(directory: str, level: str, audit: Audit, when: datetime, *, strict: 
     body = _template().render(
         title=audit.sentence(level, strict),
         directory=directory,
+        results=audit.results,
+        words=_words(audit.results),
+        table=_table(audit, by[Verdict.FAIL]),
         about=list(_about(directory, level, audit, when)),
         levels=list(_levels(audit)),
         verdicts=list(Verdict),
         places=_places(checks),
-        eligibility=eligibility,
+        eligibility=_alike(eligibility),
         cards=[*_failures(by[Verdict.FAIL]), ("For a person to judge", by[Verdict.MANUAL])],
         tables=[("Passed", by[Verdict.PASS]), ("Not applicable", by[Verdict.NA])],
         most=_MOST_CARDS,
@@ -71,10 +91,60 @@ def render(directory: str, level: str, audit: Audit, when: datetime, *, strict: 
 
 def _failures(checks: Iterable[Check]) -> list[tuple[str, list[Check]]]:
     """(heading, the failed checks) of each of those who require them."""
-    by: dict[RequiredBy, list[Check]] = {who: [] for who in _HEADINGS}
+    by: dict[RequiredBy, list[Check]] = {who: [] for who in _GROUPS}
     for check in checks:
         by[check.required_by].append(check)
-    return [(heading, by[who]) for who, heading in _HEADINGS.items()]
+    return [(heading, by[who]) for who, heading in _GROUPS.items()]
+
+
+def _table(audit: Audit, failures: Sequence[Check]) -> Table | None:
+    """The failures of each kind and submitter; None if there are fewer than two submitters."""
+    submitters = _submitters(audit.results)
+    columns = sorted(set(submitters.values()))
+    if len(columns) < 2:
+        return None
+    groups = []
+    for heading, checks in _failures(failures):
+        kinds: dict[str, Counter[str]] = {}
+        for check in checks:
+            submitter = submitters.get(check.place, "")
+            kinds.setdefault(check.name, Counter())[submitter] += 1
+        rows = []
+        for name, counts in kinds.items():
+            rows.append((name, counts.total(), tuple(counts[column] for column in columns)))
+        groups.append((heading, tuple(sorted(rows, key=lambda row: -row[1]))))
+    return Table(tuple(columns), tuple(groups))
+
+
+def _words(results: Iterable[ResultLine]) -> list[tuple[str, str]]:
+    """(scenario and unit, what such a figure counts), each once."""
+    found: dict[tuple[str, str], None] = {}
+    for line in results:
+        if line.words:
+            found[f"{line.scenario}, {line.figure.partition(' ')[2]}", line.words] = None
+    return list(found)
+
+
+def _alike(checks: Iterable[Check]) -> list[tuple[Check, int]]:
+    """(the first check, the number of checks) with the same detail."""
+    groups: dict[str, list[Check]] = {}
+    for check in checks:
+        groups.setdefault(check.detail, []).append(check)
+    return [(group[0], len(group)) for group in groups.values()]
+
+
+def _submitters(results: Iterable[ResultLine]) -> dict[str, str]:
+    """Folder → its submitter, for each result's folder and those around it, up to the submitter's
+    own.
+    """
+    found = {}
+    for line in results:
+        place = PurePosixPath(line.place)
+        for folder in (place, *place.parents) if line.submitter in place.parts else ():
+            found[folder.as_posix()] = line.submitter
+            if folder.name == line.submitter:
+                break
+    return found
 
 
 def templates(*folders: Path) -> jinja2.Environment:
@@ -111,9 +181,6 @@ def _printable(value: Any) -> Any:
 
 def _about(directory: str, level: str, audit: Audit, when: datetime) -> Iterator[tuple[str, str]]:
     yield "directory", directory
-    for line in audit.results[:_MOST_CARDS]:
-        yield "result", line.sentence
-        yield from (("", sentence) for sentence in line.explained)
     yield "round", f"{audit.round}, chosen {audit.round_chosen_by}".removesuffix(", chosen ")
     yield "requested level", level
     counts = _counts(audit.checks_for(level))
@@ -134,7 +201,7 @@ def _levels(audit: Audit) -> Iterator[tuple[str, bool, str]]:
         text = ""
         if failures:
             text = f"{len(failures)} {'fails' if len(failures) == 1 else 'fail'}"
-        own = [check.name for check in failures if check.level == level]
+        own = list(dict.fromkeys(check.name for check in failures if check.level == level))
         if own and level != LEVELS[0]:
             text += f", of this level itself: {_some(own)}"
         yield level, level in levels, text

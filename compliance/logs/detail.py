@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,24 @@ from compliance.logs.lines import Problems, read_lines
 from formats import bounds
 
 _MARK = ":::MLLOG "
+# LoadGen ends each entry so. It escapes nothing (logging.cc, ArgValueTransform), so a text may have
+# line ends, backslashes and quotes, and a number may be inf or nan.
+_END = "}}"
+_MOST_LINE_ENDS = 8
+_RAW = re.compile(
+    r'(\{"key": "[^"\\]+", "value": )(?:"(.*)"|(-?(?:inf(?:inity)?|nan)))(, "time_ms": .*)',
+    re.DOTALL | re.IGNORECASE,
+)
+# The beginning of each line before LoadGen 1.0.
+_EARLIER = re.compile(r'"pid": \d+, "tid": \d+, "ts": \d+ns : ', re.ASCII)
+_VERSION, _ERROR = "version : ", "ERROR : "
 # Keys that may occur several times in a log. All others occur once.
 _MAY_REPEAT = re.compile(
     r"generic_message|loaded_qsl_set|generated_\w+|result_invalid_reason"
     r"|logger_\w+|power_\w+|(error|warning)\w*"
 )
+# LoadGen has the times before its log begins as unsigned nanoseconds, which wrap around.
+_WRAPPED_MS = 2**64 / 1e6
 _EVENTS = ("POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END")
 _LARGEST = 256 << 20
 
@@ -48,6 +63,9 @@ class Detail:
         errors, warnings: the entries that LoadGen marked as such, or whose key begins with that
             word.
         problems: the problems of the file, one sentence each, at most twenty.
+        last_line: the number of the file's last line.
+        not_judged: a sentence, if a LoadGen before 1.0 wrote the log, whose form is not judged;
+            else empty.
     """
 
     values: dict[str, Any]
@@ -55,6 +73,25 @@ class Detail:
     errors: tuple[Line, ...]
     warnings: tuple[Line, ...]
     problems: tuple[str, ...]
+    last_line: int = 0
+    not_judged: str = ""
+
+    def stopped(self, test: str) -> str:
+        """The sentence that says where the log of a test stops, if its end is missing; else empty.
+
+        LoadGen logs power_end when the last query was answered, and then its results. An accuracy
+        test has no results (loadgen.cc).
+        """
+        keys = self.occurrences
+        if not keys or "num_errors" in keys:
+            return ""
+        if any(key.startswith("result_") for key in keys):
+            return ""
+        if "power_end" not in keys:
+            return f"the test did not end: the log stops at line {self.last_line}"
+        if test == "accuracy" or self.get("effective_test_mode") == "AccuracyOnly":
+            return ""
+        return f"the log stops at line {self.last_line}, before LoadGen's verdict"
 
     def get(self, key: str, default: Any = None) -> Any:
         """The last value of a key."""
@@ -102,10 +139,15 @@ def read_detail(path: Path) -> Detail:
     writers = set()
     last_ms = -math.inf
     odd = early = ""
-    for number, text in read_lines(path, problems, _LARGEST, bounds.JSON):
+    texts = _whole_entries(read_lines(path, problems, _LARGEST, bounds.JSON))
+    for number, text in texts:
+        if number == 1 and _EARLIER.match(text):
+            sentence = _earlier_form(chain([(number, text)], texts))
+            return Detail({}, {}, (), (), (), not_judged=sentence)
         entry, why = _entry(text)
         if entry is None:
-            problems.note(f"line {number} is not an MLLOG entry{why}: {text[:40]!r}")
+            if number != problems.cut:
+                problems.note(f"line {number} is not an MLLOG entry{why}: {text[:40]!r}")
             continue
         metadata = entry["metadata"]
         line = Line(number, entry["key"], entry.get("value"), _time_ms(entry.get("time_ms")))
@@ -132,15 +174,57 @@ def read_detail(path: Path) -> Detail:
         problems.note(
             f"{len(writers)} processes wrote it: it has more than one run, or inserted lines"
         )
+    for problem in _repeated(entries):
+        problems.note(problem)
+    values = {key: lines[-1].value for key, lines in entries.items()}
+    occurrences = {key: tuple(lines) for key, lines in entries.items()}
+    return Detail(
+        values,
+        occurrences,
+        tuple(errors),
+        tuple(warnings),
+        tuple(problems),
+        last_line=problems.last,
+    )
+
+
+def _repeated(entries: dict[str, list[Line]]) -> Iterator[str]:
+    """Yield a sentence for each key that occurs several times, although LoadGen logs it once."""
     for key, lines in entries.items():
         if len(lines) > 1 and not _MAY_REPEAT.fullmatch(key):
-            problems.note(
+            yield (
                 f"{key[:80]} occurs {len(lines)} times, and LoadGen logs it once: the file has more"
                 " than one run, or an inserted line"
             )
-    values = {key: lines[-1].value for key, lines in entries.items()}
-    occurrences = {key: tuple(lines) for key, lines in entries.items()}
-    return Detail(values, occurrences, tuple(errors), tuple(warnings), tuple(problems))
+
+
+def _whole_entries(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """(number of the first line, text) of each entry: a line, with the next ones if a value has
+    line ends.
+    """
+    first, text = 0, ""
+    for number, line in lines:
+        is_open = text.startswith(_MARK) and not text.endswith(_END)
+        if is_open and not line.startswith(_MARK) and text.count("\n") < _MOST_LINE_ENDS:
+            text = f"{text}\n{line}"
+            continue
+        if first:
+            yield first, text
+        first, text = number, line
+    if first:
+        yield first, text
+
+
+def _earlier_form(lines: Iterable[tuple[int, str]]) -> str:
+    """The sentence about a log of LoadGen before 1.0: its version and its first error."""
+    version = error = ""
+    for number, text in lines:
+        message = _EARLIER.sub("", text, count=1)
+        if message.startswith(_VERSION):
+            version = f" {message.removeprefix(_VERSION)[:40]}"
+        if message.startswith(_ERROR) and not error:
+            error = f"; line {number} reports an error: {message.removeprefix(_ERROR)[:120]!r}"
+    return f"LoadGen{version} wrote it in the form before 1.0, which is not judged{error}"
 
 
 def _oddity(entry: dict[str, Any]) -> str:
@@ -168,19 +252,35 @@ def _oddity(entry: dict[str, Any]) -> str:
 def _time_ms(value: Any) -> float:
     if type(value) not in (int, float) or abs(value) >= 1e20:
         return math.nan
-    return float(value)
+    return float(value - _WRAPPED_MS if value > _WRAPPED_MS / 2 else value)
 
 
 def _entry(text: str) -> tuple[dict[str, Any] | None, str]:
     """(the entry, "") or (None, the reason in brackets why the text is no entry)."""
     if not text.startswith(_MARK):
         return None, ""
+    content = text[len(_MARK) :]
     try:
-        entry = strict_json.parse(text[len(_MARK) :])
-    except json.JSONDecodeError:
-        return None, ""
+        entry = strict_json.parse(content)
     except ValueError as e:
-        return None, f" ({e})"
+        no_json = isinstance(e, json.JSONDecodeError)
+        entry = _raw_entry(content, no_json)
+        if entry is None:
+            return None, "" if no_json else f" ({e})"
     if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
         return None, ""
     return (entry, "") if isinstance(entry.get("metadata"), dict) else (None, "")
+
+
+def _raw_entry(content: str, no_json: bool) -> Any:
+    """An entry whose value is no JSON because LoadGen escapes nothing; None if something else is
+    wrong with it. `no_json`: no reader of JSON would read it.
+    """
+    match = _RAW.fullmatch(content)
+    if match is None or not (no_json or match[3]):
+        return None
+    try:
+        entry = strict_json.parse(f"{match[1]}null{match[4]}")
+    except ValueError:
+        return None
+    return entry | {"value": float(match[3]) if match[3] else match[2]}

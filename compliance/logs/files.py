@@ -59,6 +59,8 @@ _DEEPEST_FOLDER, _MOST_ENTRIES = 32, 200_000
 # An .npz may unpack to at most so many bytes, and to at most so many times its size. The harness
 # writes it uncompressed.
 _LARGEST_ARRAYS, _LARGEST_RATIO = 8 << 30, 16
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
+"""The suffixes of compressed files, which are not read."""
 
 
 class UnsafeInput(ValueError):
@@ -85,13 +87,21 @@ def attempt(read: Callable[[Path], T], path: Path) -> tuple[T | None, str]:
     try:
         return read(_ordinary(path)), ""
     except FileNotFoundError:
-        return None, f"{path.name} is missing"
+        return None, f"{path.name} is missing{packed(path)}"
     except OSError as e:
         return None, f"{path.name} cannot be read ({e.strerror or type(e).__name__})"
     except (UnsafeInput, TooLarge) as e:
         return None, str(e)
     except DAMAGE as e:
         return None, f"{path.name} is damaged ({_first_line(e)})"
+
+
+def packed(path: Path) -> str:
+    """The end of a sentence about a missing file, if a compressed one is in its place."""
+    for suffix in PACKED:
+        if (other := path.with_name(path.name + suffix)).is_file():
+            return f": unpack {other.name}"
+    return ""
 
 
 def reckon(compute: Callable[[], T]) -> tuple[T | None, str]:

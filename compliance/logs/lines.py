@@ -16,12 +16,30 @@ MOST_PROBLEMS = 20
 # A file with more problems is not read further, because each problem takes time and these are
 # enough.
 _MOST_COUNTED = 10_000
+# The first bytes of a file that is no text in UTF-8 → a sentence.
+_OTHER_FORMS = {
+    b"\x1f\x8b": "the file is compressed by gzip: unpack it",
+    b"BZh": "the file is compressed by bzip2: unpack it",
+    b"\xfd7zXZ\0": "the file is compressed by xz: unpack it",
+    b"\x28\xb5\x2f\xfd": "the file is compressed by zstd: unpack it",
+    b"PK\x03\x04": "the file is a zip archive: unpack it",
+    b"\xff\xfe": "the file is text in UTF-16, and LoadGen writes UTF-8: convert it",
+    b"version https://git-lfs": "the file is a pointer of Git LFS: fetch its content",
+}
 
 
 class Problems(list[str]):
-    """The first twenty problems of a file, one sentence each. `total` counts all problems."""
+    """The first twenty problems of a file, one sentence each.
+
+    Attributes:
+        total: the number of all problems.
+        cut: the number of the last line, if the file does not end with a line end.
+        last: the number of the last line that was read.
+    """
 
     total = 0
+    cut: int | None = None
+    last = 0
 
     def note(self, problem: str) -> None:
         """Counts a problem, and keeps it if it is one of the first twenty."""
@@ -41,9 +59,13 @@ def read_lines(
     """
     bounds.check(path.name, min(path.stat().st_size, most), multiple)
     with path.open("rb") as f:
+        if form := _other_form(f.peek()):
+            problems.note(form)
+            return
         number = size = 0
         while raw := f.readline(_LONGEST_LINE):
             number += 1
+            problems.last = number
             size += len(raw)
             if problems.total > _MOST_COUNTED:
                 return
@@ -61,6 +83,7 @@ def read_lines(
                     )
                     return
                 problems.note(f"line {number} is cut: the file does not end with a line end")
+                problems.cut = number
             if b"\0" in raw:
                 problems.note(f"line {number} has a NUL byte: it is not text")
             try:
@@ -69,3 +92,8 @@ def read_lines(
                 problems.note(f"line {number} is not UTF-8 (byte {e.start})")
         if not number:
             problems.note("the file is empty")
+
+
+def _other_form(head: bytes) -> str:
+    """The sentence about a file that begins with these bytes; empty if it may be text."""
+    return next((text for start, text in _OTHER_FORMS.items() if head.startswith(start)), "")

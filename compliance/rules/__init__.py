@@ -4,7 +4,7 @@
 
 from compliance.rules.compliance_tests import ComplianceTest, OutputLength, Repeats, ScoredTest
 from compliance.rules.endpoints import EndpointsModel, EndpointsRules
-from compliance.rules.reading import CURRENT, load, rounds
+from compliance.rules.reading import CURRENT, is_earlier, load, rounds, version_number
 from compliance.rules.tables import (
     Benchmark,
     ConfKey,
@@ -42,6 +42,8 @@ __all__ = [
     "ScoredTest",
     "Tolerance",
     "Truncation",
+    "is_earlier",
     "load",
     "rounds",
+    "version_number",
 ]

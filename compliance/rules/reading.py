@@ -4,6 +4,7 @@ and `CURRENT` names it.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import fields
 from functools import cache
@@ -34,12 +35,26 @@ from compliance.rules.tables import (
 )
 
 CURRENT = "v6.1"
+_VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){1,2}", re.ASCII)
 _FOLDER = Path(__file__).parent
 
 
 def rounds() -> list[str]:
     """The rounds with rules, in order."""
     return sorted(path.stem for path in _FOLDER.glob("v*.toml"))
+
+
+def is_earlier(version: str) -> bool:
+    """Whether a version of LoadGen, such as 4.1, is older than those of every round with rules."""
+    earliest = load(rounds()[0])
+    if not _VERSION.fullmatch(version):
+        return False
+    return version_number(version) < min(map(version_number, earliest.versions))
+
+
+def version_number(version: str) -> tuple[int, ...]:
+    """A version such as 5.1.2 as numbers, which sort."""
+    return tuple(int(part) for part in version.split("."))
 
 
 @cache
@@ -93,6 +108,10 @@ def _rules(d: dict[str, Any]) -> Rules:
         unlogged_before=loadgen.get("unlogged_before", {}),
         scenarios={name: _scenario(name, row) for name, row in d["scenario"].items()},
         benchmarks=_each(Benchmark, d["benchmark"]),
+        token_metric=_each(ReportedMetric, d["token_metric"]),
+        inferred_metric={
+            name: _each(ReportedMetric, row) for name, row in d["inferred_metric"].items()
+        },
         workloads=_each(OfficialWorkload, d["workload"]),
         aliases=d["alias"],
         alias_parts=d["alias_part"],

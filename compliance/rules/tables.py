@@ -12,11 +12,31 @@ from compliance.rules.endpoints import EndpointsRules
 
 @dataclass(frozen=True)
 class ReportedMetric:
-    """The one number LoadGen gives for a scenario; `key` is its key in the detail log."""
+    """The one number that MLCommons publishes of a result.
+
+    Attributes:
+        key: its key in the detail log.
+        unit: the unit in which it is published.
+        words: what it counts, or which latency it is; {percentile} stands for the scenario's.
+        per_unit: the logged value of one unit, such as 1e6 (nanoseconds) of one ms.
+        inverse: whether the figure is `per_unit` divided by the logged value.
+    """
 
     key: str
     unit: str
     higher_is_better: bool
+    words: str
+    per_unit: float = 1.0
+    inverse: bool = False
+
+    def text(self, logged: float) -> str:
+        """The figure with its unit, from the logged value. Rates have LoadGen's six digits."""
+        value = logged / self.per_unit
+        if self.inverse:
+            value = self.per_unit / logged if logged else 0.0
+        if self.higher_is_better:
+            value = float(f"{value:.6g}")
+        return f"{value:.10g} {self.unit}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +86,7 @@ class Benchmark:
         token_latency_ns: scenario → the limits on `ttft` (first token) and `tpot` (each later one).
         by_scenario: scenario → fields that differ there.
         scenario: scenario → fields of the round's ScenarioRules that differ for this benchmark.
+        metric: scenario → fields of its ReportedMetric that differ for this benchmark.
         workload: the name of the workload that `--benchmark` runs; empty: it runs none.
         loadgen_name: the name by which `--benchmark` asks LoadGen for its configuration.
     """
@@ -85,6 +106,7 @@ class Benchmark:
     token_latency_ns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     by_scenario: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     scenario: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    metric: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     workload: str = ""
     loadgen_name: str = ""
 
@@ -321,6 +343,8 @@ class Rules:
             value itself.
         unlogged_before: the same for revisions before the round's releases.
         workloads: the workloads of benchmarks, by name.
+        token_metric: scenario → the figure of a model with token latencies.
+        inferred_metric: scenario of a folder → scenario of its logs → the inferred figure.
         aliases: other name → benchmark. `alias_parts`: part of a name → benchmark, for names in
             neither table; the first part that fits is used.
         accuracy_patterns: metric → the regular expression of its line in accuracy.txt; the first
@@ -347,6 +371,8 @@ class Rules:
     unlogged_before: Mapping[str, str | int]
     scenarios: Mapping[str, ScenarioRules]
     benchmarks: Mapping[str, Benchmark]
+    token_metric: Mapping[str, ReportedMetric]
+    inferred_metric: Mapping[str, Mapping[str, ReportedMetric]]
     workloads: Mapping[str, OfficialWorkload]
     aliases: Mapping[str, str]
     alias_parts: Mapping[str, str]
@@ -381,6 +407,28 @@ class Rules:
             for name, scenario in self.scenarios.items()
         }
         return replace(self, scenarios=scenarios)
+
+    def metric(
+        self, scenario: str, logged: str, official: str | None, has_tokens: bool
+    ) -> ReportedMetric:
+        """The figure that is published of a result.
+
+        Args:
+            scenario: that of its folder.
+            logged: that of its logs.
+            official: the official benchmark; other names and None: there is none.
+            has_tokens: whether the log has token latencies, if there is no official benchmark.
+        """
+        if logged in self.inferred_metric.get(scenario, {}):
+            return self.inferred_metric[scenario][logged]
+        row = self.benchmarks.get(official or "")
+        rules = self.scenarios[scenario]
+        metric = rules.metric
+        if row.token_latencies if row else has_tokens:
+            metric = self.token_metric.get(scenario, metric)
+        if row:
+            metric = replace(metric, **row.metric.get(scenario, {}))
+        return replace(metric, words=metric.words.format(percentile=rules.percentile))
 
     def official(self, name: str, mapping: Mapping[str, Any]) -> Any:
         """The official benchmark that a folder's name means, or the name itself if it means none

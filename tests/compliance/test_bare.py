@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from compliance import audit
 from compliance.findings.verdict import Audit
 from formats.checks import Verdict
+from tests.support.long import long_unless
 from tests.support.mutations import DETAIL, SUMMARY
 
 FIELD = Path(__file__).parent / "field"
@@ -147,6 +149,129 @@ def test_a_summary_alone_shows_no_reason(tmp_path: Path) -> None:
     assert "the summary says INVALID, and no detail log shows why" in details
 
 
+def _said(report: Audit) -> list[str]:
+    """Every sentence of an audit."""
+    said = [text for check in report.checks for text in (check.detail, check.fix)]
+    faults = [fault for check in report.checks for fault in check.faults]
+    said += [text for fault in faults for text in (fault.text, fault.expected, fault.found)]
+    lines = [sentence for line in report.results for sentence in (line.sentence, *line.explained)]
+    return said + lines
+
+
+def _failures(report: Audit) -> list[str]:
+    return [c.detail for c in report.checks_for("valid") if c.verdict is Verdict.FAIL]
+
+
+@pytest.mark.parametrize("name", ["round-v5.1", "latency-limit"])
+def test_a_log_that_stops_has_one_sentence_wherever_it_stops(tmp_path: Path, name: str) -> None:
+    folder = _copy(name, tmp_path / "logs")
+    lines = (folder / DETAIL).read_text(encoding="utf-8").splitlines(keepends=True)
+    (end,) = (n for n, line in enumerate(lines, 1) if '"result_validity"' in line)
+    for last in range(1, end):
+        (folder / DETAIL).write_text("".join(lines[:last]), encoding="utf-8")
+        expected = f"the test did not end: the log stops at line {last}"
+        if last == end - 1:
+            expected = f"the log stops at line {last}, before LoadGen's verdict"
+        assert _failures(audit.audit(folder)) == [expected]
+    (folder / DETAIL).write_text("".join(lines[:end])[:-40], encoding="utf-8")
+    assert f"the log stops at line {end}, before" in _failures(audit.audit(folder))[0]
+
+
+@pytest.mark.parametrize("every", long_unless([9, 1000], lambda every: every < 100))
+@pytest.mark.parametrize("name", ["round-v5.1", "latency-limit", "equal-issue"])
+def test_no_sentence_shows_a_missing_value_as_python_does_or_a_command_of_ours(
+    tmp_path: Path, name: str, every: int
+) -> None:
+    folder = _copy(name, tmp_path / "logs")
+    lines = (folder / DETAIL).read_text(encoding="utf-8").splitlines(keepends=True)
+    for first in range(min(every, len(lines))):
+        kept = [line for n, line in enumerate(lines) if n % every != first]
+        (folder / DETAIL).write_text("".join(kept), encoding="utf-8")
+        for sentence in _said(audit.audit(folder)):
+            assert not re.search(r"\bNone\b|--mode|run\.sh", sentence), lines[first][:60]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.replace('latency. "', 'latency.\n"'),
+        lambda text: text.replace('latency. "', 'latency.\n * TPOT constrain not met."'),
+    ],
+)
+def test_line_ends_of_windows_and_within_values_change_no_finding(
+    tmp_path: Path, change: Callable[[str], str]
+) -> None:
+    folder = _copy("latency-limit", tmp_path / "logs")
+    before = _failed(audit.audit(folder))
+    text = (folder / DETAIL).read_text(encoding="utf-8")
+    assert change(text) != text
+    (folder / DETAIL).write_text(change(text), encoding="utf-8", newline="")
+    assert _failed(audit.audit(folder)) == before
+
+
+def test_an_error_with_a_path_of_windows_is_quoted(tmp_path: Path) -> None:
+    folder = _copy("round-v5.1", tmp_path / "logs")
+    text = (folder / DETAIL).read_text(encoding="utf-8")
+    first, rest = text.split("\n", 1)
+    error = (
+        first.replace('"loadgen_version"', '"error_invalid_config"')
+        .replace('"is_error": false', '"is_error": true')
+        .replace(
+            first.split('"value": "')[1].split('"')[0], r"can't open file D:\loadgen\mlperf.conf"
+        )
+    )
+    (folder / DETAIL).write_text(f"{first}\n{error}\n{rest}", encoding="utf-8")
+    report = audit.audit(folder)
+    assert _failed(report) == ["performance-errors"]
+    expected = r"line 2: error_invalid_config: can't open file D:\loadgen\mlperf.conf"
+    assert expected in _failures(report)[0]
+
+
+def test_a_rate_that_is_infinite_is_named(tmp_path: Path) -> None:
+    folder = _copy("round-v5.1", tmp_path / "logs")
+    _change(folder, DETAIL, '"value": 119.465', '"value": inf')
+    _change(folder, SUMMARY, "Samples per second: 119.465", "Samples per second: inf")
+    assert _failures(audit.audit(folder)) == [
+        "result_samples_per_second is inf; it must be a number"
+    ]
+
+
+def test_an_empty_summary_has_one_sentence(tmp_path: Path) -> None:
+    folder = _copy("round-v5.1", tmp_path / "logs")
+    (folder / SUMMARY).write_text("")
+    assert _failures(audit.audit(folder)) == ["the file is empty"]
+    (folder / DETAIL).write_text("")
+    assert _failures(audit.audit(folder)) == ["the file is empty"]
+
+
+def test_a_compressed_log_is_to_be_unpacked(tmp_path: Path) -> None:
+    folder = _copy("round-v5.1", tmp_path / "logs")
+    (folder / DETAIL).rename(folder / f"{DETAIL}.gz")
+    (folder / SUMMARY).unlink()
+    assert _failures(audit.audit(folder)) == [f"{DETAIL} is missing: unpack {DETAIL}.gz"]
+
+
+EARLIER = """\
+"pid": 442, "tid": 442, "ts": 8187ns : LoadgenVersionInfo:
+"pid": 442, "tid": 442, "ts": 8187ns : version : .5a1 @ 5a4803e37b
+"pid": 442, "tid": 442, "ts": 46366ns : Scenario : Offline
+"pid": 442, "tid": 442, "ts": 60000046366ns : ERROR : Ran out of generated queries to issue.
+"""
+
+
+def test_a_log_of_loadgen_before_1_0_is_not_judged(tmp_path: Path) -> None:
+    (tmp_path / DETAIL).write_text(EARLIER)
+    (tmp_path / SUMMARY).write_text("Scenario : Offline\nResult is : VALID\n")
+    report = audit.audit(tmp_path)
+    (check,) = report.checks
+    assert not report.passes("quick") and report.results[0].scenario == "Offline"
+    assert check.verdict is Verdict.NA and check.detail == (
+        "LoadGen .5a1 @ 5a4803e37b wrote it in the form before 1.0, which is not judged; line 4"
+        " reports an error: 'Ran out of generated queries to issue.'; the summary says VALID"
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "check"),
     [
@@ -179,3 +304,24 @@ def test_a_tampered_published_log_fails(
     folder = _copy("round-v5.1", tmp_path / "logs")
     change(folder)
     assert check in _failed(audit.audit(folder), "quick")
+
+
+def test_a_log_of_a_loadgen_before_every_round_is_judged_if_it_has_the_keys(
+    tmp_path: Path,
+) -> None:
+    folder = _copy("round-v5.1", tmp_path / "logs")
+    text = (folder / DETAIL).read_text(encoding="utf-8")
+    text = text.replace("5.0.25 @", "4.1 @").replace("1780908523862526354", "1")
+    text = text.replace("14771362308971278857", "2").replace("18209322760996052031", "3")
+    text = text.replace('"time_ms": 0.015771', '"time_ms": 18446744073708.008016', 1)
+    (folder / DETAIL).write_text(text, encoding="utf-8")
+    report = audit.audit(folder)
+    assert report.round == "v5.1" and "because LoadGen 4.1 is older" in report.round_chosen_by
+    assert "performance-detail-log" not in _failed(report) and len(report.checks) > 20
+    kept = [line for line in text.splitlines(keepends=True) if "early_stopping_met" not in line]
+    (folder / DETAIL).write_text("".join(kept), encoding="utf-8")
+    (check,) = audit.audit(folder).checks
+    assert check.verdict is Verdict.NA and check.detail == (
+        "LoadGen 4.1 @ 5232291860 wrote it, which is older than v5.1, the earliest round that has"
+        " rules, and does not log early_stopping_met: it is not judged"
+    )

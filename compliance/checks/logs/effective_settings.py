@@ -225,8 +225,7 @@ def _percentile(detail: Detail, name: str) -> Faults:
     requested = detail.get(f"requested_{name}_target_latency_percentile")
     effective = detail.get(key)
     if requested != effective:
-        text = f"the requested percentile is {requested}, the effective one {effective}"
-        yield Fault(text, str(requested), str(effective), line=detail.line(key))
+        yield entry_fault(detail, key, requested, "the requested one is")
 
 
 def _counts(

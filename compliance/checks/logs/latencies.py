@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from compliance.findings import fixes
 from compliance.findings.check import judge
 from compliance.findings.entries import entry_fault, not_a_number
-from compliance.loadgen import counts, schedule
+from compliance.loadgen import counts, rates, schedule
 from compliance.loadgen.latency_keys import (
     FIRST_TOKENS,
     LATER_TOKENS,
@@ -201,14 +201,11 @@ def _latency_faults(latency: LatencyKeys, detail: Detail) -> Faults:
 
 def _offline(detail: Detail) -> Faults:
     key = "result_samples_per_second"
-    value = detail.number(key)
-    most = detail.number("result_max_latency_ns")
+    value, rate = detail.number(key), rates.offline(detail)
     if value is None:
         yield not_a_number(detail, key)
-    elif most:
-        rate = (counts.samples(detail, "Offline") or 0) * 1e9 / most
-        if not close(value, rate, DIGITS):
-            yield entry_fault(detail, key, f"{rate:.6g}", "counts and latencies give")
+    elif rate is not None and not close(value, rate, DIGITS):
+        yield entry_fault(detail, key, f"{rate:.6g}", "counts and latencies give")
     tokens_key = "result_tokens_per_second"
     if counts.has_token_latencies(detail) and detail.number(tokens_key) == 0:
         text = f"{tokens_key} is 0: LoadGen counts no token; {_TWO_TOKENS}"
@@ -276,10 +273,8 @@ def _server(detail: Detail) -> Faults:
     ):
         yield "a count, a rate or a latency of Server is missing"
         return
-    if queries > 1 and scheduled > 0 and least >= 0 and most >= 0:
-        last_s = (queries - 1) / scheduled
-        slowest = (queries - 1) / (last_s + most / 1e9)
-        fastest = (queries - 1) / (last_s + least / 1e9)
+    if possible := rates.completed(detail):
+        slowest, fastest = possible
         if not slowest * (1 - 2 * DIGITS) <= completed <= fastest * (1 + 2 * DIGITS):
             expected = f"{slowest:.6g} to {fastest:.6g}"
             key, who = "result_completed_samples_per_sec", "schedule and latencies give"
@@ -295,24 +290,19 @@ def _server(detail: Detail) -> Faults:
     if counts.has_token_latencies(detail):
         yield from _latency_faults(FIRST_TOKENS, detail)
         yield from _latency_faults(LATER_TOKENS, detail)
-        yield from _tokens(detail, queries, completed)
+        yield from _tokens(detail)
 
 
-def _tokens(detail: Detail, queries: float, completed: float) -> Faults:
+def _tokens(detail: Detail) -> Faults:
     """Yield a fault if two rates imply different numbers of tokens. The number itself is not
     logged.
     """
     key = "result_completed_tokens_per_second"
-    rate = detail.number(key)
-    mean = detail.number("result_mean_latency_ns")
-    by_latency = detail.number("result_token_throughput")
-    if mean is None or rate is None or by_latency is None or completed <= 0 or queries < 2:
+    rate, expected = detail.number(key), rates.tokens(detail)
+    if rate is None or expected is None:
         yield "a rate of tokens is missing"
-        return
-    first, second = rate * (queries - 1) / completed, by_latency * mean * queries
-    if not close(first, second, 4 * DIGITS):
-        text = f"{key} gives {first:.6g} tokens, result_token_throughput {second:.6g}"
-        yield Fault(text, f"{second:.6g}", f"{first:.6g}", line=detail.line(key))
+    elif not close(rate, expected, 4 * DIGITS):
+        yield entry_fault(detail, key, f"{expected:.6g}", "result_token_throughput gives")
 
 
 _FIGURES: Mapping[str, Callable[[Detail], Faults]] = {

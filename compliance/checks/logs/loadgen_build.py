@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from compliance.findings import fixes
-from compliance.findings.check import fail_or_manual, judge, shorten
+from compliance.findings.check import fail_or_manual, judge, quoted, shorten
 from compliance.findings.entries import entry_fault
-from compliance.rules import Rules, load, rounds
+from compliance.rules import Rules, load, rounds, version_number
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check, Fault, Faults
 
@@ -74,10 +74,10 @@ def _is_between(version: str, rules: Rules) -> bool:
     """
     if not _VERSION.fullmatch(version):
         return False
-    number = _number(version)
-    own = max(map(_number, rules.versions))
+    number = version_number(version)
+    own = max(map(version_number, rules.versions))
     for round in rounds():
-        others = [_number(release) for release in load(round).versions]
+        others = [version_number(release) for release in load(round).versions]
         if number in others:
             return False
         if max(others) < own and number < max(others):
@@ -85,10 +85,6 @@ def _is_between(version: str, rules: Rules) -> bool:
         if max(others) > own and number > min(others):
             return False
     return True
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
 
 
 def _version(test: LoadGenRun) -> tuple[str, str]:
@@ -108,7 +104,7 @@ def _altered(test: LoadGenRun, rules: Rules) -> Faults:
     key = "loadgen_git_status_message"
     outside_git = commit == _NO_GIT and detail.get(key) == _NO_GIT
     if detail.get(key) != "" and not outside_git:
-        status = repr(str(detail.get(key))[:120])
+        status = shorten(quoted(detail.get(key)), 120)
         text = f"built from a changed source tree: {status}"
         yield Fault(text, "''", status, line=detail.line(key))
     hashes, official = detail.get("loadgen_file_sha1"), rules.file_sha1.get(version, {})

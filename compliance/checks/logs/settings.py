@@ -380,7 +380,7 @@ def _duration(detail: Detail, subject: Subject) -> tuple[list[Fault], str]:
     least_ms = subject.rules.scenarios[subject.scenario].min_duration_ms
     faults = []
     if duration_ms is None or duration_ms < least_ms:
-        faults.append(_required(f"{duration_ms} ms", f"{least_ms} ms", detail.line(key)))
+        faults.append(_required(duration_ms, "ms", f"{least_ms} ms", detail.line(key)))
     return faults, f"{duration_ms} ms"
 
 
@@ -394,11 +394,11 @@ def _count(detail: Detail, subject: Subject) -> tuple[list[Fault], str]:
     count = per_query if rules.counts == "samples" else detail.number("result_query_count")
     faults = []
     if count is None or count < least:
-        faults.append(_required(f"{count} {rules.counts}", str(least), None))
+        faults.append(_required(count, rules.counts, str(least), None))
     other_size = rules.counts == "queries" and per_query != rules.samples_per_query
     if other_size and subject.place.division != "open":
         size = str(rules.samples_per_query)
-        faults.append(_required(f"{per_query} samples a query", size, detail.line(size_key)))
+        faults.append(_required(per_query, "samples a query", size, detail.line(size_key)))
     return faults, f"{count} {rules.counts}"
 
 
@@ -413,5 +413,6 @@ def _equal_issue(detail: Detail, subject: Subject) -> tuple[list[Fault], str]:
     return faults, "every sample equally often"
 
 
-def _required(value: str, least: str, line: int | None) -> Fault:
+def _required(number: float | None, unit: str, least: str, line: int | None) -> Fault:
+    value = "an unknown number" if number is None else f"{number} {unit}"
     return Fault(f"{value}; the round requires {least}", f"at least {least}", value, line=line)

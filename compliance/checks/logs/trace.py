@@ -97,32 +97,50 @@ def _figures(subject: Subject, trace: Trace) -> Faults:
     if not len(trace.latency_ns):
         yield "the trace shows no sample"
         return
+    if _needs_tokens(detail, scenario) and not _has_tokens(trace, detail, scenario):
+        count, expected = str(len(trace.first_token_ns)), str(len(trace.latency_ns))
+        text = f"the trace shows {count} first tokens of {expected} samples"
+        yield Fault(text, expected, count)
+        return
+    for key, value in exact(subject, trace).items():
+        if detail.get(key) != value:
+            yield entry_fault(detail, key, value, "the trace has")
+    yield from _RATES[scenario](trace, detail)
+
+
+def exact(subject: Subject, trace: Trace) -> dict[str, int]:
+    """Key of the detail log → its value in nanoseconds, or its count, computed from a trace with at
+    least one sample.
+    """
+    detail, scenario = subject.performance.detail, subject.scenario
     samples = np.sort(trace.latency_ns)
-    exact = _latencies(SAMPLES, samples)
+    values = _latencies(SAMPLES, samples)
     estimated = samples
     if scenario == "MultiStream":
         estimated = np.sort(_of_queries(trace, counts.samples_per_query(detail, scenario)))
-        exact |= _latencies(QUERIES, estimated)
-    if counts.has_token_latencies(detail) and scenario != "Offline":
-        if len(trace.first_token_ns) != len(samples):
-            count, expected = str(len(trace.first_token_ns)), str(len(samples))
-            text = f"the trace shows {count} first tokens of {expected} samples"
-            yield Fault(text, expected, count)
-            return
+        values |= _latencies(QUERIES, estimated)
+    if _has_tokens(trace, detail, scenario):
         first_tokens = np.sort(trace.first_token_ns)
-        exact |= _latencies(FIRST_TOKENS, first_tokens)
+        values |= _latencies(FIRST_TOKENS, first_tokens)
         if scenario != "MultiStream":
             estimated = first_tokens
     for percentile, key in estimates(detail, scenario, subject.rules):
         left_out = discards(len(estimated), percentile / 100, subject.rules)
-        exact[key] = 0 if left_out is None else int(estimated[len(estimated) - left_out - 1])
+        values[key] = 0 if left_out is None else int(estimated[len(estimated) - left_out - 1])
     limit = detail.number("effective_target_latency_ns")
     if scenario == "Server" and limit is not None:
-        exact["result_overlatency_query_count"] = int((samples > limit).sum())
-    for key, value in exact.items():
-        if detail.get(key) != value:
-            yield entry_fault(detail, key, value, "the trace has")
-    yield from _RATES[scenario](trace, detail)
+        values["result_overlatency_query_count"] = int((samples > limit).sum())
+    return values
+
+
+def _needs_tokens(detail: Detail, scenario: str) -> bool:
+    return counts.has_token_latencies(detail) and scenario != "Offline"
+
+
+def _has_tokens(trace: Trace, detail: Detail, scenario: str) -> bool:
+    """Whether the trace has the first token of each sample, if LoadGen measured it."""
+    whole = len(trace.first_token_ns) == len(trace.latency_ns)
+    return _needs_tokens(detail, scenario) and whole
 
 
 def _of_queries(trace: Trace, per_query: int) -> np.ndarray:

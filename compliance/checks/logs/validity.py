@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from compliance import explanation
 from compliance.findings import fixes
-from compliance.findings.check import judge, mismatch, shorten
+from compliance.findings.check import judge, mismatch, quoted, shorten
 from compliance.findings.entries import entry_fault, not_a_number
 from compliance.loadgen import counts, latency_limits
 from compliance.loadgen import early_stopping as stopping
@@ -63,7 +63,7 @@ def _errors(test: LoadGenRun) -> Faults:
     count = test.detail.get("num_errors")
     if test.name == "performance" and (count != 0 or count is False):
         yield entry_fault(test.detail, "num_errors", 0, "it must be there and")
-    if "No errors encountered during test." not in test.summary.text:
+    if test.summary.text and "No errors encountered during test." not in test.summary.text:
         text = "the summary does not say that no errors were encountered"
         yield Fault(text, stricter=True)
 
@@ -80,7 +80,9 @@ def _validity(detail: Detail, scenario: str, rules: Rules) -> Faults:
     for key, derived in parts.items():
         logged = detail.get(key)
         if not isinstance(logged, bool):
-            yield mismatch(key, repr(logged), "true or false", "it must be", line=detail.line(key))
+            yield mismatch(
+                key, quoted(logged), "true or false", "it must be", line=detail.line(key)
+            )
         elif derived is not None and logged is not derived:
             yield entry_fault(detail, key, derived, "the figures say")
     verdict, key = detail.get("result_validity"), "result_validity"
@@ -92,7 +94,7 @@ def _validity(detail: Detail, scenario: str, rules: Rules) -> Faults:
             break
     expected = "VALID" if all(detail.get(part) is True for part in parts) else "INVALID"
     if verdict != expected:
-        yield mismatch(key, repr(verdict), expected, "its parts say", line=detail.line(key))
+        yield mismatch(key, quoted(verdict), expected, "its parts say", line=detail.line(key))
 
 
 def _verdict(subject: Subject) -> Faults:
@@ -104,7 +106,8 @@ def _verdict(subject: Subject) -> Faults:
         yield from explanation.without_figure(subject)
         return
     verdict = shorten(detail.get("result_validity", "none"))
-    reasons = " ".join(str(r) for r in detail.all("result_invalid_reason")).strip()
+    reasons = " ".join(str(r) for r in detail.all("result_invalid_reason"))
+    reasons = " ".join(reasons.split())
     text = f"{verdict}: {reasons[:300]}" if reasons else verdict
     yield Fault(text, "VALID", verdict, line=detail.line("result_validity"))
     for part in explanation.parts(subject):

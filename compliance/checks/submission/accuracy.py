@@ -191,14 +191,15 @@ def _unanswered(subject: Subject, answers: logs.Answers | None, fault: str) -> F
     yield from _problems(answers, subject)
     count = subject.accuracy.detail.number("effective_accuracy_sample_count")
     different = len(answers.payloads)
+    expected = different if count is None else count
     # The keys are the samples' indices.
     indices = np.fromiter(answers.payloads, np.int64, different)
-    if different != count or not _from_zero(indices):
+    if different != expected or not _from_zero(indices):
         text = (
-            f"{different} different samples were answered; it must be {count}, with the indices"
+            f"{different} different samples were answered; it must be {expected}, with the indices"
             " from 0 on"
         )
-        yield Fault(text, f"{count} samples, from 0 on", f"{different} samples")
+        yield Fault(text, f"{expected} samples, from 0 on", f"{different} samples")
     if not _from_zero(np.asarray(answers.seq_ids, np.int64)):
         yield "seq_id does not run from 0 to the number of rows - 1, each once"
 

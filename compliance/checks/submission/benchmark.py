@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from compliance.findings.check import judge, manual, not_applicable, shorten
+from compliance.findings.check import judge, manual, not_applicable, quoted, shorten
 from compliance.findings.entries import entry_fault
 from compliance.folders import subfolders
 from compliance.loadgen.counts import has_token_latencies
@@ -33,6 +33,12 @@ _LONGEST_LINE = 4096
 _NUMBER = re.compile(r"\[(?:\\d|0-9)\\?\.\]\+")
 _ANY_NUMBER = r"[-+]?(?i:nan|inf(?:inity)?|[\d.]+(?:e[-+]?\d+)?)(?!\w)"
 _NOT_FINITE = re.compile(r"(?<![\w.])[-+]?(?:nan|inf|infinity)(?![\w.])", re.IGNORECASE)
+# A scalar as libraries print it inside a list or a dict. The second group is the number.
+_SCALAR = re.compile(r"\b(np\.\w+|tensor|Array)\(([^(),\n]+)[^()\n]*\)")
+_PRINTERS = {"np": "NumPy 2", "tensor": "PyTorch", "Array": "JAX"}
+# A value in a line of a metric that the audit does not know.
+_A_VALUE = re.compile(rf"[=:(]\s*(?:{_NOT_FINITE.pattern})", re.IGNORECASE)
+_SCORE_AGAIN = "score the answers again"
 
 
 def checks(subject: Subject) -> list[Check]:
@@ -45,14 +51,15 @@ def checks(subject: Subject) -> list[Check]:
         for name, rule in subject.rules.scored_tests.items()
         if _concerns(name, rule, subject)
     ]
-    if row is None:
-        return scored  # the check of the model mapping reports it
+    if row is None:  # the check of the model mapping reports it
+        faults = list(_not_finite(subject))
+        found = [judge("accuracy-target", faults, "", fix=_SCORE_AGAIN)] if faults else []
+        return [*found, *scored]
     if subject.place.division == "open":
         why = f"the open division may differ from {subject.official}; see the check `eligibility`"
         accuracies = not_applicable("accuracy-target", why)
         if impossible := list(_impossible(subject)):
-            fix = "score the answers again"
-            accuracies = judge("accuracy-target", impossible, "", fix=fix)
+            accuracies = judge("accuracy-target", impossible, "", fix=_SCORE_AGAIN)
         benchmark = not_applicable("benchmark", why)
         return [benchmark, accuracies, not_applicable("scenarios", why), *scored]
     fix = "measure what the benchmark requires, or submit to the open division"
@@ -96,7 +103,8 @@ def _misfits(subject: Subject) -> Iterator[Fault]:
     if subject.place.division == "open" and subject.accuracy_text is not None:
         first = next(iter(row.accuracy))
         if not list(_values(subject, first)):
-            yield Fault(f"accuracy.txt has no line of the metric of {subject.official}")
+            rule = f"it is the metric of {subject.official}"
+            yield _no_line(subject, first, rule, "a number")
 
 
 def _late(subject: Subject, row: Benchmark) -> Iterator[Fault]:
@@ -142,11 +150,30 @@ def accuracy(subject: Subject) -> Iterator[Fault]:
         rule = f"{subject.official} requires {expected}"
         values = list(_values(subject, metric))
         if not values and metric in row.accuracy:
-            yield Fault(f"accuracy.txt has no line of {metric}; {rule}", expected, "none", file)
+            yield _no_line(subject, metric, rule, expected)
         for line, text in values:
             if not least <= _number(text) <= most:
                 value = text[:40]
                 yield Fault(f"{metric} is {value}; {rule}", expected, value, file, line)
+
+
+def _no_line(subject: Subject, metric: str, rule: str, expected: str) -> Fault:
+    """The fault of an accuracy.txt without a line that the checker's pattern of a metric matches.
+    It names the library whose scalar hides the number, if there is one.
+    """
+    file, text = subject.accuracy_file, subject.accuracy_text or ""
+    lines = text.splitlines()
+    pattern = subject.rules.accuracy_patterns[metric]
+    for number, value, _ in _matches(_SCALAR.sub(r"\2", text), pattern):
+        for scalar in _SCALAR.finditer(lines[number - 1]):
+            if scalar[2] == value:
+                printer = _PRINTERS[scalar[1].partition(".")[0]]
+                sentence = (
+                    f"{metric} is {scalar[0]}, in which MLCommons' checker finds no number:"
+                    f" {printer} prints a scalar so inside a dict; print float() of it"
+                )
+                return Fault(sentence, value, scalar[0], file, number)
+    return Fault(f"accuracy.txt has no line of {metric}; {rule}", expected, "none", file)
 
 
 def _impossible(subject: Subject) -> Iterator[Fault]:
@@ -155,16 +182,28 @@ def _impossible(subject: Subject) -> Iterator[Fault]:
     """
     row = subject.rules.benchmarks[subject.official or ""].of(subject.place.scenario)
     file = subject.accuracy_file
+    plain = _SCALAR.sub(r"\2", subject.accuracy_text or "")
     for metric in dict.fromkeys((*row.accuracy, *row.accuracy_at_most)):
         most = subject.rules.accuracy_most.get(metric, math.inf)
         pattern = _NUMBER.sub(lambda _: _ANY_NUMBER, subject.rules.accuracy_patterns[metric])
         expected = "a number from 0" if math.isinf(most) else f"a number from 0 to {most:g}"
-        for line, text, whole in _matches(subject.accuracy_text, pattern):
+        for line, text, whole in _matches(plain, pattern):
             value, match = _number(text), _NOT_FINITE.search(whole)
             if match or not 0 <= value <= most or math.isinf(value):
                 excerpt = match[0] if match else text[:40]
                 sentence = f"{metric}: accuracy.txt says {excerpt}; it must be {expected}"
                 yield Fault(sentence, expected, excerpt, file, line)
+
+
+def _not_finite(subject: Subject) -> Iterator[Fault]:
+    """Yield a fault for each line of accuracy.txt with a value that is no finite number, for a
+    model without an official benchmark.
+    """
+    for number, line in enumerate((subject.accuracy_text or "").splitlines(), 1):
+        if match := _A_VALUE.search(line[:_LONGEST_LINE]):
+            excerpt = shorten(line.strip(), 60)
+            text = f"accuracy.txt says {excerpt!r}; a score is a finite number"
+            yield Fault(text, "a number", match[0], subject.accuracy_file, number)
 
 
 def _number(text: str) -> float:
@@ -229,10 +268,10 @@ def _unsuited(subject: Subject) -> Iterator[Fault]:
         system_type = (subject.system or {}).get("system_type")
         suites = ", ".join(row.required)
         text = (
-            f"{subject.official} is not a benchmark of this system's suite {system_type!r}; its"
-            f" suites are {suites}"
+            f"{subject.official} is not a benchmark of this system's suite {quoted(system_type)};"
+            f" its suites are {suites}"
         )
-        yield Fault(text, suites, str(system_type))
+        yield Fault(text, suites, shorten(system_type))
 
 
 def _suite(subject: Subject) -> str:
@@ -250,7 +289,7 @@ def _scenarios(subject: Subject) -> Iterator[Fault]:
         return
     row = subject.rules.benchmarks[subject.official or ""]
     suite = _suite(subject)
-    of_suite = f"for a system of the suite {(subject.system or {}).get('system_type')}"
+    of_suite = f"for a system of the suite {shorten((subject.system or {}).get('system_type'))}"
     there = {folder.name.lower() for folder in subfolders(subject.place.folder.parent)}
     required, optional = row.required[suite], row.optional.get(suite, ())
     for name in required:

@@ -4,25 +4,24 @@ this module walks the directory.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
 
-from compliance.findings.check import judge, shorten
+from compliance.findings import fixes
+from compliance.findings.check import judge, not_applicable, shorten
 from compliance.folders import ResultFolder, measurements_file, subfolders
 from compliance.loadgen import counts
 from compliance.logs import Detail, Line, files
 from compliance.rules import Layout, Rules
-from compliance.subject import LoadGenRun, Subject, released
+from compliance.subject import TESTS, LoadGenRun, Subject, released
 from formats.checks import Check, Fault, Faults
 
-_ADD = (
-    "add the missing files: a run directory has the logs and user.conf in raw/; the others are"
-    " written if it is measured again"
-)
 _RESTORE = "put LoadGen's own log there, or measure again"
+_NOT_COMPARED = "the detail log is not judged, so there is nothing to compare with"
 _ERRORS = re.compile(r"\d+ errors? encountered", re.IGNORECASE)
 _RESULTS = ("result_", "early_stopping")
 _WARNING = "warning_generic_message"
@@ -40,7 +39,7 @@ def checks(subject: Subject) -> list[Check]:
             _missing(subject),
             "all files are there, and none is empty",
             file=subject.place.name,
-            fix=_ADD,
+            fix=fixes.MISSING_FILES,
         ),
         judge(
             "no-other-files",
@@ -57,20 +56,27 @@ def checks(subject: Subject) -> list[Check]:
 
 def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
     """The checks that a test's detail log is whole and its summary agrees with it."""
+    detail_file = subject.detail_file(test)
+    summary_file = subject.place.show(test.folder / "mlperf_log_summary.txt")
+    if test.detail.not_judged:
+        return [
+            not_applicable(f"{test.name}-detail-log", test.detail.not_judged, file=detail_file),
+            not_applicable(f"{test.name}-summary", _NOT_COMPARED, file=summary_file),
+        ]
     lines = sum(map(len, test.detail.occurrences.values()))
     return [
         judge(
             f"{test.name}-detail-log",
             _whole(test, subject),
             f"{lines} lines, one run",
-            file=subject.detail_file(test),
+            file=detail_file,
             fix=_RESTORE,
         ),
         judge(
             f"{test.name}-summary",
             [*test.summary.problems, *_contradictions(test, subject)],
             "the values of the detail log",
-            file=subject.place.show(test.folder / "mlperf_log_summary.txt"),
+            file=summary_file,
             fix=_RESTORE,
         ),
     ]
@@ -111,12 +117,25 @@ def _missing(subject: Subject) -> Faults:
         size, fault = files.attempt(lambda p: p.stat().st_size, path)
         if fault or not path.is_file() or not size:
             state = "empty" if path.is_file() else "no file"
+            instead = ""
             if files.link_to(path):
                 state = "a link: it is not read"
             elif fault:
                 state = "missing"
-            text = f"{_named(path, subject)} is {state}"
+                instead = files.packed(path) or _elsewhere(path, subject)
+            text = f"{_named(path, subject)} is {state}{instead}"
             yield Fault(text, "a file", state, subject.place.show(path))
+
+
+def _elsewhere(path: Path, subject: Subject) -> str:
+    """The end of a sentence about a missing file of a test, if a renamed folder has it."""
+    place = subject.place.folder
+    test = path.relative_to(place).parts[0] if path.is_relative_to(place) else ""
+    for other in files.under(place) if test in TESTS else ():
+        folder = other.relative_to(place).parts[0].lower()
+        if other.name == path.name and folder.startswith(test[:3]):
+            return f": {_named(other, subject)} is there, in a folder of another name"
+    return ""
 
 
 def _extra(subject: Subject) -> Faults:
@@ -163,17 +182,11 @@ def _named(path: Path, subject: Subject) -> str:
 
 def _whole(test: LoadGenRun, subject: Subject) -> Faults:
     yield from test.detail.problems
-    keys = subject.rules.detail_keys
-    kind = "tokens" if counts.has_token_latencies(test.detail) else "plain"
-    parts = (
-        "common",
-        test.name,
-        subject.scenario,
-        f"{test.name}-{subject.scenario}",
-        f"{test.name}-{subject.scenario}-{kind}",
-    )
-    expected = [key for part in parts for key in keys.get(part, ())]
-    if missing := [key for key in expected if key not in test.detail.values]:
+    if stopped := test.stopped:
+        yield stopped
+        return
+    expected = _expected_keys(test, subject)
+    if missing := missing_keys(test, subject):
         yield f"{len(missing)} of {len(expected)} keys are missing: {', '.join(missing[:5])}"
     if test.name == "accuracy":
         results = [key for key in test.detail.values if key.startswith(_RESULTS)]
@@ -192,6 +205,24 @@ def _whole(test: LoadGenRun, subject: Subject) -> Faults:
         name = shorten(last.key)
         text = f"it ends with {name}; LoadGen ends with num_errors"
         yield Fault(text, "num_errors", name, line=last.number)
+
+
+def missing_keys(test: LoadGenRun, subject: Subject) -> list[str]:
+    """The keys that the round's LoadGen logs in such a test and that its log lacks."""
+    return [key for key in _expected_keys(test, subject) if key not in test.detail.values]
+
+
+def _expected_keys(test: LoadGenRun, subject: Subject) -> list[str]:
+    keys = subject.rules.detail_keys
+    kind = "tokens" if counts.has_token_latencies(test.detail) else "plain"
+    parts = (
+        "common",
+        test.name,
+        subject.scenario,
+        f"{test.name}-{subject.scenario}",
+        f"{test.name}-{subject.scenario}-{kind}",
+    )
+    return [key for part in parts for key in keys.get(part, ())]
 
 
 def _last(detail: Detail) -> Line | None:
@@ -213,6 +244,8 @@ def _contradictions(test: LoadGenRun, subject: Subject) -> Faults:
         if "Result is" in test.summary.values:
             yield "it reports a result; the summary of an accuracy run does not"
         return
+    if not test.summary.text or not test.detail.values or test.stopped:
+        return  # another check, or the first fault, reports it
     values = test.summary.values
     own_labels = subject.rules.scenario_labels.get(subject.scenario, {})
     labels = {**subject.rules.summary_labels, **own_labels}
@@ -248,6 +281,8 @@ def _same(text: str, value: object) -> bool:
         number, _ = files.reckon(lambda: float(text))
         if number is None or not text.isascii():
             return False
+        if not math.isfinite(value):
+            return str(number) == str(value)
         return abs(number - value) <= max(0.0051, 1.1e-5 * abs(value))
     return text == value
 

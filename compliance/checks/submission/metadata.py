@@ -97,7 +97,7 @@ def checks(subject: Subject) -> list[Check]:
             _submitted_source(subject),
             "the source that ran" if place.run else "there is a program",
             file=place.show(_source_folder(subject)),
-            fix="measure with --mode submission, which copies the source",
+            fix=fixes.SOURCE,
         ),
         _record(subject),
     ]

@@ -29,6 +29,7 @@ _METRIC = (
 )
 _REFERENCE = "measure on a machine that can compute the reference; record.json has the reason"
 _TOLERANCE = "measure again with the tolerance of the model's own file"
+_SCORE_AGAIN = "score the answers again: accuracy.txt is what the benchmark's script prints"
 _STATED = "judge the score that accuracy.txt states by the benchmark's own metric"
 _NO_RUN = "a submission without a run directory around it has no reference to score against"
 
@@ -125,7 +126,7 @@ def _score_unverified(subject: Subject, why: str) -> Check:
             stated.append(line)
     faults = list(_admitted_failures(subject)) if stated else [Fault("accuracy.txt has no score")]
     if faults:
-        return judge(_ID, faults, "", file=file, fix=_SCORE)
+        return judge(_ID, faults, "", file=file, fix=_SCORE_AGAIN)
     return manual(_ID, why, file=file, fix=_STATED)
 
 

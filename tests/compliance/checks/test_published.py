@@ -80,6 +80,71 @@ def test_the_checker_reads_a_key_twice_and_misses_one_that_is_gone(
     assert _failed(theirs)["measurements-json"].required_by is required_by
 
 
+@pytest.mark.parametrize("folder", ["performance/run1", "perf/run_1", "Performance/run_1"])
+def test_a_renamed_folder_is_named_with_the_file_that_is_missing(theirs: Path, folder: str) -> None:
+    path = _scenario(theirs) / folder
+    path.parent.mkdir(exist_ok=True)
+    (_scenario(theirs) / "performance" / "run_1").rename(path)
+    detail = _failed(theirs)["files-complete"].detail
+    log = "mlperf_log_detail.txt"
+    assert f"performance/run_1/{log} is missing: {folder}/{log} is there" in detail
+
+
+def test_logs_that_stop_leave_one_failure_and_the_checks_that_need_them_unmade(
+    theirs: Path,
+) -> None:
+    path = _scenario(theirs) / "performance" / "run_1" / "mlperf_log_detail.txt"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(lines[:40]), encoding="utf-8")
+    failed = _failed(theirs)
+    assert [failed[name].detail for name in failed] == [
+        "the test did not end: the log stops at line 40"
+    ]
+
+
+def test_an_accuracy_log_in_the_performance_folder_is_judged_as_one_of_another_test(
+    theirs: Path,
+) -> None:
+    folder, log = _scenario(theirs), "mlperf_log_detail.txt"
+    shutil.copy(folder / "accuracy" / log, folder / "performance" / "run_1" / log)
+    assert "performance-test-and-scenario" in _failed(theirs)
+
+
+@pytest.mark.parametrize(
+    ("printed", "sentence"),
+    [
+        ("np.float64(90.874)", "F1 is np.float64(90.874), in which MLCommons' checker finds no"),
+        ("tensor(90.874)", "PyTorch prints a scalar so"),
+        ("Array(90.874, dtype=float32)", "JAX prints a scalar so"),
+    ],
+)
+def test_a_score_that_a_library_prints_as_its_scalar_is_shown_with_the_library(
+    theirs: Path, printed: str, sentence: str
+) -> None:
+    _score(theirs, f'{{"exact_match": np.float64(83.7), "f1": {printed}}}')
+    (eligibility,) = (c for c in audit.audit(theirs).checks if c.id == "eligibility")
+    assert sentence in eligibility.detail
+
+
+@pytest.mark.parametrize("value", ["nan", "NaN", "np.float64(nan)", "inf", "-Infinity"])
+@pytest.mark.parametrize("benchmark", ["", "something-else"])
+def test_a_score_that_is_no_finite_number_fails_in_the_open_division(
+    theirs: Path, value: str, benchmark: str
+) -> None:
+    _score(theirs, f'{{"exact_match": 83.7, "f1": {value}}}')
+    if benchmark:
+        folder = _scenario(theirs).parent
+        folder.rename(folder.with_name(benchmark))
+    (check,) = (c for c in audit.audit(theirs).checks if c.id == "accuracy-target")
+    assert check.verdict is Verdict.FAIL and check.faults[0].line == 1
+
+
+def _score(root: Path, line: str) -> None:
+    path = _scenario(root) / "accuracy" / "accuracy.txt"
+    rest = path.read_text(encoding="utf-8").splitlines()[1:]
+    path.write_text("\n".join([line, *rest, ""]), encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("hashes", "required_by"), [("", RequiredBy.LOGS), ("hash=" + "1" * 64, RequiredBy.RULES)]
 )

@@ -357,7 +357,9 @@ def test_every_check_that_fails_says_what_to_do(
     for path in run.rglob("*"):
         if path.is_file():
             path.write_text(
-                ':::MLLOG {"key": "x", "metadata": {}}\n' if path.name == DETAIL else "{}\n"
+                ':::MLLOG {"key": "num_errors", "metadata": {}}\n'
+                if path.name == DETAIL
+                else "{}\n"
             )
     found = [
         c

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,7 +18,7 @@ from compliance import audit
 from compliance.findings import page
 from compliance.findings.check import judge, manual, not_applicable
 from compliance.findings.verdict import Audit
-from formats.checks import Check, Fault, Verdict
+from formats.checks import Check, Fault, RequiredBy, ResultLine, Verdict
 from harness import cli
 from harness.errors import UsageError
 from tests.support import tree as runs
@@ -185,7 +186,7 @@ def test_several_scenarios_have_a_line_each_and_their_failures_stand_by_place(
     found = read(audit.audit(tmp_path).checks)
     headings = [tag for tag, _ in found.tags].count("h3")
     assert (
-        "Scenarios and submitters" in found.text
+        "Checks by folder (3)" in found.text
         and "README.md is missing" in found.text
         and headings >= 2
     )
@@ -355,10 +356,37 @@ def test_the_page_says_what_was_claimed_by_whom(run: Path) -> None:
         "Offline",
         "VALID",
     )
-    assert (
-        claim.figure.endswith(" samples/s")
-        and claim.sentence in Reader(page.render("x", "quick", found, WHEN)).text
+    text = Reader(page.render("x", "quick", found, WHEN)).text
+    shown = (claim.title, claim.figure, claim.words, claim.recomputed, claim.verdict, claim.tested)
+    assert claim.figure.endswith(" samples/s") and all(part and part in text for part in shown)
+
+
+def test_a_round_has_a_table_of_submitters_and_kinds_with_three_groups_apart() -> None:
+    ours, theirs = "closed/Ours/results/s/bert-99/Offline", "closed/Theirs/results/s/resnet/Server"
+    lines = []
+    for place in (ours, theirs):
+        parts = place.split("/")
+        names = dict(zip(("division", "submitter"), parts, strict=False))
+        rest = dict(zip(("system", "benchmark", "scenario"), parts[3:], strict=True))
+        lines.append(ResultLine(place=place, **names, **rest))
+    checks = [
+        replace(BAD, place=ours, required_by=RequiredBy.CHECKER),
+        replace(BAD, place=theirs, required_by=RequiredBy.CHECKER),
+        replace(LATER, place="closed/Theirs", level="quick", required_by=RequiredBy.RULES),
+        replace(LATER, id="counts", name="counts", place=ours, level="quick"),
+    ]
+    report = Audit("v6.1", tuple(lines), tuple(checks))
+    text = " ".join(Reader(page.render("x", "quick", report, WHEN)).text.split())
+    start = text.index("Failures by submitter and kind check all Ours Theirs")
+    rows = (
+        "Failures of the audit itself counts 1 1",
+        "What MLCommons' checker of this round refuses performance seeds 2 1 1",
+        "What the rules' text asks, and the checker does not look for minimum duration setting 1 1",
     )
+    places = [text.index(row, start) for row in rows]
+    assert places == sorted(places)
+    one = Audit("v6.1", (lines[0],), tuple(checks))
+    assert "Failures by submitter" not in page.render("x", "quick", one, WHEN)
 
 
 def test_a_name_that_is_no_utf_8_can_be_written(run: Path, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import math
 from array import array
 from collections.abc import Callable
 from pathlib import Path
@@ -69,6 +71,51 @@ def test_bad_content_is_a_problem(tmp_path: Path, content: str | bytes, problem:
 @pytest.mark.parametrize("value", ['"1"', "true", "NaN", "Infinity", "1e999", "null", "[1]"])
 def test_what_is_no_finite_number_is_no_number(tmp_path: Path, value: str) -> None:
     assert detail(tmp_path, ENTRY % ("a", value, "false")).number("a") is None
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "-nan", "Infinity", "-Infinity", "NaN"])
+def test_a_rate_that_is_not_finite_is_read_as_loadgen_prints_it(tmp_path: Path, value: str) -> None:
+    found = detail(tmp_path, ENTRY % ("a", value, "false"))
+    assert not math.isfinite(found.get("a")) and found.number("a") is None
+    assert not any("MLLOG" in problem for problem in found.problems)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["late.\n", "late.\n * and later", "no file D:\\inference\\mlperf.conf", 'a "quoted" name'],
+)
+def test_a_text_is_read_although_loadgen_escapes_nothing(tmp_path: Path, value: str) -> None:
+    entry = ENTRY % ("a", f'"{value}"', "false")
+    for content in (entry + entry, (entry + entry).replace("\n", "\r\n")):
+        found = detail(tmp_path, content)
+        assert [line.number for line in found.occurrences["a"]] == [1, 2 + value.count("\n")]
+        assert found.all("a") == [value, value]
+        assert not any("MLLOG" in problem for problem in found.problems)
+
+
+def test_a_line_without_its_end_does_not_take_the_next_entry(tmp_path: Path) -> None:
+    entry = ENTRY % ("a", 1, "false")
+    found = detail(tmp_path, entry[:-9] + "\n" + entry)
+    assert [line.number for line in found.occurrences["a"]] == [2]
+    assert "line 1 is not an MLLOG entry" in found.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (gzip.compress(b"x"), "the file is compressed by gzip: unpack it"),
+        (b"PK\x03\x04x", "the file is a zip archive: unpack it"),
+        ("x".encode("utf-16"), "the file is text in UTF-16, and LoadGen writes UTF-8: convert it"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+            "the file is a pointer of Git LFS: fetch its content",
+        ),
+    ],
+)
+def test_a_file_of_another_form_has_one_sentence(
+    tmp_path: Path, content: bytes, sentence: str
+) -> None:
+    assert detail(tmp_path, content).problems == (sentence,)
 
 
 def test_problems_stay_few(tmp_path: Path) -> None:

@@ -1,0 +1,113 @@
+"""The figure of a result: its unit and words as MLCommons publishes it, and computed again."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from compliance import audit, rules
+from formats.checks import ResultLine
+from tests.support.mutations import DETAIL
+
+FIELD = Path(__file__).parent / "field"
+
+
+# As in the tables RESULT_FIELD_NEW, RESULT_FIELD_BENCHMARK_OVERWRITE, UNIT_DICT and
+# SPECIAL_UNIT_DICT of the submission checker.
+@pytest.mark.parametrize(
+    ("round", "benchmark", "scenario", "key", "text"),
+    [
+        ("v5.1", "resnet", "Offline", "result_samples_per_second", "1230000 samples/s"),
+        ("v5.1", "resnet", "Server", "result_completed_samples_per_sec", "1230000 queries/s"),
+        ("v5.1", "resnet", "SingleStream", "early_stopping_latency_ss", "1.23 ms"),
+        ("v6.0", "resnet", "MultiStream", "early_stopping_latency_ms", "1.23 ms"),
+        ("v5.1", "llama2-70b-99", "Offline", "result_tokens_per_second", "1230000 tokens/s"),
+        (
+            "v6.1",
+            "llama3.1-8b-edge",
+            "SingleStream",
+            "result_90.00_percentile_latency_ns",
+            "1.23 ms",
+        ),
+        (
+            "v6.1",
+            "gpt-oss-120b",
+            "Server",
+            "result_completed_tokens_per_second",
+            "1230000 tokens/s",
+        ),
+        (
+            "v6.0",
+            "deepseek-r1",
+            "Interactive",
+            "result_completed_tokens_per_second",
+            "1230000 tokens/s",
+        ),
+        ("v6.0", "whisper", "Offline", "result_tokens_per_second", "1230000 tokens/s"),
+        ("v6.0", "qwen3-vl-235b-a22b", "Server", "result_completed_samples_per_sec", "queries/s"),
+        ("v6.0", "wan-2.2-t2v-a14b", "SingleStream", "early_stopping_latency_ss", "0.00123 s"),
+        ("v6.1", "e2e-rag-qna", "Offline", "result_samples_per_second", "1230000 tasks/s"),
+    ],
+)
+def test_each_benchmark_has_the_key_and_the_unit_of_the_official_tables(
+    round: str, benchmark: str, scenario: str, key: str, text: str
+) -> None:
+    # Token latencies in the log decide only for a model without an official benchmark.
+    for has_tokens in (False, True):
+        metric = rules.load(round).metric(scenario, scenario, benchmark, has_tokens)
+        assert metric.key == key and metric.text(1_230_000).endswith(text)
+
+
+def test_a_model_without_a_benchmark_has_the_figure_that_its_log_shows() -> None:
+    of = rules.load("v6.1")
+    assert of.metric("Offline", "Offline", "mine", True).unit == "tokens/s"
+    assert of.metric("Offline", "Offline", "mine", False).unit == "samples/s"
+
+
+def test_an_inferred_result_has_the_figure_that_the_checker_infers() -> None:
+    of = rules.load("v6.1")
+    assert of.metric("Offline", "SingleStream", "resnet", False).text(812.5) == "812.5 samples/s"
+    assert of.metric("Offline", "MultiStream", "resnet", False).text(4e6) == "2000 samples/s"
+    assert of.metric("MultiStream", "SingleStream", "resnet", False).text(5e5) == "4 ms"
+
+
+def _line(name: str, to: Path, change: Callable[[str], str] = str) -> ResultLine:
+    folder = Path(shutil.copytree(FIELD / name, to / "logs"))
+    log = folder / DETAIL
+    log.write_text(change(log.read_text(encoding="utf-8")), encoding="utf-8")
+    (line,) = audit.audit(folder).results
+    return line
+
+
+def test_a_log_gives_the_figure_with_its_words_and_again_from_other_figures(tmp_path: Path) -> None:
+    offline = _line("round-v5.1", tmp_path / "a")
+    assert (offline.figure, offline.words) == (
+        "119.465 samples/s",
+        "samples a second until the last answer",
+    )
+    assert offline.recomputed == "119.465 samples/s, from the count and the largest latency"
+    server = _line("latency-limit", tmp_path / "b")
+    assert server.figure == "57.2843 queries/s"
+    assert server.recomputed == "57.1937 to 57.2861 queries/s, from the schedule and the latencies"
+
+
+def test_a_figure_that_was_raised_differs_from_the_one_computed_again(tmp_path: Path) -> None:
+    raised = _line("round-v5.1", tmp_path, lambda text: text.replace("119.465", "219.465"))
+    assert raised.figure == "219.465 samples/s" and raised.recomputed.startswith("119.465 ")
+
+
+@pytest.mark.parametrize("run", ["SingleStream", "tokens one by one"], indirect=True)
+def test_the_trace_gives_the_same_latency_and_the_log_two_percentiles_around_it(run: Path) -> None:
+    (line,) = audit.audit(run).results
+    assert line.recomputed == f"{line.figure}, from the trace" and line.figure.endswith(" ms")
+    for trace in run.rglob("mlperf_log_trace.json*"):
+        trace.unlink()
+    (line,) = audit.audit(run).results
+    if line.words.endswith("by early stopping"):
+        limits = [float(word) for word in line.recomputed.split(" ms")[0].split(" to ")]
+        assert limits[0] <= float(line.figure.split()[0]) <= limits[-1]
+    else:
+        assert line.recomputed == "not computed again: there is no trace"
