@@ -649,11 +649,12 @@ def adamw_of(sut: str) -> str:
     "keras" adds epsilon to the second moment before its correction (Kingma & Ba 2015, end of
     section 2), and "torch" after it. "keras" subtracts weight × decay × rate. "torch" multiplies
     weights by 1 - decay × rate, which is rounded to float32. "keras-on-torch" has the epsilon of
-    Keras and the decay of PyTorch.
+    Keras and the decay of PyTorch. "jax" is that of native JAX: as "torch", but XLA fuses decay and
+    update, and rounds once.
     """
     packages = {*spec_of(sut).packages} if sut in SUTS else set()
     if not {"keras", "tf-keras"} & packages:
-        return "torch"
+        return "jax" if "jax" in packages else "torch"
     return "keras-on-torch" if "torch" in packages else "keras"
 
 

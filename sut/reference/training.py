@@ -80,7 +80,7 @@ class ReferenceTraining(AsGiven):
         constants = self.constants
         correction = math.sqrt(1 - constants["beta_2"] ** self.steps)
         for group in self.optimizer.param_groups:
-            if self.adamw != "torch":
+            if self.adamw.startswith("keras"):
                 group["eps"] = constants["epsilon"] / correction
             for parameter in group["params"] if self.adamw == "keras" else ():
                 decay = parameter.detach() * constants["weight_decay"] * group["lr"]
