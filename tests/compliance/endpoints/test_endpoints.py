@@ -193,7 +193,7 @@ CHANGES: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
     "no estimate": (
         lambda files: files.summary["tpot"].pop("early_stopping_percentiles"),
         {"benchmark": CHECKER},
-        "percentile 99 is None",
+        "percentile 99 is missing",
     ),
     "estimate below its percentile": (
         _percentile("ttft", 303546985.0, 250e6),
