@@ -265,5 +265,5 @@ def test_the_losses_of_every_sut_that_trains_were_measured_and_are_well_within_t
         same = [row for row in rows if adamw_of(row["sut"]) == adamw_of(sut)]
         made = limits.of_training(model, model.sizes["tiny"], "float32", "cpu", sut)
         for limit, bound in model.fit["tolerance"]["float32"].items():
-            assert 5 * max(row[limit] for row in same) <= made[limit] <= bound
+            assert 5 * max(row.get(limit, 0) for row in same) <= made[limit] <= bound
             assert made[limit] > 0
