@@ -43,6 +43,7 @@ class ReferenceTraining(AsGiven):
             eps=constants["epsilon"],
             weight_decay=0.0 if self.adamw == "keras" else constants["weight_decay"],
         )
+        self.optimizer.register_step_pre_hook(self._begin_update)
 
     def parameters(self) -> Iterator[np.ndarray]:
         """Yield the trained parameters."""
@@ -58,11 +59,6 @@ class ReferenceTraining(AsGiven):
             loss = self.loss(self.model, tensors)
             self.optimizer.zero_grad()
             loss.backward()
-            self.steps += 1
-            for number, each in enumerate(self.trained):
-                if each.grad is not None:
-                    self.squares[number] += float(each.grad.square().mean())
-            self._prepare_update()
             self.optimizer.step()
             on_step(loss.item)
 
@@ -73,10 +69,15 @@ class ReferenceTraining(AsGiven):
         least = _ROUNDING**2 * max(self.squares)
         return [square < least for square in self.squares]
 
-    def _prepare_update(self) -> None:
-        """Set the epsilon that PyTorch adds after the correction of the second moment to what Keras
-        adds before it, and decay the weights as Keras does (`sut.registry.adamw_of`).
+    def _begin_update(self, *_: Any) -> None:
+        """Add up the squares of the gradients. Set the epsilon that PyTorch adds after the
+        correction of the second moment to what Keras adds before it, and decay the weights as Keras
+        does (`sut.registry.adamw_of`). As a hook of the optimizer it does not count as work.
         """
+        self.steps += 1
+        for number, each in enumerate(self.trained):
+            if each.grad is not None:
+                self.squares[number] += float(each.grad.square().mean())
         constants = self.constants
         correction = math.sqrt(1 - constants["beta_2"] ** self.steps)
         for group in self.optimizer.param_groups:
