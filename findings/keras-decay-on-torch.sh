@@ -22,7 +22,7 @@ initial = np.random.default_rng(0).normal(0, 1, 100_000).astype("f")
 weight = keras.Variable(initial)
 optimizer = keras.optimizers.AdamW(RATE, weight_decay=DECAY)
 for _ in range(STEPS):
-    optimizer.apply([keras.ops.zeros_like(weight)], [weight])
+    optimizer.apply([keras.ops.zeros(weight.shape)], [weight])
 lost = initial.astype("d") - keras.ops.convert_to_numpy(weight)
 wanted = 1 - (1 - RATE * DECAY) ** STEPS
 share = lost @ initial / (initial.astype("d") @ initial) / wanted

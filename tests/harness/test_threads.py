@@ -163,7 +163,7 @@ def test_the_evidence_of_a_run_shows_its_threads_and_other_ones_make_it_invalid(
         lambda job: job["places"][0].update(cores=[0, 1]),
     )
     faults = {c.id: c.detail for c in audits.audit(directory, "v6.1").checks if c.verdict == "FAIL"}
-    assert "2 processors of the SUT; the cell says threads 1" in faults["performance-evidence"]
+    assert "processors of the SUT: 2; the cell says threads 1" in faults["performance-evidence"]
     assert "job.json: threads is [2]" in faults["record"]
 
 
@@ -172,10 +172,10 @@ def test_the_evidence_of_a_run_shows_its_threads_and_other_ones_make_it_invalid(
     [
         ({"processors": 2, "matrix_products": {"threads": 2}}, []),
         ({"processors": 2, "matrix_products": {"threads": "unknown"}}, []),
-        ({}, ["None processors of the SUT; the cell says threads 2"]),
+        ({}, ["processors of the SUT: missing; the cell says threads 2"]),
         (
             {"processors": 2, "matrix_products": {"threads": 1}},
-            ["1 threads of its matrix products; the cell says threads 2"],
+            ["threads of its matrix products: 1; the cell says threads 2"],
         ),
     ],
 )

@@ -193,7 +193,7 @@ def thread_faults(evidence: Evidence, cell: Cell) -> Iterator[Fault]:
         counts["threads of its matrix products"] = multiplied
     for name, count in counts.items():
         if count != cell.threads:
-            text = f"{shorten(count)} {name}; the cell says threads {cell.threads}"
+            text = f"{name}: {shorten(count)}; the cell says threads {cell.threads}"
             yield Fault(text, str(cell.threads), shorten(count))
 
 
