@@ -31,20 +31,21 @@ DETAIL, ANSWERS = "mlperf_log_detail.txt", "mlperf_log_accuracy.json"
 
 @pytest.fixture(scope="module")
 def complied(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A good run with its compliance tests, of samples long enough that noise is small beside
-    them.
+    """A good run with its compliance tests, measured again if a busy machine made one of its tests
+    slower than the others.
     """
     folder = tmp_path_factory.mktemp("complied")
+    made = dict[str, Path]()
 
     def get(kind: str) -> Path:
-        path = folder / kind
-        return (
-            path
-            if path.exists()
-            else runs.comply(
-                runs.build(path, *runs.KINDS[kind], milliseconds=1000, latency_ms=10.0), of=LOOSE
-            )
-        )
+        attempts = range(0 if kind in made else 3)
+        for attempt in attempts:
+            path = folder / f"{kind}-{attempt}"
+            built = runs.build(path, *runs.KINDS[kind], milliseconds=1000, latency_ms=10.0)
+            made[kind] = runs.comply(built, of=LOOSE)
+            if not failing(made[kind]):
+                break
+        return made[kind]
 
     return get
 
