@@ -92,7 +92,8 @@ def _values(
     score = average(result.entries)
     if score is not None:
         yield next(iter(row.accuracy)), score * factor
-    for metric, key in model.score_keys.items() if model else ():
+    score_keys = model.score_keys if model else {}
+    for metric, key in score_keys.items():
         value = number(result.entries[0] if result.entries else {}, f"score.{key}")
         if value is not None:
             yield metric, value

@@ -125,7 +125,8 @@ def percentiles(block: Any) -> list[tuple[float, float | None]]:
     as 99.0 or as 99. None: the value is no number.
     """
     rows = []
-    for key, value in (block if isinstance(block, dict) else {}).items():
+    table = block if isinstance(block, dict) else {}
+    for key, value in table.items():
         percentile, _ = files.reckon(partial(float, key))
         if percentile is not None:
             rows.append((percentile, _number(value)))
@@ -139,9 +140,8 @@ def _number(value: Any) -> float | None:
 
 def _dicts(values: Any) -> Iterator[dict[str, Any]]:
     """Yield the objects in a list; none if it is no list."""
-    for value in values if isinstance(values, list) else ():
-        if isinstance(value, dict):
-            yield value
+    if isinstance(values, list):
+        yield from (value for value in values if isinstance(value, dict))
 
 
 def _official(

@@ -140,7 +140,9 @@ def _submitters(results: Iterable[ResultLine]) -> dict[str, str]:
     found = {}
     for line in results:
         place = PurePosixPath(line.place)
-        for folder in (place, *place.parents) if line.submitter in place.parts else ():
+        if line.submitter not in place.parts:
+            continue
+        for folder in (place, *place.parents):
             found[folder.as_posix()] = line.submitter
             if folder.name == line.submitter:
                 break

@@ -77,7 +77,7 @@ class Detail:
     not_judged: str = ""
 
     def stopped(self, test: str) -> str:
-        """The sentence that says where the log of a test stops, if its end is missing; else empty.
+        """The sentence that names the last line of a log without an end; empty if it has its end.
 
         LoadGen logs power_end when the last query was answered, and then its results. An accuracy
         test has no results (loadgen.cc).

@@ -17,7 +17,7 @@ class ReportedMetric:
     Attributes:
         key: its key in the detail log.
         unit: the unit in which it is published.
-        words: what it counts, or which latency it is; {percentile} stands for the scenario's.
+        words: what it counts, or which latency it is. {percentile} is replaced by the scenario's.
         per_unit: the logged value of one unit, such as 1e6 (nanoseconds) of one ms.
         inverse: whether the figure is `per_unit` divided by the logged value.
     """
@@ -424,7 +424,9 @@ class Rules:
         row = self.benchmarks.get(official or "")
         rules = self.scenarios[scenario]
         metric = rules.metric
-        if row.token_latencies if row else has_tokens:
+        if row:
+            has_tokens = row.token_latencies
+        if has_tokens:
             metric = self.token_metric.get(scenario, metric)
         if row:
             metric = replace(metric, **row.metric.get(scenario, {}))

@@ -70,7 +70,7 @@ def _matched(own: np.ndarray, reference: np.ndarray) -> tuple[list[float], list[
         found, wanted = own[own[:, 0] == count], np.flatnonzero(size == count)
         unlike = _unlike(found[:, None], reference[None, wanted])
         error = _errors(found[:, None], reference[None, wanted])
-        # Parameters that begin alike, such as biases of zeros, are told apart by their updates.
+        # Parameters that begin alike, such as biases of zeros, are matched by their updates.
         own_rows, columns = linear_sum_assignment(unlike + _TIE * np.minimum(error, 1))
         for row, column in zip(own_rows, columns, strict=True):
             if unlike[row, column] < _SAME:
@@ -80,8 +80,8 @@ def _matched(own: np.ndarray, reference: np.ndarray) -> tuple[list[float], list[
 
 
 def _unlike(own: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """How much initial values differ, by their sum and length, as a part of the length. 0 if both
-    are zeros.
+    """Return by how much sums and lengths of initial values differ, as a part of the length. It is
+    0 if both are zeros.
     """
     _, total, length, *_ = np.moveaxis(reference, -1, 0)
     _, own_total, own_length, *_ = np.moveaxis(own, -1, 0)
@@ -92,7 +92,7 @@ def _unlike(own: np.ndarray, reference: np.ndarray) -> np.ndarray:
 
 
 def _errors(own: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """How much updates differ, as a part of the length of the reference's."""
+    """Return by how much updates differ, as a part of the length of the reference's."""
     size, _, initial, length, total, product = np.moveaxis(reference, -1, 0)
     _, _, _, own_length, own_total, own_product = np.moveaxis(own, -1, 0)
     tiny = np.finfo(np.float64).tiny

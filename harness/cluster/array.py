@@ -88,10 +88,11 @@ class Array:
     def label(self, number: int) -> str:
         """The work of a job in a few words, and the SUTs."""
         each_cell = self.comparisons[number - 1]
-        common = [
-            pair for pair in each_cell[0].items() if all(pair in c.items() for c in each_cell)
-        ]
-        work = " ".join(f"{name} {','.join(values)}" for name, values in common if name != "sut")
+        work = " ".join(
+            f"{name} {','.join(values)}"
+            for name, values in each_cell[0].items()
+            if name != "sut" and all(cell.get(name) == values for cell in each_cell)
+        )
         suts = dict.fromkeys(sut for cell in each_cell for sut in cell["sut"])
         return f"{work} ({', '.join(suts)})"
 

@@ -104,7 +104,9 @@ def _array(
             "--replicas-on: with --on, a comparison and its replicas have one node: leave out one"
             " of both"
         )
-    on_host = [{k: v for k, v in grid.items() if k not in _OF_NODE} for grid in recipe.grids]
+    on_host = []
+    for grid in recipe.grids:
+        on_host.append({flag: value for flag, value in grid.items() if flag not in _OF_NODE})
     series = cells.make(on_host, values, control=False)
     options = next(s.request.options for s in series if s.request)
     name = re.sub(r"[^\w.-]+", "-", recipe.name)

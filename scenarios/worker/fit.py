@@ -41,7 +41,9 @@ def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[s
     is_timed = job.test == PERFORMANCE
     batches, held_out = (_batches(path, job, sut) for path in (job.inputs, job.fresh))
     timer = Timer(job, beat, len(batches), sut.synchronise)
-    initial = () if is_timed else [np.array(each, np.float32) for each in sut.parameters()]
+    initial: list[np.ndarray] = []
+    if not is_timed:
+        initial = [np.array(each, np.float32) for each in sut.parameters()]
     beat.enter("warm-up", LOAD_LIMIT_S, 1)
     hits = compilations.hits()
     timer.began_unix_ns, timer.began_ns = time.time_ns(), _clock()

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from math import nan, prod
 from typing import Any
 
+from sut.evidence import product_flops
+
 Shape = tuple[int, ...]
 _INNER = ("Loop", "TensorIterator", "If")
 
@@ -15,16 +17,17 @@ def of_row(model: Any) -> float:
     because another axis has any length, or because the model has loops or branches.
     """
     shapes = [each.partial_shape for each in model.inputs]
-    if any(side.is_dynamic for shape in shapes for side in list(shape)[1:]):
+    rows, of_a_row = shapes[0][0], [list(shape)[1:] for shape in shapes]
+    if any(side.is_dynamic for sides in of_a_row for side in sides):
         return nan
-    rows = 1
-    if shapes[0][0].is_dynamic:
-        model = model.clone()
-        sides = [[each.get_length() for each in list(shape)[1:]] for shape in shapes]
-        model.reshape({i: [1, *each] for i, each in enumerate(sides)})
-    else:
-        rows = shapes[0][0].get_length()
-    return sum(map(_of, model.get_ordered_ops())) / rows
+    if not rows.is_dynamic:
+        return sum(map(_of, model.get_ordered_ops())) / rows.get_length()
+    model = model.clone()
+    of_one = {}
+    for number, sides in enumerate(of_a_row):
+        of_one[number] = [1, *(side.get_length() for side in sides)]
+    model.reshape(of_one)
+    return sum(map(_of, model.get_ordered_ops()))
 
 
 def _of(operation: Any) -> float:
@@ -46,16 +49,11 @@ def _matmul(attributes: Mapping[str, Any], first: Shape, second: Shape, outputs:
 
 
 def _einsum(attributes: Mapping[str, Any], *shapes: Shape) -> int:
-    """All values of all indices of the two operands."""
-    operands = attributes["equation"].split("->")[0].split(",")
-    sides: dict[str, int] = {}
-    for letters, shape in zip(operands, shapes, strict=False):
-        sides |= dict(zip(letters, shape, strict=True))
-    return 2 * prod(sides.values())
+    return product_flops.einsum(attributes["equation"], *shapes)
 
 
 def _attention(_: Any, query: Shape, key: Shape, value: Shape, *others: Shape) -> int:
-    return 2 * prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
+    return product_flops.attention(query, key, value)
 
 
 def _convolution(_: Any, inputs: Shape, kernel: Shape, outputs: Shape) -> int:

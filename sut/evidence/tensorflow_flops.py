@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from math import nan, prod
 from typing import Any
 
+from sut.evidence import product_flops
+
 _LOOPS = ("While", "StatelessWhile")
 _TRANSPOSED = ("transpose_a", "adj_x")
 
@@ -51,12 +53,7 @@ def _flag(operation: Any, name: str) -> bool:
 
 
 def _einsum(operation: Any, *shapes: tuple[int, ...]) -> int:
-    """All values of all indices. Keras names every axis by a letter, without an ellipsis."""
-    operands = operation.get_attr("equation").decode().split("->")[0].split(",")
-    sides: dict[str, int] = {}
-    for letters, shape in zip(operands, shapes, strict=False):
-        sides |= dict(zip(letters, shape, strict=True))
-    return 2 * prod(sides.values())
+    return product_flops.einsum(operation.get_attr("equation").decode(), *shapes)
 
 
 def _convolution(_: Any, __: Any, kernel: tuple[int, ...], outputs: tuple[int, ...]) -> int:

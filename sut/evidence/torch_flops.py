@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from sut.evidence import product_flops
+
 _ATTENTION = "aten::_scaled_dot_product"
 _MADE_OF_OTHERS = "aten::_scaled_dot_product_attention_math"  # its products are recorded, too
 _MATRICES = {
@@ -30,8 +32,7 @@ def of(event: Any) -> int | None:
     if name == _MADE_OF_OTHERS:
         return 0
     if name.startswith(_ATTENTION):
-        query, key, value = shapes[:3]
-        return 2 * prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
+        return product_flops.attention(*shapes[:3])
     if name in _MATRICES:
         place, axis = _MATRICES[name]
         first, second = shapes[place : place + 2]

@@ -40,7 +40,6 @@ _INSTRUCTIONS = {"amx": "AMX", "avx512": "AVX-512", "avx2": "AVX2", "sse42": "SS
 _own_compile = openvino.Core.compile_model
 _own_call = openvino.CompiledModel.__call__
 _counts = Counter[str]()
-_flops_of_row: dict[int, float] = {}
 
 
 def configure(device: str, wanted: str) -> None:
@@ -59,21 +58,10 @@ def configure(device: str, wanted: str) -> None:
         _counts["compilations"] += 1
         hint = {_PRECISION: _HINTS[wanted], **(config or {})}
         program = _own_compile(core, model, name, hint, **more)
-        _flops_of_row[id(program)] = openvino_flops.of_row(model)
+        program.flops_of_row = openvino_flops.of_row(model)
         return program
 
-    def call(program: Any, inputs: Any, *arguments: Any, **named: Any) -> Any:
-        _counts["regions"] += 1
-        rows = len(next(iter(inputs.values() if isinstance(inputs, Mapping) else inputs)))
-        flops = rows * _flops_of_row.get(id(program), math.nan)
-        if math.isnan(flops):
-            _counts["runs_without_flops"] += 1
-        else:
-            _counts["flops"] += int(flops)
-        return _own_call(program, inputs, *arguments, **named)
-
     openvino.Core.compile_model = compile_model
-    openvino.CompiledModel.__call__ = call
     compilations.count_by(lambda: _counts["compilations"])
 
 
@@ -112,18 +100,29 @@ def watch(model: Any, call: Call) -> dict[str, Any]:
     its layers that multiply matrices → their number. `flops`: floating-point operations of the
     products; None: not known. `xla_programs`: OpenVINO contains no XLA.
     """
-    before = Counter(_counts)
-    call()
-    seen = _counts - before
+    compilations_before = _counts["compilations"]
+    flops = list[float]()
+
+    def counted(program: Any, inputs: Any, *arguments: Any, **named: Any) -> Any:
+        arrays = inputs.values() if isinstance(inputs, Mapping) else inputs
+        flops.append(len(next(iter(arrays))) * program.flops_of_row)
+        return _own_call(program, inputs, *arguments, **named)
+
+    openvino.CompiledModel.__call__ = counted
+    try:
+        call()
+    finally:
+        openvino.CompiledModel.__call__ = _own_call
+    total = sum(flops)
     program = model.ov_compiled_model
     products = _products(program)
     bits = Counter(str(_BITS.get(each["runtimePrecision"], 0)) for each in products)
     return {
         "graphs": 1 if program is not None else 0,
-        "regions": seen["regions"],
+        "regions": len(flops),
         "xla_programs": 0,
-        "compiled_in_call": seen["compilations"],
-        "flops": None if seen["runs_without_flops"] else seen["flops"],
+        "compiled_in_call": _counts["compilations"] - compilations_before,
+        "flops": None if math.isnan(total) else int(total),
         "matrix_products": _matrix_products(program, products),
         "product_bits": dict(sorted(bits.items())),
         "inference_precision": str(program.get_property(_PRECISION)),

@@ -131,7 +131,9 @@ def _elsewhere(path: Path, subject: Subject) -> str:
     """The end of a sentence about a missing file of a test, if a renamed folder has it."""
     place = subject.place.folder
     test = path.relative_to(place).parts[0] if path.is_relative_to(place) else ""
-    for other in files.under(place) if test in TESTS else ():
+    if test not in TESTS:
+        return ""
+    for other in files.under(place):
         folder = other.relative_to(place).parts[0].lower()
         if other.name == path.name and folder.startswith(test[:3]):
             return f": {_named(other, subject)} is there, in a folder of another name"
