@@ -311,10 +311,9 @@ class Group:
         disturbed = [run.disturbances for run in self.good if run.disturbances]
         if 2 * len(disturbed) <= len(self.good):
             return ""
-        return (
-            f"{len(disturbed)} of {len(self.good)} repeats were disturbed:"
-            f" {'; '.join(disturbed[0])}"
-        )
+        were = "repeat was" if len(self.good) == 1 else "repeats were"
+        count = f"{len(disturbed)} of {len(self.good)} {were} disturbed"
+        return f"{count}: {'; '.join(disturbed[0])}"
 
     @cached_property
     def advice(self) -> list[str]:

@@ -306,7 +306,7 @@ class Comparison:
             return of_runs
         for group in self.field:
             if group.disturbed:
-                return f"of {group.sut} {group.disturbed}"
+                return f"with {group.sut}, {group.disturbed}"
         return ""
 
     @property
