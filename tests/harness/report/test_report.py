@@ -263,7 +263,9 @@ def test_a_comparison_whose_control_run_is_far_off_is_inconclusive(tmp_path):
 def test_one_sut_whose_runs_were_all_disturbed_leaves_the_comparison_open(tmp_path):
     write(tmp_path, cell("keras3-jax"), [200, 201, 199], sweep="s-1")
     write(tmp_path, cell("native-torch-eager"), [100, 101, 99], sweep="s-1", disturbance=NOISE)
-    assert inconclusive(tmp_path).startswith("with native-torch-eager, 3 of 3 repeats were disturbed")
+    assert inconclusive(tmp_path).startswith(
+        "with native-torch-eager, 3 of 3 repeats were disturbed"
+    )
 
 
 def test_each_control_run_is_looked_at(tmp_path):
