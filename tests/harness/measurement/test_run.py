@@ -158,8 +158,8 @@ def test_cuda_without_a_driver_is_refused_before_anything_is_installed(tmp_path,
 
 
 def test_after_ctrl_c_in_the_accuracy_test_the_performance_test_is_kept(tmp_path, made_environment):
-    # An accuracy test long enough to be seen.
-    asked = request(tmp_path, duration=1.5, options={"latency-ms": 20.0})
+    # The accuracy test takes four seconds: long enough to be seen on a busy machine.
+    asked = request(tmp_path, duration=1.5, options={"latency-ms": 60.0})
     with pytest.raises(KeyboardInterrupt):
         run.run(asked, Reporter(stop="accuracy"), 0)
     directory = next(tmp_path.rglob("quick-1"))
@@ -173,7 +173,7 @@ def test_after_ctrl_c_in_the_accuracy_test_the_performance_test_is_kept(tmp_path
 
 
 def test_after_a_kill_in_the_accuracy_test_the_performance_test_is_kept(tmp_path, made_environment):
-    asked = request(tmp_path, duration=1.5, options={"latency-ms": 20.0})
+    asked = request(tmp_path, duration=1.5, options={"latency-ms": 60.0})
 
     killed = run.run(asked, Killer(), 0)
     assert killed.status == "error" and "SIGKILL" in killed.reason and killed.metric is not None
