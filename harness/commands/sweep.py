@@ -6,11 +6,8 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import subprocess
-import sys
 import textwrap
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from harness.commands import long_plan, on_cluster
@@ -19,9 +16,8 @@ from harness.request import options
 from harness.request.flags import Parser, add_output
 
 if TYPE_CHECKING:
-    from harness.sweep.loop import Sweep
     from harness.sweep.recipe import Recipe
-    from harness.sweep.schedule import RepeatPlan, Results
+    from harness.sweep.schedule import RepeatPlan
 
 _LISTS = ", ".join(options.flag(name) for name in options.LISTS)
 _EPILOG = textwrap.fill(
@@ -39,7 +35,7 @@ def main(arguments: list[str]) -> int:
     from dataclasses import replace
 
     from harness import terminal
-    from harness.execution import interpreter, rundir
+    from harness.execution import interpreter, machine, rundir
     from harness.sweep import cells, journal, loop, words
     from harness.sweep.deadline import Deadline
 
@@ -80,8 +76,7 @@ def main(arguments: list[str]) -> int:
     command = shlex.join(["./run.sh", "sweep", *arguments])
     journal.write_plan(folder, command, series, chosen.missing)
     if deadline:
-        reporter.say(f"after each cell {terminal.near(str(folder))}/overview.md shows all")
-        sweep = replace(sweep, after_each=_page(sweep, command, reporter.say))
+        machine.hold_open()
     with reporter.progress:
         results = loop.measure(sweep, reporter, flags.fail_fast)
     words.show_results(sweep, results, out, flags.json)
@@ -206,22 +201,3 @@ def _repeats(flags: Any) -> RepeatPlan:
     if not flags.until.endswith("%") or not 0 < percent < 100:
         raise UsageError(f"--until {flags.until}: a percentage above 0 and below 100, such as 2%")
     return RepeatPlan(least=max(least, 2), most=max(most, 2), until=percent / 100)
-
-
-def _page(sweep: Sweep, command: str, say: Callable[[str], None]) -> Callable[[Results], None]:
-    """Return the function that writes the overview of a sweep with a deadline.
-
-    The speed of an accelerator's memory is measured for it.
-    """
-    from harness.sweep import accelerator, overview
-    from sut.devices import DEVICES
-
-    request = next((s.request for s in sweep.series if s.request and not s.obstacle), None)
-    copied = 0.0
-    if request and sweep.deadline and DEVICES[request.device].accelerator:
-        accelerator.hold_open()
-        with sweep.deadline.limit():
-            copied = accelerator.bytes_per_second(request, say)
-    doctor = [sys.executable, "-P", "-m", "harness", "doctor"]
-    findings = subprocess.run(doctor, capture_output=True, text=True, check=False).stdout
-    return partial(overview.write, sweep.folder, command, sweep.series, copied, findings)

@@ -45,6 +45,14 @@ def accelerators() -> list[Accelerator]:
         pynvml.nvmlShutdown()
 
 
+def hold_open() -> None:
+    """Hold the driver open. If it is not persistent, each opening starts the GPU again."""
+    import pynvml
+
+    with suppress(pynvml.NVMLError):
+        pynvml.nvmlInit()
+
+
 def _accelerator(nvml: Any, handle: Any) -> Accelerator:
     def answer(ask: Callable[[], Any]) -> Any:
         try:

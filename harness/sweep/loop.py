@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -46,7 +46,6 @@ class Sweep:
         deadline: the end of --for. None: the sweep ends when all is measured.
         lengthens: whether a test that is longer than planned gets the time of a cell. Otherwise its
             cell is skipped.
-        after_each: called with all results before the first cell and after each one.
     """
 
     folder: Path
@@ -57,7 +56,6 @@ class Sweep:
     most_again: int = 0
     deadline: Deadline | None = None
     lengthens: bool = False
-    after_each: Callable[[Results], None] = lambda results: None
 
     @classmethod
     def of(
@@ -176,7 +174,6 @@ def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
     noisy = [key for key in known.results if known.disturbed_again(sweep, key)]
     often_cut = journal.often_cut_off(sweep.folder)
     first = [one for one in sweep.series if one.number not in often_cut]
-    sweep.after_each(earlier)
 
     def phases() -> Iterator[tuple[list[tuple[int, int]], Sequence[Series]]]:
         yield noisy, first
@@ -193,7 +190,6 @@ def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
                 is_late = True
                 break
             result = _repeat(sweep, *step, known, reporter)
-            sweep.after_each(earlier | known.results)
             if fail_fast and result.status in FAILED:
                 reporter.say("--fail-fast: the sweep ends here; the same command continues")
                 return earlier | known.results

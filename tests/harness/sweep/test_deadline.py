@@ -1,4 +1,4 @@
-"""A sweep with --for: its order, its end, what is cut off, and the page that each cell leaves."""
+"""A sweep with --for: its order, its end, what is cut off, and its table."""
 
 import os
 import signal
@@ -8,13 +8,11 @@ import time
 
 import pytest
 
-from formats.result import Result, Status
+from formats.result import Status
 from harness.comparison.statistics import Ratio
 from harness.execution.environments import ROOT
-from harness.inputs import models
-from harness.sweep import accelerator, deadline, loop, overview, recipe
+from harness.sweep import deadline, loop, recipe, words
 from tests.conftest import CACHE
-from tests.support.synthetic_runs import cell
 
 FLAGS = ["--cache", CACHE, "--repeats", 1, "--for", "60s"]
 GOOD, SLOW = 'sut-option = ["latency-ms=1"]', 'sut-option = ["latency-ms=20000"]'
@@ -36,26 +34,6 @@ def write(tmp_path):
     return make
 
 
-def page(out):
-    """overview.md → a dictionary for each row of its table."""
-    (path,) = out.glob("sweeps/*/overview.md")
-    lines = [line for line in path.read_text().splitlines() if line.startswith("| ")]
-    head, _, *rows = [[text.strip() for text in line[1:-1].split(" | ")] for line in lines]
-    return [dict(zip(head, row, strict=True)) for row in rows]
-
-
-def test_each_cell_has_a_row_with_its_figures_or_its_reason(sweep, write):
-    code, _, said = sweep(write(GOOD, 'precision = "bfloat16"', "batch-size = 2"), *FLAGS)
-    assert code == 0
-    rows = page(sweep.out)
-    assert [row["status"] for row in rows] == ["ok", "unsupported", "ok"]
-    assert "samples/s" in rows[0]["mean"] and float(rows[0]["seconds"]) > 0
-    assert "mock computes in float32" in rows[1]["reason"]
-    assert "overview.md shows all" in said and " left" in said
-    text = next(sweep.out.glob("sweeps/*/overview.md")).read_text()
-    assert "`./run.sh sweep " in text and "other load" in text  # the doctor's
-
-
 def test_a_cell_that_takes_too_long_is_cut_off_and_others_go_on(sweep, write, monkeypatch):
     monkeypatch.setattr(loop, "LONGEST_CELL", 0.1)
     not_measured = loop.run.not_measured
@@ -69,7 +47,7 @@ def test_a_cell_that_takes_too_long_is_cut_off_and_others_go_on(sweep, write, mo
     assert code == 1
     assert [c["status"] for c in document["cells"]] == ["skipped", "ok"]
     reason = "cut off after 6 s; the same command continues with this cell"
-    assert document["cells"][0]["reason"] == page(sweep.out)[0]["reason"] == reason
+    assert document["cells"][0]["reason"] == reason
 
 
 def test_a_cell_that_was_cut_off_goes_first_and_after_two_times_last(sweep, write, monkeypatch):
@@ -127,7 +105,6 @@ def test_when_the_time_is_up_the_cells_that_are_left_are_listed(sweep, write, mo
     code, document, said = sweep(write(GOOD), *FLAGS, "--json")
     assert (code, document["cells"]) == (0, [])
     assert "the time is up; the same command continues" in said
-    assert [row["status"] for row in page(sweep.out)] == ["not measured"]
 
 
 def test_failed_cells_are_tried_last_and_keep_their_row(sweep, write, tests_run, monkeypatch):
@@ -136,11 +113,11 @@ def test_failed_cells_are_tried_last_and_keep_their_row(sweep, write, tests_run,
     sweep(path, *FLAGS)
     assert tests_run == ["performance", "performance", "accuracy", "performance"]
     monkeypatch.setattr(deadline, "_LAST", 1)
-    sweep(path, *FLAGS)
-    assert [row["status"] for row in page(sweep.out)] == ["error", "ok"]
+    _, document, _ = sweep(path, *FLAGS, "--json")
+    assert [each["status"] for each in document["cells"]] == ["error", "ok"]
 
 
-def test_killed_at_any_moment_the_page_stays_and_the_sweep_goes_on(tmp_path, write):
+def test_killed_at_any_moment_the_sweep_goes_on(tmp_path, write):
     path = write(GOOD, SLOW.replace("20000", "50"))
     words = [ROOT / "run.sh", "sweep", path, *FLAGS, "--out", tmp_path]
     command = [str(word) for word in words]
@@ -152,11 +129,10 @@ def test_killed_at_any_moment_the_page_stays_and_the_sweep_goes_on(tmp_path, wri
     time.sleep(0.5)  # within the second cell
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    assert [row["status"] for row in page(tmp_path)] == ["ok", "not measured"]
     (first,) = tmp_path.rglob("result.json")
     before = first.read_bytes()
     subprocess.run(command, check=True, capture_output=True)
-    assert [row["status"] for row in page(tmp_path)] == ["ok", "ok"]
+    assert len(list(tmp_path.rglob("result.json"))) == 2
     assert first.read_bytes() == before  # it was not measured again
 
 
@@ -175,42 +151,11 @@ def test_suts_that_an_interpreter_lacks_are_unsupported(sweep, write):
     assert sweep(recipe_, *FLAGS, "--python", "no-such-python")[0] == 3
 
 
-def result(of, **metrics):
-    values = {"mode": "quick", "round": "v6.1", "directory": "", "status": Status.OK}
-    return Result(cell=of, metrics=metrics, **values)
-
-
 def test_only_an_interval_that_contains_1_shows_no_difference():
     single = Ratio(value=0.5, repeats=(1, 1))
-    assert overview._compared(single) == "0.5 × (no interval)"
+    assert words._compared(single) == "0.5 × (no interval)"
     level = Ratio(value=1.02, low=0.9, high=1.2, repeats=(3, 3))
-    assert overview._compared(level).endswith(", no difference shown")
-
-
-def test_the_share_of_a_large_product_has_a_column():
-    of = cell("native-torch-eager")
-    texts = overview._more(result(of, samples_per_second=1.0, matrix_share=0.125), 8e11)
-    shown = dict(zip(overview._MORE, texts, strict=True))
-    assert (shown["share of a large product"], shown["share of bandwidth"]) == ("12.5%", "")
-
-
-def share_of_bandwidth(model, size, **changes):
-    """Of 100 steps a second in bfloat16, on a device that copies 1 TB/s."""
-    work = {"model": model, "size": size, "task": "generate", "batch_size": 4}
-    of = cell("native-torch-eager", precision="bfloat16", **work, **changes)
-    return accelerator.bandwidth_share(result(of, tokens_per_second=400.0), 1e12)
-
-
-def test_an_embedding_counts_as_bandwidth_only_if_it_is_the_head_too():
-    llama, gemma = (models.load(name).sizes["full"] for name in ("llama", "gemma"))
-    read = llama.parameters - 128_256 * 4_096
-    assert share_of_bandwidth("llama", "full") == pytest.approx(100 * 2 * read / 1e12)
-    assert share_of_bandwidth("gemma", "full") == pytest.approx(100 * 2 * gemma.parameters / 1e12)
-
-
-@pytest.mark.parametrize(("new_tokens", "given"), [(1, False), (7, False), (8, True), (None, True)])
-def test_a_share_of_bandwidth_needs_eight_new_tokens(new_tokens, given):
-    assert (share_of_bandwidth("mistral", "mid", new_tokens=new_tokens) is not None) == given
+    assert words._compared(level).endswith(", no difference shown")
 
 
 def test_a_block_with_a_limit_ends_in_time():
