@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 
+from formats.cell import Cell
 from formats.job import Job, Limits, read_job
 from formats.writing import write_json
 from scenarios.table import SCENARIOS
@@ -38,7 +39,7 @@ from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.warm_up import warm_up
 from scenarios.worker.watch import Watch
-from sut.contract import Batch, Workload
+from sut.contract import Batch
 from sut.registry import load_module
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -252,22 +253,23 @@ def _nothing_job(scratch: Path, scenario: str, batch: int) -> Job:
         input_ids=np.ones((_QSL, 32), np.int32),
         attention_mask=np.ones((_QSL, 32), np.int32),
     )
-    workload = Workload(
+    cell = Cell(
+        sut="nothing",
+        size="tiny",
+        scenario=scenario,
         model="nothing",
         task="predict",
-        config={},
-        checkpoint=scratch,
         precision="float32",
         batch_size=batch,
         device="cpu",
-        backend=None,
-        execution="eager",
     )
     return Job(
-        sut="nothing",
+        cell=cell,
         architecture="none",
-        workload=workload,
-        scenario=scenario,
+        config={},
+        checkpoint=scratch,
+        backend=None,
+        execution="eager",
         test="performance",
         benchmark="nothing-tiny",
         answer=("logits",),

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
-from formats.workload import Workload
+from formats.cell import IN_WORKLOAD, Cell
+from formats.fields import typed
+from formats.workload import Config, Workload
 
 PERFORMANCE, ACCURACY = TESTS = ("performance", "accuracy")
 """The tests of every cell, in their order; compliance tests come after them."""
@@ -87,8 +90,8 @@ class Known:
 
 @dataclass(frozen=True, kw_only=True)
 class Serving:
-    """How the requests of a Server test arrive, are batched and are judged. `./run.sh serve` has
-    only `max_wait_ms`.
+    """How the requests of a Server test arrive, are batched and are judged: the values of a cell,
+    and the percentile. `./run.sh serve` has only `max_wait_ms`.
 
     Attributes:
         max_wait_ms: how long a request waits for others before a smaller batch is formed.
@@ -144,6 +147,8 @@ class Job:
     """The work of one worker process: a LoadGen test, a training, or the computing of a reference.
 
     Attributes:
+        cell: that of the run. For a reference: the reference's own SUT, precision and batch size.
+        config, checkpoint, backend, execution, settings: see `Workload`.
         test: one of TESTS, a compliance test (`TEST01`, …), or REFERENCE.
         procedure: a name in `procedures.PROCEDURES`: `loadgen`, `reference` (answers without
             LoadGen), `fit` (training), `serve` (requests of a server), `work` (only work.json),
@@ -163,11 +168,9 @@ class Job:
         known: what need not be measured again; None: everything is measured.
         made_with: digests of environment and source. The worker ignores them; a resumed run
             compares them.
-        stream: whether the SUT hands over each token at once, and LoadGen logs token latencies.
         batch_sizes: the sizes of batches that the scenario forms, ascending. The last one is that
-            of the workload. Empty: all batches have that size.
-        serving: how requests arrive and are batched; None: the scenario has no
-            arrivals.
+            of the cell. Empty: all batches have that size.
+        percentile: see `Serving`; None: the scenario has no arrivals.
         reference: reference.npz. Teacher-forced logits are computed for its first `logits_rows`
             answers.
         variables: environment variables that the switches of `--tuned` set.
@@ -180,10 +183,12 @@ class Job:
             their padding.
     """
 
-    sut: str
+    cell: Cell
     architecture: str
-    workload: Workload
-    scenario: str
+    config: Config
+    checkpoint: Path
+    backend: str | None
+    execution: str
     test: str
     benchmark: str
     answer: tuple[str, ...]
@@ -192,6 +197,7 @@ class Job:
     warmup_rows: int
     limits: Limits
     log_dir: Path
+    settings: Mapping[str, str] = field(default_factory=dict)
     reference: Path | None = None
     logits_rows: int = 0
     calibration: Mapping[str, int | float] | None = None
@@ -200,13 +206,54 @@ class Job:
     procedure: str = LOADGEN
     fresh: Path | None = None
     known: Known | None = None
-    stream: bool = False
     batch_sizes: tuple[int, ...] = ()
-    serving: Serving | None = None
+    percentile: float | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     places: tuple[Place, ...] = ()
     launch: Launch | None = None
     length_buckets: tuple[int, ...] = ()
+
+    @property
+    def sut(self) -> str:
+        """The SUT, or the reference."""
+        return self.cell.sut
+
+    @property
+    def scenario(self) -> str:
+        """See `Cell.scenario`."""
+        return self.cell.scenario
+
+    @property
+    def stream(self) -> bool:
+        """See `Cell.stream`."""
+        return self.cell.stream
+
+    @cached_property
+    def workload(self) -> Workload:
+        """What the SUT gets of it."""
+        return Workload(
+            **{name: getattr(self.cell, name) for name in IN_WORKLOAD},
+            config=self.config,
+            checkpoint=self.checkpoint,
+            backend=self.backend,
+            execution=self.execution,
+            settings=self.settings,
+        )
+
+    @cached_property
+    def serving(self) -> Serving | None:
+        """How requests arrive and are batched; None: the scenario has no arrivals."""
+        if self.percentile is None:
+            return None
+        cell = self.cell
+        return Serving(
+            max_wait_ms=cell.max_wait_ms or 0.0,
+            percentile=self.percentile,
+            max_latency_ms=cell.max_latency_ms,
+            max_ttft_ms=cell.max_ttft_ms,
+            max_tpot_ms=cell.max_tpot_ms,
+            rate=cell.rate,
+        )
 
     @property
     def audit_config(self) -> Path:
@@ -222,23 +269,5 @@ class Job:
 
 
 def read_job(path: Path) -> Job:
-    """Read a Job from its file. Raises OSError, ValueError, KeyError or TypeError if the file
-    contains none.
-    """
-    d = json.loads(path.read_text(encoding="utf-8"))
-    workload = d.pop("workload")
-    workload["checkpoint"] = Path(workload["checkpoint"])
-    workload["switches"] = tuple(workload["switches"])
-    for key in ("inputs", "synthetic", "log_dir", "reference", "fresh"):
-        d[key] = d[key] and Path(d[key])
-    for key in ("answer", "batch_sizes", "length_buckets"):
-        d[key] = tuple(d[key])
-    if serving := d["serving"]:
-        d["serving"] = Serving(**serving)
-    places = [place | {"cores": tuple(place["cores"])} for place in d["places"]]
-    d["places"] = tuple(Place(**place) for place in places)
-    if launch := d["launch"]:
-        d["launch"] = Launch(**launch | {"command": tuple(launch["command"])})
-    if known := d["known"]:
-        d["known"] = Known(**known | {"second_ns": tuple(known["second_ns"])})
-    return Job(workload=Workload(**workload), limits=Limits(**d.pop("limits")), **d)
+    """Read a Job from its file. Raises OSError, ValueError or TypeError if the file has none."""
+    return typed(Job, json.loads(path.read_text(encoding="utf-8")))

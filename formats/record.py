@@ -15,7 +15,7 @@ from formats.job import PERFORMANCE
 from formats.outcome import WorkerOutcome
 from formats.work import Roof, Work
 
-SCHEMA = "record-3"
+SCHEMA = "record-4"
 ENGINE = "engine"
 """The execution of a SUT that sends its requests to an engine, of which nothing else is known."""
 EXECUTIONS = ("eager", "compile", "script", "graph", "xla", ENGINE)

@@ -1,14 +1,13 @@
-"""`./run.sh compliance RUN_DIR` runs MLPerf's compliance tests on a finished run directory, each in
-a fresh worker of the same environment.
+"""`./run.sh compliance RUN_DIR` runs MLPerf's compliance tests on a finished run directory.
 
-The job is read from raw/performance/job.json, so only audit.config differs. If anything else has
-changed since the run, the command refuses.
+The recorded command is planned again. The job is read from raw/performance/job.json, so only
+audit.config differs. If anything else has changed since the run, the command refuses.
 """
 
 from __future__ import annotations
 
 import json
-import os
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -25,19 +24,19 @@ from formats.record import Record
 from formats.writing import write_json
 from harness import locks, result, terminal
 from harness.commands import checks
+from harness.commands.run import run_parser
 from harness.errors import EnvironmentFailure, UsageError
-from harness.execution import environments, kernels, loadgen_run, machine, rundir
+from harness.execution import environments, loadgen_run, rundir
 from harness.execution.loadgen_run import Reporter
-from harness.execution.process import Worker, read_outcome
-from harness.inputs.checkpoint import digest_of, source_files
+from harness.execution.process import read_outcome
+from harness.measurement import preparation
 from harness.measurement import tests as measurement
+from harness.measurement.attempt import Attempt
+from harness.request import options, plan
 from harness.request.flags import Parser, add_common, known_name
 from harness.submission import inference
 from harness.terminal import duration, near
-from sut import variables as environment_variables
-from sut.registry import SUTS
 
-_ADOPTED = " (--python)"
 # Ids of further checks that concern compliance tests, or say why they cannot be judged.
 _OTHER_IDS = (
     "output-length",
@@ -97,7 +96,9 @@ def comply(
     """
     record, job, performance = _finished(directory)
     of = rules.load(record.round)
-    environment = _same(directory, record, job, cache, reporter)
+    prepared = _prepared(directory, record, cache, reporter)
+    for fault in _changes(record, job, prepared):
+        raise EnvironmentFailure(f"compliance {near(str(directory))}: {fault}")
     tests = [
         name
         for name in names or loadgen_run.applicable(job, of)
@@ -118,11 +119,7 @@ def comply(
                 rundir.set_aside(log_dir)
         timed = replace(job, calibration=performance.calibration)
         official = record.benchmark.official
-        device = job.workload.device
-        folder = kernels.folder(cache, environment, record.machine, device, job.places)
-        own = SUTS[job.sut].process_env
-        process_env = {**kernels.variables(folder), **job.variables, **own}
-        with Worker(environment.python, process_env) as worker:
+        with preparation.worker(prepared) as worker:
             for name in tests:  # each of them, whatever became of those before it
                 _, record = measurement.run(
                     (name,),
@@ -184,24 +181,47 @@ def _anew(record: Record) -> str:
     return f"measure it again: {record.command}"
 
 
-def _same(
-    directory: Path, record: Record, job: Job, cache: Path, reporter: Reporter
-) -> environments.Environment:
-    """Return the environment that measured it. Raises EnvironmentFailure with the first change
-    since then.
+def _prepared(directory: Path, record: Record, cache: Path, reporter: Reporter) -> Attempt:
+    """Plan the recorded command again, and make what its worker needs. Raises EnvironmentFailure if
+    something of it is gone.
     """
-    environment = _environment(directory, record, job, cache)
-    for fault in _changes(record, job, reporter):
-        raise EnvironmentFailure(f"compliance {near(str(directory))}: {fault}")
-    return environment
+    about = f"compliance {near(str(directory))}"
+    _, *words = shlex.split(record.command)
+    if words[:1] == ["run"]:
+        del words[0]
+    try:
+        flags = run_parser().parse_args(words)
+        asked = replace(options.read(flags, record.command), cache=cache)
+        request = plan.resolve(asked)
+    except UsageError as e:
+        where = ""
+        if record.working_directory != str(Path.cwd()):
+            where = f" (it was typed in {record.working_directory})"
+        raise EnvironmentFailure(f"{about}: {e}{where}; {_anew(record)}") from None
+    name = request.spec.environment
+    is_made = environments.is_made(cache, name, request.device, request.rules.round)
+    if not asked.python and not is_made:
+        raise EnvironmentFailure(
+            f"{about}: the environment {name} is not in {cache}, or its lock has changed: give its"
+            f" --cache, or {_anew(record)}"
+        )
+    return preparation.prepare(request, reporter, {})
 
 
-def _changes(record: Record, job: Job, reporter: Reporter) -> Iterator[str]:
-    if machine.git().worker_source_sha256 != job.made_with.get("source"):
+def _changes(record: Record, job: Job, prepared: Attempt) -> Iterator[str]:
+    """Yield what is not as it was when the run was measured."""
+    before, now = job.made_with, prepared.made_with
+    if before.get("environment") != now["environment"]:
+        yield (
+            f"the environment {record.environment.name} holds other packages than it was measured"
+            f" with: {_anew(record)}"
+        )
+    if before.get("source") != now["source"]:
         revision = record.git.revision
         how = f"check out {revision[:12]} again, or {_anew(record)}" if revision else _anew(record)
         yield f"sut/, scenarios/ or formats/ have changed since it was measured: {how}"
-    if changed := sorted(_other_variables(job)):
+    variables = [json.loads(each.get("variables", "{}")).items() for each in (before, now)]
+    if changed := sorted({name for name, _ in variables[0] ^ variables[1]}):
         yield (
             "environment variables that change figures are not as they were"
             f" ({', '.join(changed)}): set them again, or {_anew(record)}"
@@ -213,74 +233,13 @@ def _changes(record: Record, job: Job, reporter: Reporter) -> Iterator[str]:
                 f"of its inputs {path} is gone ({fault}): put the cache back where it was, or"
                 f" {_anew(record)}"
             )
-        elif digest != job.made_with.get(name):
+        elif digest != before.get(name):
             yield f"{path} is not the file it was measured with: {_anew(record)}"
-    if SUTS[job.sut].reads_weights:
-        reporter.say("the weights are compared with their digest")
-        digest, fault = files.attempt(
-            lambda path: _weights_digest(path, record), job.workload.checkpoint
+    if prepared.checkpoint.digest != record.digests.weights:
+        yield (
+            f"the weights in {job.checkpoint} have changed since it was measured: put them back, or"
+            f" {_anew(record)}"
         )
-        if digest != record.digests.weights:
-            why = f"are gone ({fault})" if digest is None else "have changed since it was measured"
-            yield (
-                f"the weights in {job.workload.checkpoint} {why}: put them back, or {_anew(record)}"
-            )
-
-
-def _other_variables(job: Job) -> set[str]:
-    before, now = (
-        json.loads(job.made_with.get("variables", "{}")),
-        environment_variables.read_by_any(os.environ),
-    )
-    return {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
-
-
-def _weights_digest(checkpoint: Path, record: Record) -> str:
-    """The digest of the weights, computed as in harness.inputs.checkpoint: config.json, then the
-    weights by name. For a user's weights the files of the user's folder are read.
-    """
-    folder = Path(record.digests.weights_folder or checkpoint)
-    # A user's folder of some models has no config.json. Its values are derived from the tensors.
-    return digest_of(
-        folder / name
-        for name in source_files(checkpoint)
-        if name != "config.json" or (folder / name).exists()
-    )
-
-
-def _environment(
-    directory: Path, record: Record, job: Job, cache: Path
-) -> environments.Environment:
-    """Return the environment that measured it. Raises EnvironmentFailure if it is gone or its
-    packages have changed.
-    """
-    recorded_environment, device = record.environment, record.cell.device
-    name, about = (
-        recorded_environment.name,
-        f"compliance {near(str(directory))}: the environment {recorded_environment.name}",
-    )
-    if name.endswith(_ADOPTED):
-        if not recorded_environment.python:
-            raise EnvironmentFailure(
-                f"{about} is not recorded with its interpreter: {_anew(record)}"
-            )
-        environment = environments.adopt(
-            recorded_environment.python, name.removesuffix(_ADOPTED), record.round, device
-        )
-    else:
-        if not environments.is_made(cache, name, device, record.round):
-            raise EnvironmentFailure(
-                f"{about} is not in {cache}, or its lock has changed: give its --cache, or"
-                f" {_anew(record)}"
-            )
-        environment = environments.ensure(
-            cache, name, device, record.round, environments.say_on_stderr
-        )
-    if environment.lock_sha256 != job.made_with.get("environment"):
-        raise EnvironmentFailure(
-            f"{about} holds other packages than it was measured with: {_anew(record)}"
-        )
-    return environment
 
 
 def _submitter(directory: Path) -> str:

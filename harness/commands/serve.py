@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from formats.job import SERVE
 from harness.errors import UsageError
 from harness.request import options
 from harness.request.flags import Parser
@@ -60,16 +61,16 @@ def main(arguments: list[str]) -> int:
     _check_gone(arguments)
     flags = _parser().parse_args(arguments)
     from harness import terminal
-    from harness.execution import process
-    from harness.measurement import run
-    from harness.serving import preparation
+    from harness.measurement import preparation
+    from harness.measurement.attempt import make_job
+    from harness.serving import preparation as serving
     from harness.serving.handlers import application
     from harness.serving.server import answering
     from scenarios.worker.serving import SOCKET
 
     _check(flags)
     command = shlex.join(["./run.sh", "serve", *arguments])
-    served = preparation.plan(
+    served = serving.plan(
         _of_run(flags, command), flags.max_tokens, flags.new_tokens, flags.max_wait_ms
     )
     request = served.request
@@ -80,13 +81,11 @@ def main(arguments: list[str]) -> int:
     outcome = None
     try:
         with answering(application(served, directory / SOCKET), flags.host, flags.port) as port:
-            environment = run.environment_of(request, request.spec.environment, reporter, {})
-            job = served.job(directory, run.checkpoint_of(request, reporter))
+            prepared = preparation.prepare(request, reporter, {}, served.inputs(directory))
+            job = make_job(prepared, directory, SERVE, None)
             watch = _watch(reporter, _facts(served, flags.host, port))
             with reporter.progress:
-                outcome = process.run(
-                    job, environment.python, served.process_env(environment), watch
-                )
+                outcome = preparation.launch(prepared, job, watch)
     except KeyboardInterrupt:
         return 0 if (directory / SOCKET).exists() else _INTERRUPTED
     finally:

@@ -164,5 +164,5 @@ def _same(path: Path, job: Job) -> bool:
         if job.test == PERFORMANCE:
             earlier = replace(earlier, calibration=job.calibration)
         return earlier == job
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, TypeError):
         return False

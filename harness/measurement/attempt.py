@@ -11,18 +11,17 @@ from pathlib import Path
 
 from compliance.logs import files
 from formats.cell import Cell
-from formats.job import TESTS, Job, Known
+from formats.job import LOADGEN, PROFILE, SERVE, TESTS, Job, Known
 from formats.record import Git, Machine
 from harness.execution import kernels, loadgen_run, machine
 from harness.execution.environments import Environment
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
 from harness.measurement import engines
-from harness.measurement.reference import Reference, logits_rows, workload_config
+from harness.measurement.reference import Reference, logits_rows, new_job, workload_config
 from harness.request.request import Request
 from scenarios.worker import length_buckets
 from sut import variables as environment_variables
-from sut.contract import Workload
 from sut.registry import FIT
 
 
@@ -65,6 +64,12 @@ class Attempt:
         places = self.request.places
         return kernels.folder(cache, self.environment, self.machine, device, places)
 
+    @property
+    def process_env(self) -> dict[str, str]:
+        """The environment variables of the SUT's worker, in addition to those of the device."""
+        switches = self.request.tuned.variables
+        return {**kernels.variables(self.kernels), **switches, **self.request.spec.process_env}
+
     @cached_property
     def made_with(self) -> Mapping[str, str]:
         """Environment variables, and digests of the environment, the source and the inputs. A
@@ -82,50 +87,50 @@ class Attempt:
 
 
 def make_job(
-    attempt: Attempt, directory: Path, test: str, calibration: Mapping[str, float] | None
+    attempt: Attempt, log_dir: Path, test: str, calibration: Mapping[str, float] | None
 ) -> Job:
-    """The complete job of one test.
+    """The complete job of a test, or of serving or a profile.
 
     Args:
-        directory: the run directory.
+        log_dir: the folder of the job's files.
         calibration: that of the performance test, for the tests after it.
     """
     request, inputs = attempt.request, attempt.inputs
     if calibration is None and attempt.known:
         calibration = attempt.known.calibration or None
-    job = Job(
-        sut=request.options.sut,
-        architecture=request.model.architecture,
-        workload=_workload(attempt),
-        scenario=request.options.scenario,
+    # Neither serving nor a profile is resumed.
+    is_test = test not in (SERVE, PROFILE)
+    procedure = FIT if request.trains else LOADGEN
+    config = workload_config(request, inputs.description.config)
+    job = new_job(
+        request,
+        inputs,
+        attempt.checkpoint,
+        attempt.cell,
+        log_dir,
         test=test,
+        procedure=procedure if is_test else test,
+        config={**config, **engines.config(request)},
+        settings=request.tuned.settings,
         benchmark=request.loadgen_name,
         answer=("loss",) if request.trains else request.model.answer_keys,
-        procedure=FIT if request.trains else "loadgen",
-        inputs=inputs.path,
-        synthetic=inputs.synthetic,
         fresh=inputs.fresh,
-        warmup_rows=inputs.warmup_rows,
         limits=request.limits(inputs.count, inputs.description.uneven or bool(request.end_tokens)),
-        log_dir=directory / "raw" / test,
         reference=attempt.reference.path,
         logits_rows=0 if request.spec.remote else logits_rows(request, inputs),
         calibration=calibration,
         known=attempt.known,
-        stream=request.stream,
         batch_sizes=request.batch_sizes,
-        serving=request.serving,
-        made_with=attempt.made_with,
+        percentile=request.serving.percentile if request.serving else None,
+        made_with=attempt.made_with if is_test else {},
         variables=request.tuned.variables,
         places=request.places,
         launch=request.launch,
         length_buckets=_length_buckets(attempt),
     )
-    return (
-        job
-        if test in TESTS
-        else loadgen_run.compliance_job(test, job, request.rules, request.official)
-    )
+    if not is_test or test in TESTS:
+        return job
+    return loadgen_run.compliance_job(test, job, request.rules, request.official)
 
 
 def _length_buckets(attempt: Attempt) -> tuple[int, ...]:
@@ -139,24 +144,3 @@ def _length_buckets(attempt: Attempt) -> tuple[int, ...]:
     (width,) = arrays["input_ids"].shape
     assert width is not None
     return length_buckets.widths(width, count if "attention_mask" in arrays else 1)
-
-
-def _workload(attempt: Attempt) -> Workload:
-    request = attempt.request
-    return Workload(
-        model=request.model.name,
-        task=request.task,
-        config={
-            **workload_config(request, attempt.inputs.description.config),
-            **engines.config(request),
-        },
-        checkpoint=attempt.checkpoint.path,
-        precision=request.precision,
-        batch_size=request.batch_size,
-        device=request.device,
-        backend=request.spec.backend,
-        execution=request.spec.execution,
-        options=dict(request.sut_options),
-        switches=request.tuned.names,
-        settings=request.tuned.settings,
-    )

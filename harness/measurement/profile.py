@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from formats import figures, reading
 from formats.cell import cell_words
-from formats.job import PERFORMANCE, PROFILE, START, Job
+from formats.job import PROFILE, START
 from formats.outcome import WorkerOutcome
 from formats.profile import CLASSES, ProfiledSut, Start, StepOperations
 from formats.result import Status
-from harness.execution import kernels, process
-from harness.execution.environments import Environment
 from harness.execution.loadgen_run import Reporter
 from harness.figure import with_facts
-from harness.measurement import reference, run, trained_file
+from harness.measurement import preparation, reference
 from harness.measurement.attempt import Attempt, make_job
-from harness.measurement.reference import Reference
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
+from scenarios.worker.heartbeat import Beat
 from sut.registry import REFERENCE, profiler_of, recorded_names
 from sut.variables import keeping_kernels
 
@@ -66,35 +64,35 @@ def profile(
     refused = _refused(request)
     if refused:
         return refused
-    prepared = _Prepared.of(request, reporter)
+    prepared = preparation.prepare(request, reporter, {})
     folder = _new_folder(directory / _RAW, request.options.sut)
     found = _named(request, "ok", "")
+    watch = reporter.watch(found.label)
     if starts:
-        found = _started(found, request, prepared, folder, reporter)
-    job = prepared.job(folder)
-    outcome = _run(job, request, prepared, prepared.kernels, reporter)
+        found = _started(found, prepared, folder, watch)
+    outcome = preparation.launch(prepared, make_job(prepared, folder, PROFILE, None), watch)
     found = replace(found, status=outcome.status, reason=outcome.reason)
     if outcome.status != "ok":
         return found
-    step = reading.from_file(job.log_dir / _FILE, reading.step_profile)
+    step = reading.from_file(folder / _FILE, reading.step_profile)
     names = recorded_names(request.spec.packages, outcome.versions)
     versions = {package: outcome.versions[name] for package, name in names.items()}
     return replace(found, step=step, versions=versions)
 
 
 def _started(
-    found: ProfiledSut, request: Request, prepared: _Prepared, folder: Path, reporter: Reporter
+    found: ProfiledSut, prepared: Attempt, folder: Path, watch: Callable[[Beat], None]
 ) -> ProfiledSut:
     """Add the starts of the SUT. They share a cache of compiled programs that is empty before, and
     is deleted at the end. A failing worker ends them: its profile fails, too, and says why.
     """
     cache = folder / "compiled"
-    states = ("cold",) if request.spec.execution == _EAGER else ("cold", "warm")
+    is_eager = prepared.request.spec.execution == _EAGER
     starts: list[Start] = []
-    for state in states:
-        job = prepared.job(_new_folder(folder, state))
+    for state in ("cold",) if is_eager else ("cold", "warm"):
+        job = make_job(prepared, _new_folder(folder, state), PROFILE, None)
         job = replace(job, procedure=START)
-        outcome = _run(job, request, prepared, keeping_kernels(cache), reporter)
+        outcome = preparation.launch(prepared, job, watch, keeping_kernels(cache))
         if outcome.status != "ok":
             break
         starts.append(_start(outcome))
@@ -113,19 +111,6 @@ def _start(outcome: WorkerOutcome) -> Start:
     )
 
 
-def _run(
-    job: Job,
-    request: Request,
-    prepared: _Prepared,
-    kept_kernels: Mapping[str, str],
-    reporter: Reporter,
-) -> WorkerOutcome:
-    """Run a worker of a SUT. `kept_kernels`: the variables that name the cache of its programs."""
-    variables = {**kept_kernels, **request.tuned.variables, **request.spec.process_env}
-    watch = reporter.watch(label_of(request))
-    return process.run(job, prepared.environment.python, variables, watch)
-
-
 def operations(requests: Sequence[Request], reporter: Reporter) -> StepOperations | str:
     """Return the operations of a step, or why they are not known. The reference counts them for a
     sample (`formats.work`).
@@ -140,13 +125,13 @@ def operations(requests: Sequence[Request], reporter: Reporter) -> StepOperation
 
 def _of_step(request: Request, reporter: Reporter) -> StepOperations | str:
     """Return the operations of a batch of average samples without padding."""
-    prepared = _Prepared.of(request, reporter)
-    attempt = prepared.attempt
+    attempt = preparation.prepare(request, reporter, {})
+    environment = attempt.environment
     counted = reference.work_of(
         attempt.request,
         attempt.checkpoint,
         attempt.inputs,
-        lambda name: run.reference_environment(request, name, prepared.environment, reporter, {}),
+        lambda name: preparation.reference_environment(request, name, environment, reporter, {}),
         reporter.watch(REFERENCE),
         reporter.say,
     )
@@ -189,45 +174,3 @@ def _new_folder(parent: Path, name: str) -> Path:
         folder = parent / f"{name}-{number}"
     folder.mkdir(parents=True)
     return folder
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """A request with everything that its worker needs."""
-
-    attempt: Attempt
-
-    @staticmethod
-    def of(request: Request, reporter: Reporter) -> _Prepared:
-        """Make environment, weights and inputs, unless they exist."""
-        environment = run.environment_of(request, request.spec.environment, reporter, {})
-        weights = run.checkpoint_of(request, reporter)
-        if request.model.file and request.trains:
-            request = trained_file.described(request, weights, environment)
-        inputs = run.inputs_of(request)
-        attempt = Attempt(
-            request=request,
-            cell=request.cell(),
-            environment=environment,
-            inputs=inputs,
-            checkpoint=weights,
-            reference=Reference(None),
-            setup_seconds={},
-            started_monotonic_ns=0,
-        )
-        return _Prepared(attempt)
-
-    @property
-    def environment(self) -> Environment:
-        """The SUT's environment."""
-        return self.attempt.environment
-
-    @property
-    def kernels(self) -> dict[str, str]:
-        """The variables by which the worker finds programs that are compiled already."""
-        return kernels.variables(self.attempt.kernels)
-
-    def job(self, log_dir: Path) -> Job:
-        """Return the job that profiles a step. Its files go into `log_dir`."""
-        job = make_job(self.attempt, log_dir, PERFORMANCE, None)
-        return replace(job, test=PROFILE, procedure=PROFILE, log_dir=log_dir)

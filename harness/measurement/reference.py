@@ -12,7 +12,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from formats.cell import Cell
 from formats.job import COUNT, REFERENCE, Job, Limits
 from formats.outcome import WorkerOutcome
 from formats.work import Counted, Work
@@ -30,7 +32,6 @@ from harness.request.request import Request
 from harness.summary import times
 from scenarios.worker.heartbeat import Beat
 from scenarios.worker.reference import FILE, PARTS, TOP
-from sut.contract import Workload
 from sut.devices import DEVICES, HOST
 from sut.registry import FIT, framework_of, missing, module_of, spec_of
 
@@ -293,36 +294,30 @@ class _Maker:
         )
 
     def _job(self, request: Request, log_dir: Path) -> Job:
-        spec = spec_of(self.name)
         inputs = self.inputs
         batch = request.batch_size if request.trains else min(REFERENCE_BATCH, inputs.count)
-        workload = Workload(
-            model=request.model.name,
-            task=request.task,
-            config=workload_config(request, inputs.description.config),
-            checkpoint=self.checkpoint.path,
-            precision=spec.precisions[0],
-            batch_size=batch,
-            device=request.device,
-            backend=spec.backend,
-            execution=spec.execution,
-        )
-        return Job(
+        cell = replace(
+            request.cell(),
             sut=self.name,
-            architecture=request.model.architecture,
-            workload=workload,
-            scenario=request.options.scenario,
+            precision=spec_of(self.name).precisions[0],
+            batch_size=batch,
+            options={},
+            switches=(),
+        )
+        return new_job(
+            request,
+            inputs,
+            self.checkpoint,
+            cell,
+            log_dir,
+            config=workload_config(request, inputs.description.config),
             test=REFERENCE,
             procedure=FIT if request.trains else "reference",
             benchmark=request.benchmark,
             answer=request.model.answer_keys,
-            inputs=inputs.path,
-            synthetic=inputs.synthetic,
-            warmup_rows=inputs.warmup_rows,
             limits=Limits(
                 min_duration_ms=0, min_query_count=0, performance_sample_count=inputs.count
             ),
-            log_dir=log_dir,
             logits_rows=logits_rows(request, inputs),
             fresh=inputs.fresh if request.trains else None,
         )
@@ -334,6 +329,33 @@ class _Maker:
                 file.unlink()
         variables = {**spec_of(self.name).process_env, **_PATIENT}
         return process.run(job, self.environment(self.name).python, variables, self.watch)
+
+
+def new_job(
+    request: Request,
+    inputs: Inputs,
+    checkpoint: Checkpoint,
+    cell: Cell,
+    log_dir: Path,
+    **more: Any,
+) -> Job:
+    """The job of a worker that loads the SUT of a cell, or its reference.
+
+    `more`: the other fields of the job.
+    """
+    spec = spec_of(cell.sut)
+    return Job(
+        cell=cell,
+        architecture=request.model.architecture,
+        checkpoint=checkpoint.path,
+        backend=spec.backend,
+        execution=spec.execution,
+        inputs=inputs.path,
+        synthetic=inputs.synthetic,
+        warmup_rows=inputs.warmup_rows,
+        log_dir=log_dir,
+        **more,
+    )
 
 
 def shortage(request: Request) -> str | None:

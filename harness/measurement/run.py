@@ -7,8 +7,7 @@ from __future__ import annotations
 import errno
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -21,22 +20,19 @@ from formats.outcome import WorkerOutcome
 from formats.result import Result, Status
 from formats.writing import write_json
 from harness import locks, result
-from harness.errors import EnvironmentFailure
-from harness.execution import environments, kernels, loadgen_run, rundir
-from harness.execution.environments import Environment
+from harness.execution import kernels, loadgen_run, rundir
 from harness.execution.loadgen_run import Reporter
-from harness.execution.process import Worker
-from harness.inputs import checkpoint, dataset, used_files
+from harness.inputs import dataset, used_files
 from harness.inputs.tokenizer import Tokenizer, of_bytes
-from harness.measurement import earlier_repeat, reference, tests, trained_file
+from harness.measurement import earlier_repeat, preparation, reference, tests
 from harness.measurement import record as records
 from harness.measurement.attempt import Attempt, make_job
-from harness.request import estimate, replicas
+from harness.measurement.preparation import inputs_of, reference_environment, timed
+from harness.request import estimate
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
 from harness.submission import inference, official, training
 from harness.terminal import duration
-from sut.registry import spec_of
 
 NO_LIMIT: AbstractContextManager[None] = nullcontext()
 
@@ -62,14 +58,13 @@ def run(
     for flag, directory in (("--out", request.options.out), ("--cache", request.options.cache)):
         rundir.check_writable(flag, directory)
     setup: dict[str, float] = {}
-    # A user's file may be refused, so it is read before anything is waited for or installed. The
-    # labels of a .keras file are known only when its framework has loaded it.
+    # A user's file may be refused, so it is read before anything is waited for or installed.
     inputs = None
     if not (request.model.file and request.trains):
-        with _timed(setup, "inputs"):
+        with timed(setup, "inputs"):
             inputs = inputs_of(request)
     with ExitStack() as stack:
-        with _timed(setup, "waiting"):  # only the wait for the lock, not the measurement
+        with timed(setup, "waiting"):  # only the wait for the lock, not the measurement
             stack.enter_context(_machine(request, reporter))
         attempt = _prepared(request, inputs, reporter, setup, started_monotonic_ns)
         options = attempt.request.options
@@ -95,65 +90,21 @@ def _prepared(
     """Make all that the tests of a cell need, unless it exists. The reference of a sweep's cells is
     made with the first of them.
     """
-    environment = environment_of(request, request.spec.environment, reporter, setup)
-    if request.launch:
-        with _timed(setup, "cluster"):
-            replicas.prepare(request.options, reporter.say)
-    with _timed(setup, "checkpoint"):
-        weights = checkpoint_of(request, reporter)
-    if inputs is None:
-        with _timed(setup, "description"):
-            request = trained_file.described(request, weights, environment)
-        with _timed(setup, "inputs"):
-            inputs = inputs_of(request)
-    with _timed(setup, "reference"):
-        reference_answers = reference.ensure(
-            request,
-            weights,
-            inputs,
-            lambda name: reference_environment(request, name, environment, reporter, setup),
+    attempt = preparation.prepare(request, reporter, setup, inputs, started_monotonic_ns)
+    with timed(setup, "reference"):
+        answers = reference.ensure(
+            attempt.request,
+            attempt.checkpoint,
+            attempt.inputs,
+            lambda name: reference_environment(request, name, attempt.environment, reporter, setup),
             reporter.watch("reference"),
             reporter.say,
         )
-        setup |= {f"reference {name}": s for name, s in reference_answers.seconds.items()}
-    cell = request.cell(
-        inputs.digest[:12] if request.options.dataset else None,
-        weights.digest[:12],
-        inputs.description.seq_len,
-    )
-    if reference_answers.reason:
-        reporter.say(reference_answers.reason)
-    attempt = Attempt(
-        request=request,
-        cell=cell,
-        environment=environment,
-        inputs=inputs,
-        checkpoint=weights,
-        reference=reference_answers,
-        setup_seconds=setup,
-        started_monotonic_ns=started_monotonic_ns,
-    )
+        setup |= {f"reference {name}": s for name, s in answers.seconds.items()}
+    if answers.reason:
+        reporter.say(answers.reason)
+    attempt = replace(attempt, reference=answers)
     return replace(attempt, known=earlier_repeat.find(attempt))
-
-
-def inputs_of(request: Request) -> dataset.Inputs:
-    """Make the inputs of a cell, unless they exist. Raises HarnessError."""
-    inputs = dataset.prepare(
-        request.model,
-        request.size,
-        samples=request.samples,
-        dataset=request.options.dataset,
-        cache=request.options.cache,
-        own=request.weights.tokenizer if request.weights else None,
-        seq_len=request.options.seq_len,
-        batch_size=request.batch_size,
-        trains=request.trains,
-        standard=request.inputs,
-        options=request.prompt_options,
-        given=request.given,
-    )
-    used_files.check(request.used)
-    return inputs
 
 
 def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
@@ -208,7 +159,7 @@ def _run_tests(
         shutil.copyfile(attempt.reference.path, directory / "reference.npz")
     if request.official_run:
         official.write_files(directory, request.official_run.files)
-    performance = make_job(attempt, directory, PERFORMANCE, None)
+    performance = make_job(attempt, directory / "raw" / PERFORMANCE, PERFORMANCE, None)
     compliance = _compliance_tests(request, performance)
 
     def after_performance(outcome: WorkerOutcome) -> None:
@@ -220,15 +171,10 @@ def _run_tests(
             names = ", ".join(compliance)
             reporter.say(f"after the accuracy test: {names}, about {more} more")
 
-    process_env = {
-        **kernels.variables(attempt.kernels),
-        **request.tuned.variables,
-        **request.spec.process_env,
-    }
-    with Worker(attempt.environment.python, process_env) as worker:
+    with preparation.worker(attempt) as worker:
         return tests.run(
             (*TESTS, *compliance),
-            job_of=partial(make_job, attempt, directory),
+            job_of=lambda test, known: make_job(attempt, directory / "raw" / test, test, known),
             directory=directory,
             record=record,
             worker=worker,
@@ -264,70 +210,3 @@ def _without_figures(
         status=status,
         reason=reason,
     )
-
-
-def checkpoint_of(request: Request, reporter: Reporter) -> checkpoint.Checkpoint:
-    """Make the weights of a cell, unless they exist. Raises HarnessError."""
-    if not request.spec.reads_weights:
-        return checkpoint.NONE
-    cache = request.options.cache
-    if request.model.file:
-        weights = checkpoint.of_file(request.model, cache)
-    elif request.weights:
-        weights = checkpoint.of_folder(request.weights, request.model, cache)
-    else:
-        weights = checkpoint.ensure(request.model, request.size, cache, reporter.say)
-    used_files.check(request.used)
-    return weights
-
-
-def environment_of(
-    request: Request, name: str, reporter: Reporter, setup: dict[str, float]
-) -> Environment:
-    """Make the environment of this name, unless it exists, or adopt the interpreter of --python.
-    The seconds go into `setup`. Raises EnvironmentFailure.
-    """
-    if request.options.python and name != "core":
-        environment = environments.adopt(
-            request.options.python, name, request.rules.round, request.device, request.options.cache
-        )
-        for note in environment.notes:
-            reporter.say(f"--python: {note}")
-        return environment
-    with _timed(setup, f"environment {name}"):
-        return environments.ensure(
-            request.options.cache, name, request.device, request.rules.round, reporter.say
-        )
-
-
-def reference_environment(
-    request: Request,
-    reference: str,
-    environment: Environment,
-    reporter: Reporter,
-    setup: dict[str, float],
-) -> Environment:
-    """Return the environment of a reference, or `environment`, which is that of the SUT, if it is
-    the same. It is the interpreter of --python if that has the needed packages.
-    """
-    name = spec_of(reference).environment
-    if name == request.spec.environment:
-        return environment
-    try:
-        return environment_of(request, name, reporter, setup)
-    except EnvironmentFailure:
-        if request.options.python is None:
-            raise
-        return environment_of(
-            replace(request, options=replace(request.options, python=None)), name, reporter, setup
-        )
-
-
-@contextmanager
-def _timed(durations: dict[str, float], name: str) -> Iterator[None]:
-    """Add the seconds of the block to `durations`, without those timed within it under another
-    name.
-    """
-    start, before = time.monotonic(), sum(durations.values())
-    yield
-    durations[name] = round(time.monotonic() - start - (sum(durations.values()) - before), 3)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from formats.job import SERVE, Job, Limits, Serving
+from formats.job import Serving
 from harness.errors import UsageError
-from harness.execution import kernels, machine
-from harness.execution.environments import Environment
 from harness.inputs import chat, tokenizer, user_weights
+from harness.inputs.architectures import Description
 from harness.inputs.chat import Template
-from harness.inputs.checkpoint import Checkpoint
+from harness.inputs.dataset import Inputs
 from harness.inputs.tokenizer import Tokenizer
-from harness.measurement.reference import workload_config
 from harness.request.options import Options
 from harness.request.plan import resolve, unsupported
 from harness.request.request import Request
 from sut import registry
-from sut.contract import Workload
 
 _TOKENS, _ANSWER_TOKENS, _ANSWER_SHARE = 512, 128, 4
 """Defaults: the longest prompt with its answer, the longest answer, and its least share of both."""
@@ -63,52 +60,22 @@ class Served:
         powers = [1 << power for power in range(_LEAST_BITS, most.bit_length())]
         return [*(length for length in powers if length < most), most]
 
-    def job(self, directory: Path, checkpoint: Checkpoint) -> Job:
-        """The job of the worker. It reads no inputs from files."""
-        request = self.request
-        shapes = {
+    def inputs(self, directory: Path) -> Inputs:
+        """The lengths of prompts and answers. The worker reads no inputs from files."""
+        config = {
             "prompt_buckets": self.prompt_buckets,
             "new_token_buckets": [self.new_tokens],
         }
-        workload = Workload(
-            model=request.model.name,
-            task=request.task,
-            config=workload_config(request, shapes),
-            checkpoint=checkpoint.path,
-            precision=request.precision,
-            batch_size=request.batch_size,
-            device=request.device,
-            backend=request.spec.backend,
-            execution=request.spec.execution,
-            options=dict(request.sut_options),
-        )
-        return Job(
-            sut=request.options.sut,
-            architecture=request.model.architecture,
-            workload=workload,
-            scenario=request.options.scenario,
-            test=SERVE,
-            procedure=SERVE,
-            benchmark=request.benchmark,
-            answer=request.model.answer_keys,
-            inputs=directory,
+        return Inputs(
+            path=directory,
             synthetic=directory,
+            fresh=directory,
             warmup_rows=0,
-            limits=Limits(min_duration_ms=0, min_query_count=0, performance_sample_count=0),
-            log_dir=directory,
-            batch_sizes=request.batch_sizes,
-            serving=request.serving,
-            places=request.places,
+            digest="",
+            count=0,
+            arrays={},
+            description=Description(config=config),
         )
-
-    def process_env(self, environment: Environment) -> Mapping[str, str]:
-        """The environment variables of the worker."""
-        request = self.request
-        described = machine.describe()
-        folder = kernels.folder(
-            request.options.cache, environment, described, request.device, request.places
-        )
-        return {**kernels.variables(folder), **request.spec.process_env}
 
     def facts(self) -> list[str]:
         """What a reader should know about the answers, a line each."""

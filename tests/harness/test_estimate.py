@@ -83,8 +83,8 @@ def test_the_plan_has_what_an_earlier_reference_took_for_each_answer(tmp_path):
     (folder / "reference.npz").touch()
     assert list(to_make(asked).values()) == [7 + asked.samples / 16 * 105]
     longer = {**arrays, "max_new_tokens": np.full(32, 8)}
-    config = {**job.workload.config, "new_token_buckets": [2, 4]}
-    answering = replace(job, limits=limits, workload=replace(job.workload, config=config))
+    config = {**job.config, "new_token_buckets": [2, 4]}
+    answering = replace(job, limits=limits, config=config)
     write_json(folder / "job.json", answering)
     twice = to_make(replace(asked, given=UserInputs(longer, ())))
     assert list(twice.values()) == [7 + 2 * asked.samples / 16 * 105]

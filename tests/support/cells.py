@@ -1,11 +1,12 @@
 """A cell of the mock as a user asks for it, and who is told of its progress."""
 
+import shlex
 from pathlib import Path
 
 import psutil
 
 from harness.request import plan
-from harness.request.options import Options
+from harness.request.options import Options, flag, names
 from harness.request.request import Request
 from tests.conftest import CACHE
 
@@ -21,9 +22,19 @@ def request(out: Path, *, options=None, **changes) -> Request:
         "duration": 0.3,
     }
     given = tuple(f"{name}={value}" for name, value in (options or {}).items())
-    return plan.resolve(
-        Options(**(flags | {"sut_option": given, "command": "./run.sh …"} | changes))
-    )
+    flags |= {"sut_option": given} | changes
+    return plan.resolve(Options(**({"command": command(flags)} | flags)))
+
+
+def command(flags) -> str:
+    """The command with these flags, by the names of `Options`."""
+    words = ["./run.sh"]
+    for name, value in flags.items():
+        if name not in names() or value is None:
+            continue
+        for each in value if isinstance(value, tuple) else [value]:
+            words += [flag(name), str(each)]
+    return shlex.join(words)
 
 
 class Reporter:

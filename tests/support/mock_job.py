@@ -4,13 +4,14 @@ but no framework.
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from formats.job import Job, Limits
-from sut.contract import Workload
+from formats.cell import Cell
+from formats.job import Job, Limits, Serving
 
 SAMPLES, WIDTH, VOCABULARY = 16, 6, 300
 
@@ -38,23 +39,24 @@ def make(
         "prompt_buckets": [WIDTH],
         "new_token_buckets": [4],
     }
-    workload = Workload(
+    cell = Cell(
+        sut="mock",
+        size="tiny",
+        scenario=scenario,
         model="bert" if task == "predict" else "mistral",
         task=task,
-        config=config,
-        checkpoint=Path("none"),
         precision="float32",
         batch_size=batch,
         device="cpu",
-        backend=None,
-        execution="eager",
         options={k if k == "in_flight" else k.replace("_", "-"): v for k, v in options.items()},
     )
     return Job(
-        sut="mock",
+        cell=cell,
         architecture="any",
-        workload=workload,
-        scenario=scenario,
+        config=config,
+        checkpoint=Path("none"),
+        backend=None,
+        execution="eager",
         test=test,
         procedure="reference" if test == "reference" else "loadgen",
         benchmark="mock-tiny",
@@ -73,6 +75,14 @@ def make(
         logits_rows=4 if task == "generate" else 0,
         calibration=calibration,
     )
+
+
+def changed(job: Job, serving: Serving | None = None, **values: Any) -> Job:
+    """The job with other values, also of its cell. `serving`: how requests arrive."""
+    if serving:
+        values |= asdict(serving)
+    own = {name: values.pop(name) for name in [each.name for each in fields(Job)] if name in values}
+    return replace(job, cell=replace(job.cell, **values), **own)
 
 
 def arrays(task: str, rows: int, seed: int) -> dict[str, Any]:

@@ -142,7 +142,7 @@ def executed(
             outcome(test, evidence_before=before, evidence_after=after)(run)
             edit_json(
                 run / "raw" / test / "job.json",
-                lambda d: {**d, "workload": {**d["workload"], "execution": execution}},
+                lambda d: {**d, "execution": execution},
             )
 
     return do

@@ -13,7 +13,6 @@ from typing import Any
 from formats.cell import Cell, SweepMark
 from formats.job import Job, Limits
 from formats.result import Metric, Result, Status
-from formats.workload import Workload
 from formats.writing import write_json
 
 MACHINE = {
@@ -122,7 +121,7 @@ def write(
 def record_json(of: Cell) -> dict[str, Any]:
     """The least that a record.json holds."""
     return {
-        "schema": "record-3",
+        "schema": "record-4",
         "cell": asdict(of),
         "mode": "quick",
         "round": "v6.1",
@@ -142,22 +141,13 @@ def record_json(of: Cell) -> dict[str, Any]:
 
 def job(of: Cell, directory: Path, planned_ms: int = 0, **config: Any) -> Job:
     """The job of the performance test. `config`: of its workload."""
-    workload = Workload(
-        model=of.model,
-        task=of.task,
+    return Job(
+        cell=of,
+        architecture=of.model,
         config=config,
         checkpoint=Path("none"),
-        precision=of.precision,
-        batch_size=of.batch_size,
-        device=of.device,
         backend=None,
         execution="eager",
-    )
-    return Job(
-        sut=of.sut,
-        architecture=of.model,
-        workload=workload,
-        scenario=of.scenario,
         test="performance",
         benchmark=of.model,
         answer=("logits",),

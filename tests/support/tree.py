@@ -20,6 +20,7 @@ from compliance import logs, rules
 from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.subject import LoadGenRun
+from formats.cell import Cell
 from formats.checks import Check
 from formats.job import Job, Limits, read_job
 from harness.execution import loadgen_run
@@ -80,16 +81,15 @@ def build(
     directory.mkdir(parents=True)
     model, official = _MODEL[task]
     batch = 4 if scenario == "Offline" else 1
-    workload = Workload(
+    cell = Cell(
+        sut="mock",
+        size="tiny",
+        scenario=scenario,
         model=model,
         task=task,
-        config=_CONFIG,
-        checkpoint=Path("none"),
         precision="float32",
         batch_size=batch,
         device="cpu",
-        backend=None,
-        execution="eager",
         options={key.replace("_", "-"): value for key, value in options.items()},
     )
     answer = ("logits",) if task == "predict" else ("tokens",)
@@ -99,13 +99,14 @@ def build(
     )
     for seed, (path, rows) in enumerate(((inputs, _SAMPLES[task]), (synthetic, 33), (fresh, 32))):
         np.savez(path, **_inputs(task, rows, seed))
-    reference = _reference(directory, workload, inputs)
     jobs = [
         Job(
-            sut="mock",
+            cell=cell,
             architecture="any",
-            workload=workload,
-            scenario=scenario,
+            config=_CONFIG,
+            checkpoint=Path("none"),
+            backend=None,
+            execution="eager",
             test=test,
             benchmark=f"{model}-tiny",
             answer=answer,
@@ -121,14 +122,14 @@ def build(
                 calibration_seconds=0.1,
             ),
             log_dir=directory / "raw" / test,
-            reference=reference,
             logits_rows=_LOGITS_ROWS if task == "generate" else 0,
         )
         for test in ("performance", "accuracy")
     ]
-    run_jobs(jobs, worker)
+    reference = _reference(directory, jobs[0].workload, inputs)
+    run_jobs([replace(job, reference=reference) for job in jobs], worker)
     record = _record(directory, scenario, task, batch, inputs)
-    record["cell"]["options"] = dict(workload.options)
+    record["cell"]["options"] = dict(cell.options)
     _write(directory / "record.json", record)
     _submit(directory, record)
     return directory
@@ -236,7 +237,7 @@ def _record(directory: Path, scenario: str, task: str, batch: int, inputs: Path)
     model, official = _MODEL[task]
     count = _SAMPLES[task]
     return {
-        "schema": "record-3",
+        "schema": "record-4",
         "cell": {
             "sut": "mock",
             "model": model,

@@ -19,7 +19,6 @@ from formats.job import Job, read_job
 from formats.writing import write_json
 from scenarios.worker import fit
 from scenarios.worker.heartbeat import Heartbeat
-from sut.contract import Workload
 from sut.registry import loader
 
 
@@ -59,10 +58,10 @@ def another_beta_2(job: Job) -> Any:
 
 
 def _with_constant(job: Job, name: str, change: Callable[[float], float]) -> Any:
-    config = job.workload.config
+    config = job.config
     constants = {**config["optimizer"], name: change(config["optimizer"][name])}
     changed = {**config, "optimizer": constants}
-    return honest(replace(job, workload=replace(job.workload, config=changed)))
+    return honest(replace(job, config=changed))
 
 
 def decays_no_norms(job: Job) -> Any:
@@ -188,16 +187,13 @@ def drops_out_of_adapters(job: Job) -> Any:
 
 
 def _with_lora(job: Job, **changes: Any) -> Any:
-    lora = {**job.workload.config["lora"], **changes}
-    return honest(
-        replace(job, workload=replace(job.workload, config={**job.workload.config, "lora": lora}))
-    )
+    lora = {**job.config["lora"], **changes}
+    return honest(replace(job, config={**job.config, "lora": lora}))
 
 
 def in_bfloat16(job: Job) -> Any:
     """Computes in bfloat16 where float32 is asked for."""
-    workload: Workload = replace(job.workload, precision="bfloat16")
-    return honest(replace(job, workload=workload))
+    return honest(replace(job, cell=replace(job.cell, precision="bfloat16")))
 
 
 def skips_a_batch(job: Job) -> Any:

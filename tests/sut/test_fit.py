@@ -18,11 +18,11 @@ from compliance.checks.run import evidence
 from compliance.rules import EvidenceRule
 from compliance.scoring import loss_curve, weight_updates
 from compliance.training import run_directory, steps
+from formats.cell import Cell
 from formats.job import Job, Limits
 from formats.writing import write_json
 from harness.inputs import checkpoint, dataset, limits, models
 from sut import adapters
-from sut.contract import Workload
 from sut.registry import FIT, MATRIX, REFERENCE, SUTS, adamw_of, spec_of
 from tests.conftest import CACHE
 from tests.support.frameworks import run_module
@@ -150,22 +150,23 @@ def job_of(sut: str, name: str, lora: str | None, adamw: str, root: Path, folder
             **model.fit["lora"],
             "factors": lora if sut == REFERENCE else factors_of(sut, lora),
         }
-    workload = Workload(
+    cell = Cell(
+        sut=sut,
+        size="tiny",
+        scenario="Fit",
         model=model.name,
         task=FIT,
-        config=config,
-        checkpoint=checkpoint.ensure(model, size, CACHE).path,
         precision="float32",
         batch_size=batch,
         device="cpu",
-        backend=spec.backend,
-        execution=spec.execution,
     )
     return Job(
-        sut=sut,
+        cell=cell,
         architecture=model.architecture,
-        workload=workload,
-        scenario="Fit",
+        config=config,
+        checkpoint=checkpoint.ensure(model, size, CACHE).path,
+        backend=spec.backend,
+        execution=spec.execution,
         test="reference" if sut == REFERENCE else "accuracy",
         procedure=FIT,
         benchmark=f"{name}-tiny",

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from compliance.checks.run.precision import shards_faults
+from formats.cell import Cell
 from formats.job import PERFORMANCE, Job, Limits
 from formats.job import REFERENCE as MADE
-from formats.workload import Workload
 from harness.execution.process import Worker
 from sut.registry import SUTS
 from tests.scenarios.worker.test_replicas import gone
@@ -26,11 +26,11 @@ def job_of(sut, known, tmp_path):
     """A job that answers all inputs and looks at the model's logits, without LoadGen."""
     values = workload(sut, known.model, known.size, known.checkpoint, ROWS, **BUCKETS)
     values |= {"checkpoint": known.checkpoint, "options": {"shards": 2}}
+    own = {name: values.pop(name) for name in ("config", "backend", "execution", "checkpoint")}
     job = Job(
-        sut=sut,
+        cell=Cell(sut=sut, size="tiny", scenario="Offline", **values),
         architecture=known.model.architecture,
-        workload=Workload(**values),
-        scenario="Offline",
+        **own,
         test=MADE,
         procedure=MADE,
         benchmark="mistral-tiny",

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from formats import reading
+from formats.cell import Cell
 from formats.job import REFERENCE as MAKES_REFERENCE
 from formats.job import Job, Limits
 from formats.profile import OTHER
 from formats.work import ATTENTION, MATRIX, Part, Work
 from formats.writing import write_json
 from harness.inputs import checkpoint, models
-from sut.contract import Workload
 from sut.registry import FIT, REFERENCE, spec_of
 from tests.conftest import CACHE
 from tests.support.frameworks import run_module
@@ -55,22 +55,23 @@ def job_of(name: str, task: str, inputs: Mapping[str, np.ndarray], folder: Path)
     if task == FIT:
         optimizer = {"optimizer": dict(model.fit["optimizer"]), "adamw": "torch"}
     spec = spec_of(REFERENCE)
-    workload = Workload(
+    cell = Cell(
+        sut=REFERENCE,
+        size="tiny",
+        scenario="Offline",
         model=name,
         task=task,
-        config={"model": dict(size.config), "classes": dict(model.classes), **optimizer},
-        checkpoint=checkpoint.ensure(model, size, CACHE).path,
         precision="float32",
         batch_size=2,
         device="cpu",
-        backend=spec.backend,
-        execution=spec.execution,
     )
     return Job(
-        sut=REFERENCE,
+        cell=cell,
         architecture=model.architecture,
-        workload=workload,
-        scenario="Offline",
+        config={"model": dict(size.config), "classes": dict(model.classes), **optimizer},
+        checkpoint=checkpoint.ensure(model, size, CACHE).path,
+        backend=spec.backend,
+        execution=spec.execution,
         test=MAKES_REFERENCE,
         benchmark=name,
         answer=tuple(model.answer_keys),

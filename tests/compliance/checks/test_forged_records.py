@@ -306,7 +306,8 @@ def test_a_result_that_is_no_json_fails(described: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "word"), [({}, "is of the test 'performance'"), ({"sut": "other"}, "sut differs")]
+    ("change", "word"),
+    [({}, "is of the test 'performance'"), ({"architecture": "other"}, "architecture differs")],
 )
 def test_the_job_of_a_compliance_test_is_its_own(
     run: Path, change: dict[str, Any], word: str

@@ -239,7 +239,7 @@ TAMPERED = {
     "another optimizer": (
         changed(
             "raw/accuracy/job.json",
-            lambda d: d["workload"]["config"]["optimizer"].update(learning_rate=1.0),
+            lambda d: d["config"]["optimizer"].update(learning_rate=1.0),
         ),
         "training-record",
     ),

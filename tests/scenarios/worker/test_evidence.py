@@ -160,7 +160,7 @@ def test_the_smallest_the_median_and_the_largest_size_of_the_test_are_watched(
     tmp_path: Path, requests: tuple[int, ...], sizes: list[int]
 ) -> None:
     serving = Serving(max_wait_ms=1, percentile=99, max_latency_ms=9)
-    job = replace(mock_job.make(tmp_path, batch=16), batch_sizes=SIZES, serving=serving)
+    job = mock_job.changed(mock_job.make(tmp_path, batch=16), serving, batch_sizes=SIZES)
     watched = evidence.batches(job, mock.load(job.workload), requests)
     assert [len(each.batch["input_ids"]) for each in watched] == sizes
     assert [each.samples for each in watched] == sizes

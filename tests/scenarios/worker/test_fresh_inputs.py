@@ -5,7 +5,6 @@ moves.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from time import sleep
 from types import SimpleNamespace
@@ -68,7 +67,7 @@ def _compare(
     monkeypatch.setattr(fresh_inputs, "_clock", lambda: sut.now_ns)
     fresh = tmp_path / "fresh.npz"
     np.savez(fresh, allow_pickle=False, **mock_job.arrays("predict", rows, seed=2))
-    job = replace(mock_job.make(tmp_path, batch=1), fresh=fresh, **fields)
+    job = mock_job.changed(mock_job.make(tmp_path, batch=1), fresh=fresh, **fields)
     nothing = SimpleNamespace(enter=lambda *_: None, allow=lambda _: None, bump=lambda _: None)
     known = Qsl(job.inputs, sut.prepare)
     return fresh_inputs.compare(job, sut, known, nothing, hang_s=60, requests=requests)

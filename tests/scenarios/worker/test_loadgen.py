@@ -3,7 +3,6 @@ before it is handed.
 """
 
 import ctypes
-import dataclasses
 
 import numpy as np
 import pytest
@@ -110,9 +109,8 @@ def test_answers_that_do_not_match_the_samples_are_refused(handed, wrong):
 def test_a_key_of_the_open_division_is_stated_only_if_it_changes_loadgens_own(
     tmp_path, name, stream, stated
 ):
-    job = dataclasses.replace(
-        mock_job.make(tmp_path, scenario="Server"), benchmark=name, stream=stream
-    )
+    made = mock_job.make(tmp_path, scenario="Server")
+    job = mock_job.changed(made, benchmark=name, stream=stream)
     limits = {"ttft_latency": 2000, "tpot_latency": 100} if stream else {}
     found = loadgen.settings(job, limits)
     assert {key: found[key] for key in loadgen._OPEN_ONLY if key in found} == stated

@@ -1,7 +1,5 @@
 """What the worker refuses before it measures."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -16,7 +14,7 @@ from tests.support import mock_job
 def test_a_streamed_answer_of_one_token_is_refused(tmp_path, counts, stream, refused):
     file = tmp_path / "reference.npz"
     np.savez(file, n_tokens=np.array(counts, np.int32))
-    job = dataclasses.replace(mock_job.make(tmp_path), stream=stream, reference=file)
+    job = mock_job.changed(mock_job.make(tmp_path), stream=stream, reference=file)
     if not refused:
         preflight.check_answers(job)
         return

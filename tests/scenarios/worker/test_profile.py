@@ -66,8 +66,7 @@ def profiler(monkeypatch: pytest.MonkeyPatch) -> _Profiler:
 
 def _job(directory: Path, procedure: str = PROFILE, task: str = "predict") -> Job:
     job = mock_job.make(directory, latency_ms=1.0)
-    workload = dataclasses.replace(job.workload, task=task)
-    return dataclasses.replace(job, procedure=procedure, workload=workload)
+    return mock_job.changed(job, procedure=procedure, task=task)
 
 
 def test_a_step_of_inference_is_a_batch(tmp_path: Path, beat: Heartbeat, profiler: _Profiler):
@@ -93,10 +92,9 @@ def test_the_first_step_of_a_training_is_left_out(
     np.savez(job.inputs, input_ids=ids, attention_mask=ids, label=np.zeros(rows, np.int32))
     optimizer = {"beta_1": 0.9, "beta_2": 0.99, "epsilon": 1e-8, "weight_decay": 0.0}
     optimizer["learning_rate"] = 0.1
-    config = {**job.workload.config, "optimizer": optimizer}
-    workload = dataclasses.replace(job.workload, config=config)
-    sut = mock.load_training(workload)
-    profile.profile(dataclasses.replace(job, workload=workload), sut, beat, 0)
+    job = dataclasses.replace(job, config={**job.config, "optimizer": optimizer})
+    sut = mock.load_training(job.workload)
+    profile.profile(job, sut, beat, 0)
     assert profiler.windows == ["begin", "end"]
     assert sut.steps == (2 + 1) + (1 + 1) + (3 + 1) + (3 + 1)
 

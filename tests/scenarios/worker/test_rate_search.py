@@ -1,6 +1,5 @@
 """The search of the highest rate, against LoadGen's own arithmetic and a scripted queue."""
 
-import dataclasses
 import time
 
 import numpy as np
@@ -63,10 +62,10 @@ def test_each_limit_is_counted_as_loadgen_counts_it():
 def found(tmp_path, seconds=0.5, options=None, **serving):
     options = options or {}
     made = mock_job.make(tmp_path, scenario="Server", batch=1, latency_ms=2.0, **options)
-    job = dataclasses.replace(
+    job = mock_job.changed(
         made,
+        Serving(max_wait_ms=0, percentile=90.0, **serving),
         batch_sizes=(1,),
-        serving=Serving(max_wait_ms=0, percentile=90.0, **serving),
         limits=Limits(
             min_duration_ms=1,
             min_query_count=1,
@@ -144,7 +143,7 @@ def test_no_rate_is_kept_up_with_that_is_above_that_of_full_batches(tmp_path, ra
 
 def test_a_test_has_ten_batches_at_least(tmp_path):
     job = mock_job.make(tmp_path, scenario="Server", batch=32)
-    job = dataclasses.replace(job, serving=Serving(max_wait_ms=0, percentile=90.0))
+    job = mock_job.changed(job, Serving(max_wait_ms=0, percentile=90.0))
     assert rate_search.least_requests(job) == 320
 
 
@@ -153,9 +152,7 @@ def test_an_engine_keeps_up_with_no_more_than_it_answered_or_when_saturated(
     tmp_path, rate, keeps_up
 ):
     job = mock_job.make(tmp_path, scenario="Server")
-    job = dataclasses.replace(
-        job, workload=dataclasses.replace(job.workload, execution=ENGINE, batch_size=1)
-    )
+    job = mock_job.changed(job, execution=ENGINE, batch_size=1)
     limited = Limited(
         Serving(max_wait_ms=0, percentile=90, max_latency_ms=1e6),
         Responder(lambda ids, payload, indices: None, lambda ids, tokens: None),

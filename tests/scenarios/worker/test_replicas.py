@@ -207,7 +207,7 @@ def test_a_last_batch_that_is_not_full_is_answered(tmp_path):
 def test_requests_over_time_are_answered_by_all_replicas(tmp_path):
     job = job_of(tmp_path, scenario="Server", latency_ms=5.0)
     serving = Serving(max_wait_ms=0, percentile=90, max_latency_ms=100.0)
-    job = replace(job, serving=serving, batch_sizes=(1, 2, 4))
+    job = mock_job.changed(job, serving, batch_sizes=(1, 2, 4))
     sut = started(job)
     taken(sut, job)
     sut.begin()
@@ -235,7 +235,7 @@ def test_requests_over_time_are_answered_by_all_replicas(tmp_path):
 def test_late_answers_of_a_trial_belong_to_that_trial(tmp_path):
     job = job_of(tmp_path, scenario="Server", latency_ms=60.0)
     serving = Serving(max_wait_ms=0, percentile=90, max_latency_ms=100.0)
-    job = replace(job, serving=serving, batch_sizes=(1, 2, 4))
+    job = mock_job.changed(job, serving, batch_sizes=(1, 2, 4))
     sut = started(job)
     library = sut.library(job.inputs)
     library.load(range(SAMPLES))
@@ -279,7 +279,7 @@ def test_only_the_time_between_the_first_batch_and_the_last_answer_counts(tmp_pa
 
 
 def test_the_time_to_the_first_token_has_no_wait_behind_another_batch(tmp_path):
-    job = replace(job_of(tmp_path, task="generate", latency_ms=200.0), stream=True)
+    job = mock_job.changed(job_of(tmp_path, task="generate", latency_ms=200.0), stream=True)
     write_json(job.log_dir / "job.json", job)
     sut = started(job)
     watch = Watch()
@@ -294,7 +294,7 @@ def test_the_time_to_the_first_token_has_no_wait_behind_another_batch(tmp_path):
 
 @pytest.mark.parametrize("wrong", [{}, {"wrong": "at-once"}])
 def test_streamed_answers_have_their_first_tokens(tmp_path, wrong):
-    job = replace(job_of(tmp_path, task="generate", latency_ms=40.0, **wrong), stream=True)
+    job = mock_job.changed(job_of(tmp_path, task="generate", latency_ms=40.0, **wrong), stream=True)
     job = replace(job, places=(Place(),) * 2)
     write_json(job.log_dir / "job.json", job)
     sut = started(job)
@@ -352,8 +352,7 @@ def ends_with(job, kind, words, status):
 
 def test_with_end_tokens_a_longer_answer_of_the_calibration_is_no_hang(tmp_path):
     job = job_of(tmp_path)
-    config = {**job.workload.config, "end_tokens": [5]}
-    job = replace(job, workload=replace(job.workload, config=config))
+    job = replace(job, config={**job.config, "end_tokens": [5]})
     sut = started(job, AnswersLongerOnce, hang_s=0.2, limit_s=70)
     offline_run(job, sut)
     assert sut.slowest_ns > 0.5e9
@@ -383,7 +382,7 @@ def test_progress_of_a_replica_is_progress_of_the_worker(tmp_path, monkeypatch):
 def test_nothing_is_reported_after_an_overload(tmp_path, monkeypatch):
     job = job_of(tmp_path, scenario="Server", latency_ms=60.0)
     serving = Serving(max_wait_ms=0, percentile=90, max_latency_ms=100.0)
-    job = replace(job, serving=serving, batch_sizes=(4,))
+    job = mock_job.changed(job, serving, batch_sizes=(4,))
     monkeypatch.setattr(server, "policy", lambda job: batching.Policy(sizes=(4,), most_waiting=4))
     sut = started(job)
     answers, watch = Answers(), Watch()

@@ -109,8 +109,7 @@ def quick(job, duration_s):
         planned_ms=ms,
         longest_ms=10 * ms,
     )
-    workload = replace(job.workload, execution=ENGINE, batch_size=1)
-    return replace(job, limits=limits, workload=workload)
+    return mock_job.changed(job, limits=limits, execution=ENGINE, batch_size=1)
 
 
 @pytest.mark.parametrize("kind", [Slots, Shared])

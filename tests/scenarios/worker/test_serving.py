@@ -6,7 +6,6 @@ import json
 import socket
 import threading
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,7 +94,7 @@ def job(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     policy = Serving(max_wait_ms=0, percentile=100)
     made = mock_job.make(tmp_path / "job", task="generate")
-    return replace(made, batch_sizes=(1, 2, 4), serving=policy)
+    return mock_job.changed(made, policy, batch_sizes=(1, 2, 4))
 
 
 def own_answer(job, ids, new):
@@ -110,7 +109,7 @@ def own_answer(job, ids, new):
 
 
 def test_whole_answers_come_in_batches_of_the_policy(job):
-    waiting = replace(job, serving=Serving(max_wait_ms=1000, percentile=100))
+    waiting = mock_job.changed(job, Serving(max_wait_ms=1000, percentile=100))
     peer = Peer(Whole(job.workload), waiting)
     replies = peer.ask(_PROMPTS, new=3)
     rows = [next(replies) for _ in _PROMPTS]

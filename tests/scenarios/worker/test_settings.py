@@ -100,7 +100,7 @@ def test_counts_and_durations_reach_loadgen_as_they_are(scenario, calibration, l
     each = SCENARIOS[scenario].samples_a_query or 1
     job = mock_job.make(tmp_path, scenario=scenario, test="accuracy", batch=each)
     serving = Serving(max_wait_ms=0, percentile=90, max_latency_ms=500)
-    job = replace(job, limits=limits, serving=serving)
+    job = mock_job.changed(job, serving, limits=limits)
     values, log = ran(tmp_path, job, calibration)
     agree(job, values, log)
     assert log.get("requested_performance_sample_count_override") == limits.performance_sample_count
@@ -116,7 +116,7 @@ LIMITS_MS = [None, 0.9, 3.7, 12.5, 1e-6, 123_456.789_012, 200.0, 2000, 1e9]
 def test_the_limit_of_whole_answers_is_the_cells(scenario, limit_ms, tmp_path):
     job = mock_job.make(tmp_path, scenario=scenario)
     serving = Serving(max_wait_ms=0, percentile=90, max_latency_ms=limit_ms)
-    job = replace(job, limits=SMALL, serving=serving)
+    job = mock_job.changed(job, serving, limits=SMALL)
     values, log = ran(tmp_path, job, CALIBRATION)
     agree(job, values, log)
     expected = round(limit_ms * 1e6)
@@ -131,7 +131,7 @@ def test_the_limit_of_whole_answers_is_the_cells(scenario, limit_ms, tmp_path):
 def test_the_limits_of_tokens_are_the_cells(scenario, ttft_ms, tpot_ms, tmp_path):
     job = mock_job.make(tmp_path, scenario=scenario)
     serving = Serving(max_wait_ms=0, percentile=90, max_ttft_ms=ttft_ms, max_tpot_ms=tpot_ms)
-    job = replace(job, limits=SMALL, serving=serving, stream=True)
+    job = mock_job.changed(job, serving, limits=SMALL, stream=True)
     values, log = ran(tmp_path, job, CALIBRATION)
     agree(job, values, log)
     for name, limit_ms in (("ttft", ttft_ms), ("tpot", tpot_ms)):

@@ -69,6 +69,6 @@ def test_answers_without_a_row_for_each_sample_are_refused_by_name_and_shape(tmp
 def test_a_gpu_runs_each_shape_twice_because_it_records_graphs(tmp_path):
     job = mock_job.make(tmp_path, task="generate")
     sut = Counting(job.workload)
-    on_gpu = replace(job, workload=replace(job.workload, device="cuda"))
+    on_gpu = mock_job.changed(job, device="cuda")
     warm_up(on_gpu, sut, Heartbeat(tmp_path / "heartbeat"))
     assert sut.answered == 2
