@@ -17,7 +17,7 @@ from typing import NamedTuple
 from harness.cluster.array import Array
 from harness.errors import EnvironmentFailure
 from harness.execution import clusters
-from harness.execution.interpreter import die_with_parent
+from scenarios.worker.child import end_with_parent
 from sut.devices import DEVICES
 
 OURS = "array chdir error exclusive job-name nodes output wrap"
@@ -122,7 +122,7 @@ class Ray:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=die_with_parent,
+                preexec_fn=end_with_parent,
             )
 
     def jobs(self, array: Array) -> Jobs:

@@ -17,8 +17,8 @@ from formats import bounds
 from harness import terminal
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments
-from harness.execution.interpreter import die_with_parent
 from harness.request.flags import Parser, add_common
+from scenarios.worker.child import end_with_parent
 from sut.devices import HOST
 from sut.registry import REFERENCE, spec_of
 
@@ -198,7 +198,7 @@ def _convert(
         text=True,
         errors="replace",
         env=_environment(paths),
-        preexec_fn=die_with_parent,
+        preexec_fn=end_with_parent,
         check=False,
     )
     if done.returncode == UsageError.exit_code:

@@ -23,8 +23,9 @@ from pathlib import Path
 
 from compliance.rules import CURRENT
 from harness.errors import EnvironmentFailure
-from harness.execution.interpreter import BESIDE_PTH, die_with_parent, inventory, let_see
+from harness.execution.interpreter import BESIDE_PTH, inventory, let_see
 from harness.locks import held
+from scenarios.worker.child import end_with_parent
 from sut.devices import DEVICES, HOST
 from sut.registry import CPU_BUILDS
 
@@ -407,7 +408,7 @@ def _joined(locks: list[Path]) -> bytes:
 
 def _run(command: list[str], what: str) -> None:
     process = subprocess.run(
-        command, capture_output=True, text=True, check=False, preexec_fn=die_with_parent
+        command, capture_output=True, text=True, check=False, preexec_fn=end_with_parent
     )
     if process.returncode:
         words = " / ".join((process.stderr or process.stdout).strip().splitlines()[-4:])

@@ -6,15 +6,13 @@ An environment can also be made to import the packages of another interpreter.
 
 from __future__ import annotations
 
-import ctypes
 import json
-import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from harness.errors import EnvironmentFailure
+from scenarios.worker.child import end_with_parent
 from sut.registry import ONE_PACKAGE
 
 # Prints the version of every distribution that an interpreter can import, as JSON.
@@ -56,7 +54,7 @@ def _ask(python: str, program: str) -> Any:
             errors="replace",
             check=False,
             timeout=_PATIENCE_S,
-            preexec_fn=die_with_parent,
+            preexec_fn=end_with_parent,
         )
         if not process.returncode:
             return json.loads(process.stdout.strip().splitlines()[-1])
@@ -90,11 +88,3 @@ def let_see(directory: Path, python: str) -> None:
     )
     lines = (f"import site; site.addsitedir({folder!r})\n" for folder in folders)
     (Path(packages) / BESIDE_PTH).write_text("".join(lines), encoding="utf-8")
-
-
-def die_with_parent() -> None:
-    """On Linux, let this process end when its parent is killed. Else an installer would still write
-    while the next command makes the environment again.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
@@ -24,11 +23,10 @@ from formats.record import Machine, SutEnvironment
 from formats.writing import write_json
 from harness.errors import EnvironmentFailure
 from harness.execution import machine as this_machine
-from harness.execution.environments import ROOT, Environment
-from harness.execution.interpreter import die_with_parent
+from harness.execution import programs
+from harness.execution.environments import Environment
 from scenarios.worker.preflight import available_memory_bytes
 from scenarios.worker.replicas import cores
-from scenarios.worker.replicas.placement import pinned
 from sut import variables
 from sut.devices import DEVICES
 from sut.registry import SUTS, SutSpec, framework_of
@@ -165,28 +163,19 @@ def _worker(environment: Environment, machine: Machine, device: str) -> dict[str
         }
         path = folder / "job.json"
         write_json(path, job)
-        own = {**DEVICES[device].environment(os.environ), **spec.process_env}
         usable = cores.available()
-        try:
-            with pinned(cores.first(usable, machine.usable_threads or len(usable))):
-                done = subprocess.run(
-                    [str(environment.python), "-P", "-m", "sut.limits", str(path)],
-                    cwd=folder,
-                    env={**own, "PYTHONPATH": str(ROOT)},
-                    capture_output=True,
-                    text=True,
-                    errors="replace",
-                    check=False,
-                    timeout=_PATIENCE_S,
-                    preexec_fn=die_with_parent,
-                )
-        except subprocess.TimeoutExpired:
-            raise EnvironmentFailure(
-                f"limits of {environment.name}: not measured after {_PATIENCE_S} s, and ended"
-            ) from None
-        if done.returncode:
-            lines = done.stderr.strip().splitlines()[-_LAST_LINES:]
-            words = " / ".join(lines) or f"exit code {done.returncode}"
+        words = programs.run(
+            "sut.limits",
+            environment,
+            spec.process_env,
+            [path],
+            folder,
+            device=device,
+            cores=cores.first(usable, machine.usable_threads or len(usable)),
+            limit_s=_PATIENCE_S,
+            lines=_LAST_LINES,
+        )
+        if words:
             raise EnvironmentFailure(f"limits of {environment.name}: {words}")
         document: dict[str, Any] = json.loads(found.read_text(encoding="utf-8"))
         return document

@@ -20,9 +20,9 @@ from formats.outcome import WorkerOutcome
 from formats.writing import write_json
 from harness.execution.environments import ROOT
 from scenarios.worker import control_groups, heartbeat, host_memory
+from scenarios.worker.child import Child
 from scenarios.worker.heartbeat import Beat
 from scenarios.worker.replicas import cores
-from scenarios.worker.replicas.placement import pinned
 from sut.devices import DEVICES
 
 _LOOK_S = 1.0
@@ -47,7 +47,7 @@ class Worker:
         in addition to those of the device.
         """
         self._python, self._process_env = python, process_env
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
         self._replies = -1
         self._held_before = 0
 
@@ -62,8 +62,8 @@ class Worker:
         stay in job.log_dir.
         """
         write_json(job.log_dir / "job.json", job)
-        kills_before = host_memory.kernel_oom_kills()
         process = self._ready(job)
+        process.oom_kills = host_memory.kernel_oom_kills()
         try:
             hang = _watch(process, self._replies, job.log_dir / "heartbeat", watch)
         except BaseException:
@@ -77,10 +77,9 @@ class Worker:
         # A child's peak starts at the peak of its parent, which may have mapped large files.
         largest = _peak_bytes(resource.RUSAGE_CHILDREN)
         known = largest > max(self._held_before, _peak_bytes(resource.RUSAGE_SELF))
-        killed = host_memory.kernel_oom_kills() > kills_before
-        return _post_mortem(job, process.returncode, hang, killed, largest if known else None)
+        return _post_mortem(job, process, hang, largest if known else None)
 
-    def _ready(self, job: Job) -> subprocess.Popen[bytes]:
+    def _ready(self, job: Job) -> Child:
         """Hand the job over to the running process. If there is none, start one."""
         process = self._process or self._start(job)
         if not _hand_over(process, job):  # killed while it waited
@@ -89,7 +88,7 @@ class Worker:
             _hand_over(process, job)
         return process
 
-    def _start(self, job: Job) -> subprocess.Popen[bytes]:
+    def _start(self, job: Job) -> Child:
         self._held_before = _peak_bytes(resource.RUSAGE_CHILDREN)
         self._replies, replies = os.pipe()
         device = DEVICES[job.workload.device]
@@ -99,17 +98,16 @@ class Worker:
         words = ("-P", "-m", *self.module, str(os.getpid()), str(replies))
         # The LoadGen process of several replicas pins them, and not itself.
         own_cores = job.places[0].cores if len(job.places) == 1 else ()
-        with (job.log_dir / "worker.log").open("wb") as log, pinned(own_cores or cores.available()):
-            self._process = subprocess.Popen(
-                [self._python, *words],
-                cwd=job.log_dir,
-                env=env,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                pass_fds=(replies,),
-                start_new_session=True,
-            )
+        self._process = Child(
+            [self._python, *words],
+            job.log_dir,
+            job.log_dir / "worker.log",
+            env,
+            own_cores or cores.available(),
+            stdin=subprocess.PIPE,
+            pass_fds=(replies,),
+            start_new_session=True,
+        )
         os.close(replies)
         return self._process
 
@@ -142,7 +140,7 @@ def read_outcome(log_dir: Path) -> WorkerOutcome | None:
         return None
 
 
-def _hand_over(process: subprocess.Popen[bytes], job: Job) -> bool:
+def _hand_over(process: Child, job: Job) -> bool:
     """Write the job's path to the process. → False if the process has ended."""
     assert process.stdin
     try:
@@ -153,9 +151,7 @@ def _hand_over(process: subprocess.Popen[bytes], job: Job) -> bool:
     return True
 
 
-def _watch(
-    process: subprocess.Popen[bytes], replies: int, path: Path, watch: Callable[[Beat], None]
-) -> Beat | None:
+def _watch(process: Child, replies: int, path: Path, watch: Callable[[Beat], None]) -> Beat | None:
     """Wait until the worker has done its job or ends (→ None), or until it has no new heartbeat for
     its phase's limit (→ the last one).
     """
@@ -170,9 +166,7 @@ def _watch(
     return None
 
 
-def _ended_within(
-    process: subprocess.Popen[bytes], seconds: float, replies: int | None = None
-) -> bool:
+def _ended_within(process: Child, seconds: float, replies: int | None = None) -> bool:
     """Wait for the process to end, or for a reply, at most so long. → whether one of them happened.
 
     On Linux this sleeps in the kernel, because Popen.wait(timeout) would poll twenty times a second
@@ -192,7 +186,7 @@ def _ended_within(
     return process.poll() is not None
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
+def _end_group(process: Child) -> None:
     # macOS raises PermissionError for a group that is gone.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -200,7 +194,7 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _post_mortem(
-    job: Job, code: int, hang: Beat | None, oom_killed: bool, held_bytes: int | None
+    job: Job, process: Child, hang: Beat | None, held_bytes: int | None
 ) -> WorkerOutcome:
     """The outcome of a worker that wrote no outcome.json. `held_bytes`: the most memory that the
     worker used; None: not known.
@@ -218,7 +212,7 @@ def _post_mortem(
             f"hung {where}, phase {hang.phase}: no progress after {hang.completed} in"
             f" {hang.limit_s} s; ended; {log}",
         )
-    if code == -signal.SIGKILL and oom_killed:
+    if process.is_out_of_memory:
         held = (
             f", at {held_bytes:,} bytes of this machine's {_memory_bytes():,}" if held_bytes else ""
         )
@@ -232,13 +226,9 @@ def _post_mortem(
             "error",
             f"the disk of {job.log_dir} is full {where}: free some space or choose another --out",
         )
-    if code < 0:
-        return WorkerOutcome(
-            "error", f"the worker was killed {where} by signal {signal.Signals(-code).name}; {log}"
-        )
-    return WorkerOutcome(
-        "error", f"the worker ended {where} with exit code {code} and no outcome; {log}"
-    )
+    how = process.how(where=f" {where}")
+    no_outcome = "" if process.returncode < 0 else " and no outcome"
+    return WorkerOutcome("error", f"the worker {how}{no_outcome}; {log}")
 
 
 def free_bytes(path: Path) -> int:

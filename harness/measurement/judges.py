@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from compliance.scoring import accuracy, loss_curve
+from harness.execution import programs
 from harness.execution.environments import Environment
 from harness.execution.process import read_outcome
 from harness.inputs.dataset import Inputs
-from harness.measurement import programs
 from harness.request.request import Request
 from scenarios.worker.answers import pack
 from sut.registry import framework_of, spec_of
@@ -127,10 +127,11 @@ def _layers(
         for name in (*found, request.options.sut):
             framework = framework_of(name)
             path = found.get(name, next(iter(found.values())))
-            words = (path.with_name("job.json"), "float64" if name in found else "float32")
+            precision = "float64" if name in found else "float32"
+            words = (path.with_name("job.json"), precision, given, out)
             variables = spec_of(name).process_env
             if framework not in values and not programs.run(
-                _PROGRAM, environment(name), variables, *words, given, out
+                _PROGRAM, environment(name), variables, words, Path(folder)
             ):
                 values[framework] = dict(np.load(out))
     return values

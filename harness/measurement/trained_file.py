@@ -16,12 +16,12 @@ import numpy as np
 
 from formats.writing import write_json
 from harness.errors import UsageError
+from harness.execution import programs
 from harness.execution.environments import ROOT, Environment
 from harness.inputs.architectures import keras_file
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.keras_labels import Label
 from harness.inputs.models.drawn import Tensor
-from harness.measurement import programs
 from harness.request.request import Request
 from sut.contract import Workload
 from sut.devices import HOST
@@ -109,7 +109,8 @@ def _run(
         out = Path(folder) / "description.json"
         np.savez(inputs, allow_pickle=False, **rows)
         variables = request.spec.process_env
-        fault = programs.run(_PROGRAM, environment, variables, given, inputs, out)
+        words = (given, inputs, out)
+        fault = programs.run(_PROGRAM, environment, variables, words, Path(folder))
         if fault:
             return {"refused": f"cannot be called with {_SAMPLES} inputs: {fault}"}
         return dict(json.loads(out.read_text(encoding="utf-8")))

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
-import subprocess
 import sys
 import threading
 import time
@@ -27,7 +25,7 @@ from formats.job import Job
 from formats.outcome import WorkerOutcome
 from formats.workload import Workload
 from formats.writing import write_json
-from scenarios.worker import host_memory
+from scenarios.worker.child import Child
 from scenarios.worker.failures import Reported
 from scenarios.worker.replicas import link
 from sut.devices import DEVICES
@@ -50,7 +48,7 @@ class _Rank:
     """A process with a rank above 0."""
 
     number: int
-    process: subprocess.Popen[bytes]
+    process: Child
     connection: Connection
 
 
@@ -90,7 +88,6 @@ class Ranks:
         self._folder.mkdir(exist_ok=True)
         (self._folder / "meeting").unlink(missing_ok=True)
         self.workload = workload(job, 0, self._folder)
-        self._oom_kills = host_memory.kernel_oom_kills()
         self._called: set[_Key] = set()
         self._slowest_s: dict[_Key, float] = {(HELD, ()): 0.0}
         self._is_profiled = False
@@ -108,16 +105,13 @@ class Ranks:
         chosen = device.named(os.environ)[number : number + 1]
         path = self._job.log_dir / "job.json"
         words = (str(os.getpid()), str(number), str(theirs.fileno()), str(path))
-        with self._log(number).open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "scenarios.worker.rank", *words],
-                cwd=self._folder,
-                env=device.environment(os.environ, chosen),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=(theirs.fileno(),),
-            )
+        process = Child(
+            [sys.executable, "-P", "-m", "scenarios.worker.rank", *words],
+            self._folder,
+            self._log(number),
+            device.environment(os.environ, chosen),
+            pass_fds=(theirs.fileno(),),
+        )
         theirs.close()
         return _Rank(number, process, ours)
 
@@ -190,15 +184,13 @@ class Ranks:
         self._is_over.set()
         for rank in self._ranks:
             rank.connection.close()
-        end_s = time.monotonic() + _END_S
-        while time.monotonic() < end_s and any(r.process.poll() is None for r in self._ranks):
-            time.sleep(0.01)
-        self._kill()
+        self._end(_END_S)
 
-    def _kill(self) -> None:
+    def _end(self, seconds: float) -> None:
+        """Wait at most so long for the ends of ranks 1, 2, …, and then kill them."""
+        end_s = time.monotonic() + seconds
         for rank in self._ranks:
-            rank.process.kill()
-            rank.process.wait()
+            rank.process.end(max(0.0, end_s - time.monotonic()))
 
     def _raise(self) -> None:
         if self._fault:
@@ -212,7 +204,7 @@ class Ranks:
             fault = self._ended() or self._hung()
             if fault:
                 self._fault = fault
-                self._kill()
+                self._end(0)
                 self._is_over.set()
                 self._end_if_stuck(fault)
 
@@ -242,17 +234,13 @@ class Ranks:
 
     def _gone(self, rank: _Rank) -> WorkerOutcome:
         """The outcome of a rank that ended without a reason."""
-        code = rank.process.returncode
         call = self._call
         where = f" in the call {call.key[0]!r}" if call else ""
-        if code == -signal.SIGKILL and host_memory.kernel_oom_kills() > self._oom_kills:
+        if rank.process.is_out_of_memory:
             reason = f"the kernel killed rank {rank.number}{where} for want of memory"
             return WorkerOutcome("oom", f"{reason}: choose a smaller --size or --batch-size")
-        how = f"ended with exit code {code}"
-        if code < 0:
-            how = f"was killed by signal {signal.Signals(-code).name}"
-        reason = f"rank {rank.number} {how}{where}; see {self._log(rank.number)}"
-        return WorkerOutcome("error", reason)
+        how = f"{rank.process.how()}{where}"
+        return WorkerOutcome("error", f"rank {rank.number} {how}; see {self._log(rank.number)}")
 
     def _hung(self) -> WorkerOutcome | None:
         """The outcome if a call takes too long. None: it does not, or it has no limit: answers that

@@ -19,7 +19,7 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
-from harness.execution.interpreter import die_with_parent
+from scenarios.worker.child import end_with_parent
 from sut.evidence import generated_files
 from sut.registry import load_module
 
@@ -40,7 +40,7 @@ def main(sut: str) -> None:
 
 def _run(module: str, specification: str, log: str) -> NoReturn:
     """Run the module as `python -m module specification`, and end this process."""
-    die_with_parent()
+    end_with_parent()
     with Path(log).open("w", encoding="utf-8") as output:
         os.dup2(output.fileno(), sys.stdout.fileno())
         os.dup2(output.fileno(), sys.stderr.fileno())

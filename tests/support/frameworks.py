@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from benchmarks.disagreement import MeasuredSize
-from harness.execution import environments, interpreter
+from harness.execution import environments
 from harness.inputs import checkpoint, models
 from harness.inputs.models import Model, Size
 from sut.contract import Workload
@@ -105,7 +105,7 @@ class FrameworkProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            preexec_fn=interpreter.die_with_parent,
+            preexec_fn=end_with_parent,
         )
 
     def serves(self, python: Path, sut: str) -> bool:

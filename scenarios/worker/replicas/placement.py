@@ -4,19 +4,17 @@ and connects by itself. Standard library only.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from formats.job import Job
+from scenarios.worker.child import Child, end_with_parent
 from sut.devices import DEVICES
 
 SECRET = "REPLICA_SECRET"
@@ -30,7 +28,6 @@ CLUSTER_LOG = "cluster.log"
 INHERITED = "-"
 """In place of a host: the replica inherits its connection."""
 _LOOK_S, _PATIENCE_S = 0.05, 8.0
-_C = ctypes.CDLL(None)
 
 
 class Placement(Protocol):
@@ -60,44 +57,25 @@ class Subprocesses:
 
     def __init__(self, job: Job):
         self._job = job
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: list[Child] = []
 
     def start(self, address: tuple[str, int], secret: bytes) -> None:
         """Start the replicas. Their output goes to LOG of their folders below the test's."""
-        for number in range(len(self._job.places)):
-            self._processes.append(self._started(number, address, secret))
-
-    def _started(
-        self, number: int, address: tuple[str, int], secret: bytes
-    ) -> subprocess.Popen[bytes]:
-        place = self._job.places[number]
-        chosen = [place.device] if place.device else []
-        device = DEVICES[self._job.workload.device].environment(os.environ, chosen)
-        directory = folder(self._job, number)
-        directory.mkdir(exist_ok=True)
+        job, device = self._job, DEVICES[self._job.workload.device]
         host, port = address
-        words = (str(os.getpid()), host, str(port), str(number), self._job.log_dir / "job.json")
-        with (directory / LOG).open("wb") as log, pinned(place.cores):
-            return subprocess.Popen(
-                [sys.executable, "-P", "-m", "scenarios.worker.replica", *words],
-                cwd=directory,
-                env={**device, SECRET: secret.hex()},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        for number, place in enumerate(job.places):
+            chosen = [place.device] if place.device else []
+            environment = {**device.environment(os.environ, chosen), SECRET: secret.hex()}
+            directory = folder(job, number)
+            directory.mkdir(exist_ok=True)
+            words = (str(os.getpid()), host, str(port), str(number), job.log_dir / "job.json")
+            command = [sys.executable, "-P", "-m", "scenarios.worker.replica", *words]
+            log = directory / LOG
+            self._processes.append(Child(command, directory, log, environment, place.cores))
 
     def ended(self, number: int, seconds: float = 0) -> str:
         """Return how a replica ended, after at most so many seconds. Empty: it runs."""
-        process = self._processes[number]
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(seconds)
-        code = process.returncode
-        if code is None:
-            return ""
-        if code < 0:
-            return f"was killed by signal {signal.Signals(-code).name}"
-        return f"ended with exit code {code}"
+        return self._processes[number].how(seconds)
 
     def failed(self) -> str:
         """Return nothing, because each replica has a process of its own."""
@@ -106,10 +84,8 @@ class Subprocesses:
     def stop(self, seconds: float = 0) -> None:
         """Wait at most so long for the ends of all replicas, and then kill them."""
         end_s = time.monotonic() + seconds
-        for number, process in enumerate(self._processes):
-            self.ended(number, max(0.0, end_s - time.monotonic()))
-            process.kill()
-            process.wait()
+        for process in self._processes:
+            process.end(max(0.0, end_s - time.monotonic()))
 
 
 class Launched:
@@ -124,7 +100,7 @@ class Launched:
     def __init__(self, job: Job):
         self._job = job
         self._log = job.log_dir / CLUSTER_LOG
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
 
     def start(self, address: tuple[str, int], secret: bytes) -> None:
         """Start the program. The kernel ends it if this process dies."""
@@ -134,18 +110,14 @@ class Launched:
         words = (host, str(port), str(self._job.log_dir / "job.json"))
         environment = {**os.environ, SECRET: secret.hex()}
         environment.pop(DEVICES[self._job.workload.device].chosen_by or "", None)
-        self._log.unlink(missing_ok=True)
-        with self._log.open("ab") as log:  # processes on nodes append to it, too
-            self._process = subprocess.Popen(
-                [*self._job.launch.command, *step, *words],
-                cwd=self._job.log_dir,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # it would not give its nodes back if it were killed
-                preexec_fn=_end_with_parent,
-            )
+        self._process = Child(
+            [*self._job.launch.command, *step, *words],
+            self._job.log_dir,
+            self._log,
+            environment,
+            start_new_session=True,  # it would not give its nodes back if it were killed
+            preexec_fn=partial(end_with_parent, signal.SIGTERM),
+        )
 
     def ended(self, number: int, seconds: float = 0) -> str:
         """Return how a replica ended, after at most so many seconds. Empty: its end is not in the
@@ -173,8 +145,8 @@ class Launched:
         words = next((line for line in reversed(lines) if line), "it printed nothing")
         if on_replica := re.search(r"\btask \d+: .+", output):
             words = on_replica[0]
-        if code < 0:
-            words = f"its program was killed by signal {signal.Signals(-code).name}"
+        if self._process and code < 0:
+            words = f"its program {self._process.how()}"
         return f"the cluster does not run the replicas any more: {words}; see {self._log}"
 
     def _output(self) -> str:
@@ -184,20 +156,9 @@ class Launched:
         """Wait at most so long for the ends of all replicas, and then end the program, which ends
         them.
         """
-        if self._process is None:
-            return
-        for end in (lambda: None, self._process.terminate, self._process.kill):
-            end()
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(seconds)
-                return
-            seconds = _PATIENCE_S
-
-
-def _end_with_parent() -> None:
-    """On Linux: let the kernel end this process (SIGTERM) when its parent dies."""
-    if sys.platform == "linux":
-        _C.prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+        if self._process and not self._process.how(seconds):
+            self._process.terminate()
+            self._process.end(_PATIENCE_S)
 
 
 def node() -> str:
@@ -208,20 +169,3 @@ def node() -> str:
 def folder(job: Job, number: int) -> Path:
     """The folder of a replica, with its output and its heartbeat."""
     return job.log_dir / f"replica-{number}"
-
-
-@contextmanager
-def pinned(cores: Sequence[int]) -> Iterator[None]:
-    """Let processes that this thread starts run only on these cores. Without cores nothing changes.
-
-    The processes inherit it before they count their cores, and frameworks start as many threads.
-    """
-    if not cores:
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import os
 import select
-import subprocess
 import sys
-from contextlib import suppress
 from multiprocessing import AuthenticationError
 from pathlib import Path
 
 from formats.job import Job, read_job
+from scenarios.worker.child import Child
 from scenarios.worker.replicas import cores, gate
 from scenarios.worker.replicas.placement import INHERITED, LOG, folder, node
 from sut.devices import DEVICES
@@ -40,15 +39,8 @@ def main(argv: list[str], module: str = "scenarios.worker.replica") -> None:
     directory.mkdir(exist_ok=True)
     handle = connection.fileno()
     words = [str(os.getpid()), INHERITED, str(handle), number, path]
-    with (directory / LOG).open("wb") as log:
-        replica = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, *words],
-            cwd=directory,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            pass_fds=(handle,),
-        )
+    command = [sys.executable, "-P", "-m", module, *words]
+    replica = Child(command, directory, directory / LOG, pass_fds=(handle,))
     _keep(replica, handle)
 
 
@@ -80,7 +72,7 @@ def _place(job: Job, part: int, parts: int) -> None:
     os.sched_setaffinity(0, cores.first(own, threads))
 
 
-def _keep(replica: subprocess.Popen[bytes], handle: int) -> None:
+def _keep(replica: Child, handle: int) -> None:
     """Wait for the end of the replica, and end it if the other side of the connection has gone. End
     as the replica does, so that the cluster reports how.
     """
@@ -88,10 +80,8 @@ def _keep(replica: subprocess.Popen[bytes], handle: int) -> None:
     link.register(handle, _GONE)
     while replica.poll() is None and not link.poll(_LOOK_MS):
         pass
-    with suppress(subprocess.TimeoutExpired):
-        replica.wait(_END_S)
-    replica.kill()
-    code = replica.wait()
+    replica.end(_END_S)
+    code = replica.returncode
     if code < 0:
         os.kill(os.getpid(), -code)
     sys.exit(code)
