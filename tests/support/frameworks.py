@@ -16,6 +16,7 @@ from benchmarks.disagreement import MeasuredSize
 from harness.execution import environments
 from harness.inputs import checkpoint, models
 from harness.inputs.models import Model, Size
+from scenarios.worker.child import end_with_parent
 from sut.contract import Workload
 from sut.registry import spec_of
 
