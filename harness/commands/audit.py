@@ -23,9 +23,8 @@ def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     parser = Parser(
-        prog="./run.sh audit",
+        "audit",
         description="Judge run directories, submissions and LoadGen's logs only by their files.",
-        allow_abbrev=False,
         gone={"--level": "--mode has its values"},
     )
     parser.add_argument(

@@ -98,14 +98,13 @@ def main(arguments: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="./run.sh choose",
+        "choose",
         usage="./run.sh choose MODEL [DATA] [--within TIME] [flags]",
         description=(
             "Find the SUT that is fastest for a model: all SUTs once in each scenario, then repeats"
             " where they decide. A SUT that is less than half as fast in its"
             " calibration is measured at the end. The same command continues."
         ),
-        allow_abbrev=False,
     )
     parser.add_argument(
         "of",

@@ -35,12 +35,11 @@ or `inputs`.
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     parser = Parser(
-        prog="./run.sh clean",
+        "clean",
         description=(
             "Show the sizes of the files in the cache, or remove them. Run directories and the"
             " environment of the harness always stay."
         ),
-        allow_abbrev=False,
     )
     parser.add_argument(
         "kinds", nargs="*", metavar="KIND", help=f"{', '.join(_KINDS)}; default: all"

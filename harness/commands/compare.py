@@ -64,12 +64,11 @@ def _show(comparisons: list[Comparison], flags: Namespace) -> None:
 
 def _parser() -> Parser:
     parser = Parser(
-        prog="./run.sh compare",
+        "compare",
         description=(
             "Two folders of finished runs, cell by cell: the ratio of speed, its 95 % interval, and"
             " what else differs."
         ),
-        allow_abbrev=False,
     )
     parser.add_argument("a", metavar="A", type=Path, help="a folder of run directories")
     parser.add_argument(

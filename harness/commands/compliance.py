@@ -52,12 +52,11 @@ _QUICK = "this shows that the compliance tests run and what they find, and nothi
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     parser = Parser(
-        prog="./run.sh compliance",
+        "compliance",
         description=(
             "Run MLPerf's compliance tests on a finished run directory, with what measured it, and"
             " judge them."
         ),
-        allow_abbrev=False,
         gone=dict.fromkeys(("--force", "--again"), "a test that --test names runs again"),
     )
     parser.add_argument(

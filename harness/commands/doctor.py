@@ -70,9 +70,8 @@ def main(arguments: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="./run.sh doctor",
+        "doctor",
         description="Is this machine fit to measure on, and what do the frameworks reach here?",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "--limits",
@@ -302,18 +301,16 @@ def _other_processes() -> Check:
             processes.append(process)
     time.sleep(_LOOK_S)
     texts = []
-    for percent, name, pid in sorted(_busy(processes), reverse=True)[:5]:
-        texts.append(f"{name} (process {pid}) {percent:.0f} %")
-    detail = ", ".join(texts) or "none above 5 % of a processor"
-    return _check("other processes", not texts, detail, "end them, or wait until they are done")
-
-
-def _busy(processes: list[psutil.Process]) -> Iterator[tuple[float, str, int]]:
+    busy = []
     for process in processes:
         with suppress(psutil.Error):
             percent = process.cpu_percent()
             if percent > _BUSY_PROCESS_PERCENT and process.pid != os.getpid():
-                yield percent, process.name(), process.pid
+                busy.append((percent, process.name(), process.pid))
+    for percent, name, pid in sorted(busy, reverse=True)[:5]:
+        texts.append(f"{name} (process {pid}) {percent:.0f} %")
+    detail = ", ".join(texts) or "none above 5 % of a processor"
+    return _check("other processes", not texts, detail, "end them, or wait until they are done")
 
 
 def _virtual(m: Machine) -> Check:

@@ -26,9 +26,8 @@ def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` may have read enough
     parser = Parser(
-        prog="./run.sh list",
+        "list",
         description="The SUTs, models, sizes and scenarios there are.",
-        allow_abbrev=False,
     )
     add_common(parser)
     parser.add_argument(

@@ -47,12 +47,11 @@ _CONFIGURATION = tuple(name for name in ("options", "switches", *WORK) if name n
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     parser = Parser(
-        prog="./run.sh pack",
+        "pack",
         description=(
             "One submission tree of the cells measured with --mode submission. The same cells give"
             " the same bytes."
         ),
-        allow_abbrev=False,
     )
     parser.add_argument(
         "directories",

@@ -67,13 +67,12 @@ def main(arguments: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="./run.sh profile",
+        "profile",
         usage="./run.sh profile --sut A,B --model MODEL [flags]",
         description=(
             "Show the time of a step by class of operation, by each framework's own profiler,"
             " and the share of each class in the floating-point operations."
         ),
-        allow_abbrev=False,
     )
     options.add_list_flags(parser)
     parser.add_argument(

@@ -63,9 +63,8 @@ def _show(report: content.Content, sentences: list[str], quiet: bool) -> None:
 
 def _parser() -> Parser:
     parser = Parser(
-        prog="./run.sh report",
+        "report",
         description="What finished runs answer: in words, as a table or a page.",
-        allow_abbrev=False,
         gone={
             "--csv": "--json has the rows, and the page of --html has them as CSV",
             "--figures": "the page of --html has the bars",

@@ -59,9 +59,7 @@ def main(arguments: list[str]) -> int:
 def run_parser() -> argparse.ArgumentParser:
     """The parser of the command's flags."""
     parser = Parser(
-        prog="./run.sh",
         usage="./run.sh [run] --sut SUT --scenario SCENARIO --model MODEL [flags]",
-        allow_abbrev=False,
         description=(
             "Measure ML frameworks with the official MLPerf LoadGen: speed, accuracy and evidence"
             " of what ran."

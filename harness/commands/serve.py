@@ -58,7 +58,6 @@ _INTERRUPTED = 130
 
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
-    _check_gone(arguments)
     flags = _parser().parse_args(arguments)
     from harness import terminal
     from harness.measurement import preparation
@@ -147,14 +146,6 @@ def _of_run(flags: argparse.Namespace, command: str) -> options.Options:
     return options.read(argparse.Namespace(**values), command)
 
 
-def _check_gone(arguments: Sequence[str]) -> None:
-    """Raises UsageError for a flag of an earlier release."""
-    for word in arguments:
-        flag = word.partition("=")[0]
-        if flag in _GONE:
-            raise UsageError(f"serve has no {flag} any more: {_GONE[flag]}")
-
-
 def _check(flags: argparse.Namespace) -> None:
     """Raises UsageError for a number that makes no sense."""
     if not 0 <= flags.port <= _MOST_PORT:
@@ -165,13 +156,13 @@ def _check(flags: argparse.Namespace) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="./run.sh serve",
+        "serve",
+        gone=_GONE,
         usage="./run.sh serve --sut SUT [--model MODEL | --weights DIR] [flags]",
         description=(
             "Answer requests of the OpenAI protocol with a SUT: /v1/completions,"
             " /v1/chat/completions, /v1/models, /health. docs/serve.md has examples."
         ),
-        allow_abbrev=False,
     )
     options.add_flags(parser, _OF_RUN)
     parser.add_argument(

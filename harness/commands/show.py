@@ -19,9 +19,8 @@ def main(arguments: list[str]) -> int:
     """
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     parser = Parser(
-        prog="./run.sh show",
+        "show",
         description="Print a finished run again, with its answers in words.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "directory",

@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="./run.sh sweep",
+        "sweep",
         usage=(
             "./run.sh sweep --sut A,B|all --scenario … --model … [flags]\n"
             "       ./run.sh sweep RECIPE [flags]"
@@ -95,7 +95,6 @@ def _parser() -> argparse.ArgumentParser:
             " the same command continues."
         ),
         epilog=_EPILOG,
-        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(

@@ -79,9 +79,8 @@ def main(arguments: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="./run.sh weights",
+        "weights",
         description="Make a folder for --weights of weights in another form.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "source",

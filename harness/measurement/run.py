@@ -15,7 +15,7 @@ from pathlib import Path
 from compliance import audit as audits
 from formats import figures
 from formats.cell import Cell
-from formats.job import PERFORMANCE, TESTS, Job
+from formats.job import PERFORMANCE, TESTS
 from formats.outcome import WorkerOutcome
 from formats.result import Result, Status
 from formats.writing import write_json
@@ -65,7 +65,8 @@ def run(
             inputs = inputs_of(request)
     with ExitStack() as stack:
         with timed(setup, "waiting"):  # only the wait for the lock, not the measurement
-            stack.enter_context(_machine(request, reporter))
+            seconds = estimate.of(request).all_seconds
+            stack.enter_context(locks.machine(reporter.warn, request.options.command, seconds))
         attempt = _prepared(request, inputs, reporter, setup, started_monotonic_ns)
         options = attempt.request.options
         with (
@@ -73,11 +74,6 @@ def run(
             rundir.opened(options.out, attempt.cell, options.mode, options.sweep) as directory,
         ):
             return _measure(attempt, directory, reporter)
-
-
-def _machine(request: Request, reporter: Reporter) -> AbstractContextManager[None]:
-    """Lock this machine for a cell."""
-    return locks.machine(reporter.warn, request.options.command, estimate.of(request).all_seconds)
 
 
 def _prepared(
@@ -160,7 +156,9 @@ def _run_tests(
     if request.official_run:
         official.write_files(directory, request.official_run.files)
     performance = make_job(attempt, directory / "raw" / PERFORMANCE, PERFORMANCE, None)
-    compliance = _compliance_tests(request, performance)
+    compliance: tuple[str, ...] = ()  # in other modes `./run.sh compliance` runs them
+    if request.options.mode == "submission":
+        compliance = loadgen_run.applicable(performance, request.rules)
 
     def after_performance(outcome: WorkerOutcome) -> None:
         if figures.compiles(outcome) and not outcome.cache_hits:
@@ -182,15 +180,6 @@ def _run_tests(
             after_performance=after_performance,
             fault=partial(used_files.changed, request.linked),
         )
-
-
-def _compliance_tests(request: Request, job: Job) -> tuple[str, ...]:
-    """The compliance tests that `--mode submission` runs. In other modes `./run.sh compliance` runs
-    them.
-    """
-    return (
-        loadgen_run.applicable(job, request.rules) if request.options.mode == "submission" else ()
-    )
 
 
 def not_measured(request: Request, status: Status, reason: str) -> Result:

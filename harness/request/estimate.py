@@ -252,20 +252,14 @@ def _start(environment: str) -> tuple[float, int]:
 
 def _made_once(request: Request, weights: int) -> Iterator[tuple[str, tuple[float, int]]]:
     yield from _environments(request)
+    stem = f"{request.model.name}-{request.size.name}"
     if (
         weights
         and not (request.weights or request.model.file)
-        and not _any(
-            request.options.cache / "checkpoints", f"{request.model.name}-{request.size.name}-*"
-        )
+        and not any((request.options.cache / "checkpoints").glob(f"{stem}-*"))
     ):
-        yield (
-            f"weights of {request.benchmark}",
-            (
-                request.size.parameters / _PARAMETERS_A_SECOND,
-                weights,
-            ),
-        )
+        drawing_s = request.size.parameters / _PARAMETERS_A_SECOND
+        yield f"weights of {request.benchmark}", (drawing_s, weights)
     if weights and request.weights and request.weights.names:
         stored = request.size.weight_bytes(request.size.precision)
         yield "copy of the weights", (stored / _COPIED_A_SECOND, stored)
@@ -337,10 +331,6 @@ def _environments(request: Request) -> Iterator[tuple[str, tuple[float, int]]]:
             and not is_made(request.options.cache, name, request.device, request.rules.round)
         ):
             yield f"environment {name}", _ENVIRONMENT[DEVICES[request.device].accelerator]
-
-
-def _any(folder: Path, pattern: str) -> bool:
-    return any(folder.glob(pattern))
 
 
 def _sample_seconds(request: Request) -> float:

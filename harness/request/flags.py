@@ -73,14 +73,16 @@ class _Once(argparse.Action):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises UsageError for a mistake, with the command that shows the
-    help.
+    """An argument parser of a command that raises UsageError for a mistake, with the command that
+    shows the help.
 
     `gone`: a flag of earlier releases → what does it now.
     """
 
-    def __init__(self, *, gone: Mapping[str, str] | None = None, **settings: Any):
-        super().__init__(**settings)
+    def __init__(
+        self, command: str = "", *, gone: Mapping[str, str] | None = None, **settings: Any
+    ):
+        super().__init__(prog=f"./run.sh {command}".strip(), allow_abbrev=False, **settings)
         self.gone = dict(gone or {})
         self.register("action", None, _Once)
         self.register("action", "store", _Once)

@@ -581,7 +581,7 @@ def given(namespace: argparse.Namespace) -> dict[str, list[str]]:
 
 def parse(words: Sequence[str]) -> Options:
     """The flags of one cell. Raises UsageError."""
-    parser = Parser(prog="./run.sh", allow_abbrev=False)
+    parser = Parser()
     add_flags(parser)
     return read(parser.parse_args(words), shlex.join(["./run.sh", *words]))
 

@@ -11,7 +11,6 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from formats.job import Job
 from scenarios.worker.child import Child, end_with_parent
@@ -28,26 +27,6 @@ CLUSTER_LOG = "cluster.log"
 INHERITED = "-"
 """In place of a host: the replica inherits its connection."""
 _LOOK_S, _PATIENCE_S = 0.05, 8.0
-
-
-class Placement(Protocol):
-    """Starts and ends replicas."""
-
-    def start(self, address: tuple[str, int], secret: bytes) -> None:
-        """Start all replicas, which connect to an address. They get the secret in their
-        environment.
-        """
-
-    def ended(self, number: int, seconds: float = 0) -> str:
-        """Return how a replica ended, after at most so many seconds. Empty: it runs, or it is not
-        known how it ended.
-        """
-
-    def failed(self) -> str:
-        """Return why no replica can go on. Empty: nothing is known against it."""
-
-    def stop(self, seconds: float = 0) -> None:
-        """Wait at most so long for the ends of all replicas, and then end them."""
 
 
 class Subprocesses:
@@ -159,6 +138,10 @@ class Launched:
         if self._process and not self._process.how(seconds):
             self._process.terminate()
             self._process.end(_PATIENCE_S)
+
+
+Placement = Subprocesses | Launched
+"""Starts and ends replicas, which connect to an address by themselves."""
 
 
 def node() -> str:

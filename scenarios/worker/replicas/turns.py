@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 _STALE = 8
 """The heap is made again when it has so many entries for each replica."""
-
-
-class Holder(Protocol):
-    """A replica: its number, the requests that it holds, and since when."""
-
-    number: int
-    requests: dict[int, Any]
-    since_ns: int
 
 
 class Turns:
@@ -26,8 +18,10 @@ class Turns:
     blocks.
     """
 
-    def __init__(self, replicas: Sequence[Holder]):
-        """`replicas`: by their numbers."""
+    def __init__(self, replicas: Sequence[Any]):
+        """`replicas`: by their numbers; each has `number`, the `requests` that it holds, and
+        `since_ns`, since when.
+        """
         self._replicas = replicas
         self.begin(1)
 
@@ -37,7 +31,7 @@ class Turns:
         self._heap = [self._entry(replica) for replica in self._replicas]
         heapq.heapify(self._heap)
 
-    def note(self, replica: Holder) -> None:
+    def note(self, replica: Any) -> None:
         """Note that a replica has other requests, or holds them since another time."""
         heapq.heappush(self._heap, self._entry(replica))
         if len(self._heap) > _STALE * len(self._replicas):
@@ -51,7 +45,7 @@ class Turns:
                 return number
             heapq.heappop(self._heap)
 
-    def _entry(self, replica: Holder) -> tuple[int, bool, int, int]:
+    def _entry(self, replica: Any) -> tuple[int, bool, int, int]:
         """The key of a replica. The next one has the smallest. A key that changed is stale."""
         count = len(replica.requests)
         is_whole = count % self._at_once == 0

@@ -314,7 +314,7 @@ def test_an_error_of_the_sut_is_told_to_clients_and_ends_the_command(short):
         (("--max-wait-ms", "nan"), "--max-wait-ms nan: at least 0"),
         (("--port", "65536"), "--port 65536: from 0 (any free port) to 65535"),
         (("--host", "no.such.host.invalid"), "give another --port"),
-        *(((flag,), f"serve has no {flag} any more: ") for flag in serve._GONE),
+        *(((flag,), f"{flag} is gone: ") for flag in serve._GONE),
     ],
 )
 def test_flags_that_make_no_sense_are_refused(capsys, flags, words):
