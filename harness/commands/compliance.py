@@ -6,9 +6,8 @@ audit.config differs. If anything else has changed since the run, the command re
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -46,6 +45,16 @@ _OTHER_IDS = (
     "audit-of-compliance-tests",
     "audit-of-reading",
 )
+_MADE_WITH = {
+    "environment": "the packages of its environment",
+    "source": "sut/, scenarios/ or formats/",
+    "variables": "environment variables",
+    "switches": "variables of switches",
+    "inputs": "the inputs",
+    "synthetic": "the synthetic inputs",
+    "fresh": "the fresh inputs",
+}
+"""Name of a digest of `Attempt.made_with` → its meaning."""
 _QUICK = "this shows that the compliance tests run and what they find, and nothing about validity"
 
 
@@ -96,8 +105,11 @@ def comply(
     record, job, performance = _finished(directory)
     of = rules.load(record.round)
     prepared = _prepared(directory, record, cache, reporter)
-    for fault in _changes(record, job, prepared):
-        raise EnvironmentFailure(f"compliance {near(str(directory))}: {fault}")
+    if changed := _changed(record, job, prepared):
+        raise EnvironmentFailure(
+            f"compliance {near(str(directory))}: {', '.join(changed)} changed since it was measured:"
+            f" put them back as they were, or {_anew(record)}"
+        )
     tests = [
         name
         for name in names or loadgen_run.applicable(job, of)
@@ -207,38 +219,13 @@ def _prepared(directory: Path, record: Record, cache: Path, reporter: Reporter) 
     return preparation.prepare(request, reporter, {})
 
 
-def _changes(record: Record, job: Job, prepared: Attempt) -> Iterator[str]:
-    """Yield what is not as it was when the run was measured."""
+def _changed(record: Record, job: Job, prepared: Attempt) -> list[str]:
+    """Name what is not as it was when the run was measured."""
     before, now = job.made_with, prepared.made_with
-    if before.get("environment") != now["environment"]:
-        yield (
-            f"the environment {record.environment.name} holds other packages than it was measured"
-            f" with: {_anew(record)}"
-        )
-    if before.get("source") != now["source"]:
-        revision = record.git.revision
-        how = f"check out {revision[:12]} again, or {_anew(record)}" if revision else _anew(record)
-        yield f"sut/, scenarios/ or formats/ have changed since it was measured: {how}"
-    variables = [json.loads(each.get("variables", "{}")).items() for each in (before, now)]
-    if changed := sorted({name for name, _ in variables[0] ^ variables[1]}):
-        yield (
-            "environment variables that change figures are not as they were"
-            f" ({', '.join(changed)}): set them again, or {_anew(record)}"
-        )
-    for name, path in (("inputs", job.inputs), ("synthetic", job.synthetic)):
-        digest, fault = files.attempt(files.sha256, path)
-        if digest is None:
-            yield (
-                f"of its inputs {path} is gone ({fault}): put the cache back where it was, or"
-                f" {_anew(record)}"
-            )
-        elif digest != before.get(name):
-            yield f"{path} is not the file it was measured with: {_anew(record)}"
+    names = [words for key, words in _MADE_WITH.items() if before.get(key) != now[key]]
     if prepared.checkpoint.digest != record.digests.weights:
-        yield (
-            f"the weights in {job.checkpoint} have changed since it was measured: put them back, or"
-            f" {_anew(record)}"
-        )
+        names.append("the weights")
+    return names
 
 
 def _submitter(directory: Path) -> str:
