@@ -107,8 +107,8 @@ def comply(
     prepared = _prepared(directory, record, cache, reporter)
     if changed := _changed(record, job, prepared):
         raise EnvironmentFailure(
-            f"compliance {near(str(directory))}: {', '.join(changed)} changed since it was measured:"
-            f" put them back as they were, or {_anew(record)}"
+            f"compliance {near(str(directory))}: {', '.join(changed)} changed since it was"
+            f" measured: put them back as they were, or {_anew(record)}"
         )
     tests = [
         name

@@ -102,19 +102,10 @@ def examine(cache: Path, round_: str) -> list[Check]:
     """All findings about this machine, in the order in which they are shown."""
     m = machine.describe()
     return [
-        _interpreter(),
-        _compiler(),
-        _headers(),
-        _disk(cache),
-        _memory(m),
-        _swap(m),
-        _processors(m),
-        _governor(m),
-        _frequency(m),
-        _clock(m),
-        _load(m),
-        _other_processes(),
-        _virtual(m),
+        *_software(),
+        *_room(m, cache),
+        *_processors(m),
+        *_load(m),
         _energy(),
         *_accelerators(m),
         *_environments(cache, round_),
@@ -134,23 +125,18 @@ def _finding(name: str, verdict: Verdict, detail: str, fix: str = "") -> Check:
     return Check(check_id, name, verdict, detail, fix=fix)
 
 
-def _interpreter() -> Check:
-    good = (3, 11) <= sys.version_info[:2] <= (3, 13)
-    return _check(
+def _software() -> Iterator[Check]:
+    """Check the interpreter, and what compiles programs for it."""
+    yield _check(
         "interpreter",
-        good,
+        (3, 11) <= sys.version_info[:2] <= (3, 13),
         f"Python {platform.python_version()}",
         "LoadGen has wheels for Python 3.11 to 3.13",
         Verdict.FAIL,
     )
-
-
-def _compiler() -> Check:
-    """Check for a C++ compiler. It compiles LoadGen if there is no wheel, and torch.compile's CPU
-    kernels each time.
-    """
+    # It compiles LoadGen if there is no wheel, and torch.compile's CPU kernels each time.
     compiler = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
-    return _check(
+    yield _check(
         "C++ compiler",
         compiler is not None,
         Path(compiler).name
@@ -158,12 +144,9 @@ def _compiler() -> Check:
         else "none found: native-torch-compile needs one on a CPU, and LoadGen if it has no wheel",
         "install g++ (Debian, Ubuntu: apt install g++)",
     )
-
-
-def _headers() -> Check:
-    """Check for Python.h, which torch.compile needs on a CPU and on a GPU."""
+    # torch.compile needs it on a CPU and on a GPU.
     there = (Path(sysconfig.get_path("include")) / "Python.h").exists()
-    return _check(
+    yield _check(
         "Python headers",
         there,
         "Python.h is there" if there else "no Python.h: native-torch-compile needs it",
@@ -171,9 +154,10 @@ def _headers() -> Check:
     )
 
 
-def _disk(cache: Path) -> Check:
+def _room(m: Machine, cache: Path) -> Iterator[Check]:
+    """Check the disk and the memory."""
     free = psutil.disk_usage(str(_existing(cache))).free
-    return _check(
+    yield _check(
         "disk",
         free > _LOW_DISK_BYTES,
         f"{free / 1e9:.1f} GB free for environments and weights",
@@ -182,30 +166,21 @@ def _disk(cache: Path) -> Check:
             " free some space, or give --cache DIR"
         ),
     )
-
-
-def _memory(m: Machine) -> Check:
     available = available_memory_bytes() or psutil.virtual_memory().available
-    all_bytes = m.memory_bytes or 0
-    text = f"{available / 1e9:.1f} GB of {all_bytes / 1e9:.1f} GB available"
+    text = f"{available / 1e9:.1f} GB of {(m.memory_bytes or 0) / 1e9:.1f} GB available"
     if m.memory_limit_bytes:
         text += f", limited to {m.memory_limit_bytes / 1e9:.1f} GB"
-    return _check(
+    yield _check(
         "memory",
         available > _LOW_MEMORY_BYTES,
         text,
         "end other programs: the smallest cells need 2 GB",
     )
-
-
-def _swap(m: Machine) -> Check:
-    text: str = "none in use"
-    if m.swap_used_bytes:
-        text = f"{m.swap_used_bytes / 1e6:.0f} MB in use"
-    return _check(
+    swap = f"{m.swap_used_bytes / 1e6:.0f} MB in use" if m.swap_used_bytes else "none in use"
+    yield _check(
         "swap",
         not m.swap_used_bytes,
-        text,
+        swap,
         (
             "memory was short: end other programs, then `sudo swapoff -a && sudo swapon -a`; if a"
             " cell swaps, its figures are those of the disk"
@@ -213,9 +188,9 @@ def _swap(m: Machine) -> Check:
     )
 
 
-def _processors(m: Machine) -> Check:
-    """Check the usable processors. Frameworks start a thread for each processor that they see, even
-    if a container grants only a share of it.
+def _processors(m: Machine) -> Iterator[Check]:
+    """Check the usable processors, their clocks and the clock. Frameworks start a thread for each
+    processor that they see, even if a container grants only a share of it.
     """
     quota = m.cpu_quota
     usable = m.usable_threads or m.threads or 1
@@ -225,96 +200,59 @@ def _processors(m: Machine) -> Check:
         text += f" ({m.cores} cores)"
     if quota:
         text += f", a quota of {quota:g}"
-    good = not limited and usable == m.threads
-    return _check(
+    yield _check(
         "processors",
-        good,
+        not limited and usable == m.threads,
         text,
         (
             "lift the container's CPU limit, or pin it to whole processors (--cpuset-cpus);"
             " --threads auto gives SUTs at most the quota, rounded up"
         ),
     )
-
-
-def _governor(m: Machine) -> Check:
-    if m.governor is None:
-        return _finding(
-            "governor",
-            Verdict.NA,
-            "the kernel does not report it (a virtual machine, or not Linux)",
-        )
-    is_good = m.governor == "performance"
-    return _check("governor", is_good, m.governor, "sudo cpupower frequency-set -g performance")
-
-
-def _frequency(m: Machine) -> Check:
-    """Check whether boost is on. It makes the first seconds faster than the tenth minute."""
-    if m.boost is None:
-        now = f"; {m.frequency_now_mhz} MHz now" if m.frequency_now_mhz else ""
-        text = f"the kernel does not report whether boost is on{now}"
-        return _finding("frequency scaling", Verdict.NA, text)
-    state = "on" if m.boost else "off"
-    text = f"boost {state}, {m.frequency_now_mhz} MHz now, {m.frequency_mhz} at most"
-    return _check(
+    fix = "sudo cpupower frequency-set -g performance"
+    unknown = "the kernel does not report it (a virtual machine, or not Linux)"
+    yield _known("governor", m.governor, m.governor == "performance", unknown, fix)
+    # Boost makes the first seconds faster than the tenth minute.
+    now = f"; {m.frequency_now_mhz} MHz now" if m.frequency_now_mhz else ""
+    text = f"boost {'on' if m.boost else 'off'}, {m.frequency_now_mhz} MHz now"
+    yield _known(
         "frequency scaling",
+        None if m.boost is None else f"{text}, {m.frequency_mhz} at most",
         not m.boost,
-        text,
+        f"the kernel does not report whether boost is on{now}",
         (
             "for figures that repeat, switch boost off: echo 0 | sudo tee"
             " /sys/devices/system/cpu/cpufreq/boost (Intel: echo 1 | sudo tee"
             " /sys/devices/system/cpu/intel_pstate/no_turbo)"
         ),
     )
+    unknown = "the kernel does not report its clock source"
+    fix = "a slow clock adds to every latency: boot with clocksource=tsc"
+    yield _known("clock", m.clock_source, m.clock_source in _FAST_CLOCKS, unknown, fix)
 
 
-def _clock(m: Machine) -> Check:
-    source = m.clock_source
-    if source is None:
-        return _finding("clock", Verdict.NA, "the kernel does not report its clock source")
-    return _check(
-        "clock",
-        source in _FAST_CLOCKS,
-        source,
-        "a slow clock adds to every latency: boot with clocksource=tsc",
-    )
+def _known(name: str, detail: str | None, good: bool, unknown: str, fix: str) -> Check:
+    """The check of a fact that the system may not report."""
+    if detail is None:
+        return _finding(name, Verdict.NA, unknown)
+    return _check(name, good, detail, fix)
 
 
-def _load(m: Machine) -> Check:
+def _load(m: Machine) -> Iterator[Check]:
+    """Check what else uses the processors: the load, processes, and other virtual machines."""
     one_minute = m.load_average[0]
     threads = m.threads or 1
-    return _check(
+    yield _check(
         "other load",
         one_minute < _BUSY_LOAD_PER_THREAD * threads,
         f"load average {one_minute:.2f} over the last minute on {threads} threads",
         "end other programs, and wait a minute: they make every figure worse",
         Verdict.MANUAL if one_minute < threads else Verdict.FAIL,
     )
-
-
-def _other_processes() -> Check:
-    """Check which other processes use a processor now."""
-    processes = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            process.cpu_percent()
-            processes.append(process)
-    time.sleep(_LOOK_S)
-    texts = []
-    busy = []
-    for process in processes:
-        with suppress(psutil.Error):
-            percent = process.cpu_percent()
-            if percent > _BUSY_PROCESS_PERCENT and process.pid != os.getpid():
-                busy.append((percent, process.name(), process.pid))
-    for percent, name, pid in sorted(busy, reverse=True)[:5]:
-        texts.append(f"{name} (process {pid}) {percent:.0f} %")
+    texts = _busy_processes()
     detail = ", ".join(texts) or "none above 5 % of a processor"
-    return _check("other processes", not texts, detail, "end them, or wait until they are done")
-
-
-def _virtual(m: Machine) -> Check:
-    return _check(
+    yield _check("other processes", not texts, detail, "end them, or wait until they are done")
+    yield _check(
         "virtual machine",
         m.virtualisation is None,
         m.virtualisation or "no hypervisor",
@@ -323,6 +261,24 @@ def _virtual(m: Machine) -> Check:
             " B A B …), and compare their medians"
         ),
     )
+
+
+def _busy_processes() -> list[str]:
+    """The five other processes that use most of a processor now, in words."""
+    processes = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            process.cpu_percent()
+            processes.append(process)
+    time.sleep(_LOOK_S)
+    busy = []
+    for process in processes:
+        with suppress(psutil.Error):
+            percent = process.cpu_percent()
+            if percent > _BUSY_PROCESS_PERCENT and process.pid != os.getpid():
+                busy.append((percent, process.name(), process.pid))
+    most = sorted(busy, reverse=True)[:5]
+    return [f"{name} (process {pid}) {percent:.0f} %" for percent, name, pid in most]
 
 
 def _energy() -> Check:
