@@ -8,21 +8,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from harness import disturbance, terminal
 from harness.commands.pages import drawing, write_page
 from harness.errors import UsageError
+from harness.execution import machine, rundir
+from harness.execution.environments import is_made
 from harness.inputs import keras_file
+from harness.report import content, exports, sections
+from harness.report.content import Content
 from harness.request import options
 from harness.request.flags import Parser, add_output, without
+from harness.sweep import cells, journal, loop, room, schedule, words
+from harness.sweep.cells import Series
+from harness.sweep.deadline import Deadline
+from harness.sweep.loop import Sweep
+from harness.sweep.schedule import RepeatPlan, Results
 from sut.devices import DEVICES
 from sut.registry import SUTS, spec_of
-
-if TYPE_CHECKING:
-    from harness.report.content import Content
-    from harness.sweep.cells import Series
-    from harness.sweep.loop import Sweep
-    from harness.sweep.schedule import Results
 
 _WITHIN = "10min"
 _SCENARIOS, _DURATION_S = "Offline,SingleStream", "3"
@@ -37,11 +40,6 @@ _SAVED_MODEL = "saved_model.pb"  # a model of TensorFlow; --model refuses it wit
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = _parser().parse_args(arguments)
-    from harness import disturbance, terminal
-    from harness.execution import rundir
-    from harness.sweep import cells, journal, loop, words
-    from harness.sweep.deadline import Deadline
-    from harness.sweep.schedule import RepeatPlan
 
     deadline = Deadline.after("--within", flags.within)
     values = _values(flags)
@@ -131,7 +129,6 @@ def _parser() -> argparse.ArgumentParser:
 
 def _values(flags: argparse.Namespace) -> dict[str, list[str]]:
     """Name of a flag → its values. Raises UsageError if the model or the data is named twice."""
-    from harness.execution import machine
 
     values = options.given(flags)
     path = Path(flags.of)
@@ -166,7 +163,6 @@ def _without_environment(series: Sequence[Series]) -> frozenset[int]:
     """The numbers of the cells whose environment has to be made first. That of the reference is
     needed by all cells, so it does not count.
     """
-    from harness.execution.environments import is_made
 
     found = set()
     for each in series:
@@ -187,7 +183,6 @@ def _next(sweep: Sweep, results: Results, report: Content, command: str) -> str:
 
     `command`: the typed one, without --again.
     """
-    from harness.sweep import room, schedule
 
     left = room.missing(sweep, results)
     if left:
@@ -218,9 +213,6 @@ def _obstacles(sweep: Sweep) -> dict[str, list[str]]:
 
 def _show(sweep: Sweep, results: Results, as_json: bool, command: str) -> None:
     """Write the page, and print the answer, a table, the page's path and the next command."""
-    from harness import terminal
-    from harness.report import content, exports, sections
-    from harness.sweep import room
 
     path = sweep.folder / _PAGE
     report = content.of_results(list(results.values()), terminal.near(str(sweep.folder)))

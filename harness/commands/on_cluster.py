@@ -7,20 +7,23 @@ import os
 import re
 import shlex
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
+from harness import terminal
+from harness.cluster import array, follow, schedulers
+from harness.cluster.array import Array
+from harness.cluster.follow import Follower
 from harness.errors import UsageError
+from harness.execution import clusters, rundir
+from harness.report import content, exports, sections
 from harness.request.flags import known_name, without
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from harness.cluster.array import Array
-    from harness.cluster.follow import Follower
-    from harness.request.options import Options
-    from harness.sweep.cells import Series
-    from harness.sweep.recipe import Recipe, Values
-    from harness.sweep.schedule import RepeatPlan
+from harness.request.options import Options
+from harness.sweep import cells, journal
+from harness.sweep.cells import Series
+from harness.sweep.recipe import Recipe, Values
+from harness.sweep.schedule import RepeatPlan
+from sut import variables
+from sut.devices import DEVICES
 
 _OF_NODE = ("device", "replicas")
 """Flags that only a node can check, because this machine may have other devices."""
@@ -41,11 +44,6 @@ def main(
         arguments: the words of the command after `sweep`.
         values: name of a flag of a cell → its values.
     """
-    from harness import terminal
-    from harness.cluster import follow, schedulers
-    from harness.execution import clusters, rundir
-    from harness.sweep import journal
-    from sut.devices import DEVICES
 
     reporter = terminal.Terminal(flags.quiet)
     address = clusters.ray_address(flags.on, flags.slurm)
@@ -95,9 +93,6 @@ def _array(
     """The jobs of the cells, and the options of one that is possible. Raises UsageError if all are
     impossible without the flags in `_OF_NODE`.
     """
-    from harness.cluster import array, schedulers
-    from harness.execution import clusters
-    from harness.sweep import cells, journal
 
     if any("replicas_on" in grid for grid in recipe.grids):
         raise UsageError(
@@ -127,8 +122,6 @@ def _variables(series: Iterable[Series], devices: Sequence[str]) -> list[tuple[s
     """The environment variables that may change a figure on one of these devices. If none is named,
     a node decides, so those of every device.
     """
-    from sut import variables
-    from sut.devices import DEVICES
 
     found: dict[str, str] = {}
     for each in series:
@@ -140,8 +133,6 @@ def _variables(series: Iterable[Series], devices: Sequence[str]) -> list[tuple[s
 
 def _show(follower: Follower, as_json: bool) -> bool:
     """Print what was measured, and which comparisons are not complete. → whether all is good."""
-    from harness import terminal
-    from harness.report import content, exports, sections
 
     array = follower.array
     results = follower.results()

@@ -9,17 +9,21 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from formats.job import SERVE
+from harness import terminal
 from harness.errors import UsageError
+from harness.measurement import preparation
+from harness.measurement.attempt import make_job
 from harness.request import options
 from harness.request.flags import Parser
-
-if TYPE_CHECKING:
-    from harness.serving.preparation import Served
-    from harness.terminal import Terminal
-    from scenarios.worker.heartbeat import Beat
+from harness.serving import preparation as serving
+from harness.serving.handlers import application
+from harness.serving.preparation import Served
+from harness.serving.server import answering
+from harness.terminal import Terminal
+from scenarios.worker.heartbeat import Beat
+from scenarios.worker.serving import SOCKET
 
 _OF_RUN = (
     "sut",
@@ -59,13 +63,6 @@ _INTERRUPTED = 130
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = _parser().parse_args(arguments)
-    from harness import terminal
-    from harness.measurement import preparation
-    from harness.measurement.attempt import make_job
-    from harness.serving import preparation as serving
-    from harness.serving.handlers import application
-    from harness.serving.server import answering
-    from scenarios.worker.serving import SOCKET
 
     _check(flags)
     command = shlex.join(["./run.sh", "serve", *arguments])
@@ -96,7 +93,6 @@ def main(arguments: list[str]) -> int:
 
 def _watch(reporter: Terminal, lines: Sequence[str]) -> Callable[[Beat], None]:
     """Show the progress until requests are answered, and then these lines."""
-    from harness import terminal
 
     draw = reporter.watch("serve")
     waiting = list(lines)

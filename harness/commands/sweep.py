@@ -8,16 +8,20 @@ import argparse
 import shlex
 import textwrap
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
+from harness import terminal
+from harness.cluster import array
 from harness.commands import long_plan, on_cluster
 from harness.errors import UsageError
+from harness.execution import interpreter, machine, rundir
 from harness.request import options
 from harness.request.flags import Parser, add_output
-
-if TYPE_CHECKING:
-    from harness.sweep.recipe import Recipe
-    from harness.sweep.schedule import RepeatPlan
+from harness.sweep import cells, journal, loop, recipe, words
+from harness.sweep.deadline import Deadline
+from harness.sweep.recipe import Recipe
+from harness.sweep.schedule import RepeatPlan
 
 _LISTS = ", ".join(options.flag(name) for name in options.LISTS)
 _EPILOG = textwrap.fill(
@@ -32,12 +36,6 @@ _REPEATS, _MOST = 3, 10
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = _parser().parse_args(arguments)
-    from dataclasses import replace
-
-    from harness import terminal
-    from harness.execution import interpreter, machine, rundir
-    from harness.sweep import cells, journal, loop, words
-    from harness.sweep.deadline import Deadline
 
     deadline = Deadline.after("--for", flags.time) if flags.time else None
     if flags.python:
@@ -50,8 +48,6 @@ def main(arguments: list[str]) -> int:
     if flags.slurm or flags.print:
         raise UsageError("--slurm and --print are for --on slurm and --on ray: give --on too")
     if flags.part:
-        from harness.cluster import array
-
         chosen = array.part(chosen, flags.part)
     series = cells.make(chosen.grids, values, control=repeats.least > 1)
     out = next(s.request.options.out for s in series if s.request)
@@ -159,9 +155,6 @@ def _parser() -> argparse.ArgumentParser:
 
 def _recipe(name: str | None, values: Mapping[str, list[str]]) -> Recipe:
     """The recipe with the values that flags replace, or a recipe made only of flags."""
-    from dataclasses import replace
-
-    from harness.sweep import recipe
 
     if name:
         chosen = recipe.read(name)
@@ -177,7 +170,6 @@ def _recipe(name: str | None, values: Mapping[str, list[str]]) -> Recipe:
 
 
 def _repeats(flags: Any) -> RepeatPlan:
-    from harness.sweep.schedule import RepeatPlan
 
     least = flags.repeats
     if least is None:
