@@ -46,7 +46,8 @@ def judged(tmp_path, monkeypatch):
             write_json(job.log_dir / "outcome.json", asdict(outcome))
             return outcome
 
-        def program(module, environment, variables, job, precision, given, out):
+        def program(module, environment, variables, words, folder):
+            job, precision, _, out = words
             assert job.parent.parent.name == "references"
             assert (precision == "float32") is (variables["KERAS_BACKEND"] == "jax")
             values = (answers | {"jax": jax})[variables["KERAS_BACKEND"]]

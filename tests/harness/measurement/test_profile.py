@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,8 +39,10 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Job, dict[str, str]]]
     """The job and the variables of each worker, which computes nothing."""
     started: list[tuple[Job, dict[str, str]]] = []
 
-    def run(job: Job, python: Path, variables: dict[str, str], watch: object) -> WorkerOutcome:
-        started.append((job, variables))
+    def launch(
+        prepared: Any, job: Job, watch: object, variables: Mapping[str, str] = MappingProxyType({})
+    ) -> WorkerOutcome:
+        started.append((job, {**prepared.request.tuned.variables, **variables}))
         seconds = dict.fromkeys(CLASSES, 0.1)
         step = StepProfile(
             profiler="none", steps=1, unprofiled_seconds=1.0, seconds=seconds, kernels=1
@@ -53,15 +56,12 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Job, dict[str, str]]]
             cache_hits=len(started) - 1,
         )
 
-    def prepared(of: Any, reporter: object) -> Any:
-        return SimpleNamespace(
-            job=lambda log_dir: _Job(log_dir=log_dir, request=of),
-            kernels={},
-            environment=SimpleNamespace(python=Path("python")),
-        )
+    def job(prepared: Any, log_dir: Path, *_: object) -> Any:
+        return _Job(log_dir=log_dir, request=prepared.request)
 
-    monkeypatch.setattr(profile.process, "run", run)
-    monkeypatch.setattr(profile._Prepared, "of", staticmethod(prepared))
+    monkeypatch.setattr(profile.preparation, "launch", launch)
+    monkeypatch.setattr(profile.preparation, "prepare", lambda of, *_: SimpleNamespace(request=of))
+    monkeypatch.setattr(profile, "make_job", job)
     monkeypatch.setattr(profile, "recorded_names", lambda *_: {})
     return started
 
@@ -134,7 +134,7 @@ def test_the_operations_of_a_step_are_those_of_a_batch_of_the_counted_samples(
     token = Part(flops={MATRIX: 1.0, ATTENTION: 3.0}, weights=1, activations=1, passes=1)
     counted = Counted(work=Work(first=first, token=token))
     monkeypatch.setattr(profile.reference, "work_of", lambda *_: counted)
-    monkeypatch.setattr(profile._Prepared, "of", staticmethod(_with_answers_of_5_tokens))
+    monkeypatch.setattr(profile.preparation, "prepare", _with_answers_of_5_tokens)
     of = request(tmp_path, sut=SUT, scenario="Offline", size="tiny")
     found = profile.operations([of], Reporter())
     assert isinstance(found, StepOperations)
@@ -146,13 +146,12 @@ def test_the_operations_of_a_step_are_those_of_a_batch_of_the_counted_samples(
 def test_a_step_without_counted_work_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     counted = Counted(work=None, reason="oom: too large")
     monkeypatch.setattr(profile.reference, "work_of", lambda *_: counted)
-    monkeypatch.setattr(profile._Prepared, "of", staticmethod(_with_answers_of_5_tokens))
+    monkeypatch.setattr(profile.preparation, "prepare", _with_answers_of_5_tokens)
     of = request(tmp_path, sut=SUT, scenario="Offline", size="tiny")
     assert profile.operations([of], Reporter()) == "oom: too large"
 
 
-def _with_answers_of_5_tokens(of: Request, reporter: object) -> Any:
+def _with_answers_of_5_tokens(of: Request, *_: object) -> Any:
     description = SimpleNamespace(new_tokens_per_sample=5)
     inputs = SimpleNamespace(description=description)
-    attempt = SimpleNamespace(request=of, checkpoint=None, inputs=inputs)
-    return SimpleNamespace(attempt=attempt, environment=None)
+    return SimpleNamespace(request=of, checkpoint=None, inputs=inputs, environment=None)
