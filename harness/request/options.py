@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -121,7 +121,7 @@ def _flag(
     help: str | Callable[[], str],
     *,
     read: Callable[[Any], Any] | None = None,
-    default: Any = MISSING,
+    default: Any = None,
     alias: tuple[str, ...] = (),
     in_sweep: bool = True,
     **arguments: Any,
@@ -135,7 +135,7 @@ def _flag(
         alias: its further names in a single run, which mean something else in a sweep.
         in_sweep: whether a sweep has it.
         arguments: those of argparse, such as `metavar` and `type`; `choices` is a function that is
-            called when the parser is created.
+            called when the parser is created. The type is that of the field.
     """
     metadata: dict[str, Any] = {
         "help": help,
@@ -144,11 +144,7 @@ def _flag(
         "alias": alias,
         "in_sweep": in_sweep,
     }
-    return (
-        field(metadata=metadata)
-        if default is MISSING
-        else field(metadata=metadata, default=default)
-    )
+    return field(metadata=metadata, default=default)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,11 +154,14 @@ class Options:
     """
 
     sut: str = _flag(
-        "framework + backend + execution, such as keras3-jax (see list)", read=sut_name
+        "framework + backend + execution, such as keras3-jax (see list)",
+        read=sut_name,
+        default=MISSING,
     )
     scenario: str = _flag(
         lambda: " or ".join(f"{s.name} ({s.measures})" for s in SCENARIOS.values()),
         read=_one_of(lambda: SCENARIOS, "--scenario"),
+        default=MISSING,
     )
     model: str | None = _flag(
         lambda: (
@@ -170,12 +169,10 @@ class Options:
             " --weights what its config.json says"
         ),
         read=_model,
-        default=None,
     )
     task: str | None = _flag(
         "predict or generate; default: the first task of the model; most have only one (see list)",
         read=_one_of(lambda: TASKS, "--task"),
-        default=None,
     )
     benchmark: str | None = _flag(
         lambda: (
@@ -183,7 +180,6 @@ class Options:
             " and --dataset"
         ),
         read=_one_of(_benchmarks, "--benchmark"),
-        default=None,
     )
     mode: str = _flag(
         "quick (default): some seconds; valid: the official settings of the round, 10 minutes and"
@@ -195,13 +191,11 @@ class Options:
         "tiny, mid or full, without --weights; default: full if it fits into an accelerator,"
         " otherwise tiny",
         read=size_name,
-        default=None,
     )
     precision: str | None = _flag(
         "float32, tf32, bfloat16 or float16; default: that of the size, with --weights that of the"
         " folder, but float32 instead of float16",
         read=_one_of(lambda: PRECISIONS, "--precision"),
-        default=None,
     )
     batch_size: int | None = _flag(
         lambda: (
@@ -210,37 +204,27 @@ class Options:
             " default: that of the size, with --weights that of full, and on a CPU at most the"
             " inputs of --dataset. In Server the largest batch"
         ),
-        type=int,
         metavar="N",
-        default=None,
     )
     seq_len: int | None = _flag(
         "for models that predict: tokens to which inputs are padded; default: that of the size, or"
         " with --dataset that of the longest prompt",
-        type=int,
         metavar="N",
-        default=None,
     )
     prompt_tokens: int | None = _flag(
         "for models that generate: tokens of each synthetic prompt; default: that of the size",
-        type=int,
         metavar="N",
-        default=None,
     )
     new_tokens: int | None = _flag(
         "for models that generate: tokens of each answer, unless --dataset gives others; default:"
         " that of the size, or 128 with --dataset and --weights; 1 measures the time to the first"
         " token",
-        type=int,
         metavar="N",
-        default=None,
     )
     steps: int | None = _flag(
         "for models that make images: denoising steps; default: that of the size, 50 with"
         " --weights",
-        type=int,
         metavar="N",
-        default=None,
     )
     stream: str | None = _flag(
         "on: the SUT hands over each token at once, and LoadGen measures token latencies; it needs"
@@ -248,52 +232,39 @@ class Options:
         read=_one_of(lambda: ("off", "on"), "--stream"),
         nargs="?",
         const="on",
-        default=None,
     )
     max_wait_ms: float | None = _flag(
         "in Server: how long a request waits for others of its batch (default 0: a batch begins as"
         " soon as the SUT is free)",
-        type=float,
         metavar="MS",
-        default=None,
     )
     max_latency_ms: float | None = _flag(
         "in Server: the limit of a request's latency; default: that of the round",
-        type=float,
         metavar="MS",
-        default=None,
     )
     max_ttft_ms: float | None = _flag(
         "in Server: the limit of the time to the first token; implies --stream; default: that of"
         " the round",
-        type=float,
         metavar="MS",
-        default=None,
     )
     max_tpot_ms: float | None = _flag(
         "in Server: the limit of the time per output token after the first; implies --stream;"
         " default: that of the round",
-        type=float,
         metavar="MS",
-        default=None,
     )
     rate: float | None = _flag(
         "in Server: requests a second; default: the highest rate within the limits is found",
-        type=float,
         metavar="R",
-        default=None,
     )
     eos: str | None = _flag(
         "stop: an answer ends at its end token; ignore: it gets all its tokens; default: stop with"
         " --dataset and --weights",
         read=_one_of(lambda: END_TOKENS, "--eos"),
-        default=None,
     )
     lora: str | None = _flag(
         "own (default): Fit trains the parameters that the framework's LoRA adapts; matched: it"
         " trains the same parameters in every SUT",
         read=_one_of(lambda: LORA, "--lora"),
-        default=None,
     )
     dataset: Path | None = _flag(
         "your prompts: text, one a paragraph or a line; or .jsonl, .csv or .tsv with `prompt` and"
@@ -304,20 +275,17 @@ class Options:
         " synthetic: random inputs of full length (default of the other models)",
         type=_dataset,
         metavar="FILE",
-        default=None,
     )
     field: str | None = _flag(
         "the field or column of --dataset with the prompts, such as question; default: the first of"
         " prompt, text, question, instruction, input and messages that is there",
         metavar="NAME",
-        default=None,
     )
     chat: str | None = _flag(
         "apply the chat template of --weights to each prompt; NAME: which one of several",
         nargs="?",
         const="default",
         metavar="NAME",
-        default=None,
     )
     chat_option: tuple[str, ...] = _flag(
         "a variable of the chat template, such as enable_thinking=false; may be repeated",
@@ -329,26 +297,19 @@ class Options:
     weights: Path | None = _flag(
         "your own weights of the model: a Hugging Face folder with config.json, safetensors and"
         " perhaps a tokenizer; for sam Meta's tensors; default: seeded random ones",
-        type=Path,
         metavar="DIR",
-        default=None,
     )
     custom: Path | None = _flag(
         "a Python file with the registered layers of your .keras file",
-        type=Path,
         metavar="FILE",
-        default=None,
     )
     device: str | None = _flag(
         lambda: f"default: {' or '.join(accelerators())} if there is an accelerator",
         choices=lambda: tuple(DEVICES),
-        default=None,
     )
     duration: float | None = _flag(
         "requested seconds of a quick performance test (default 10)",
-        type=float,
         metavar="S",
-        default=None,
     )
     sut_option: tuple[str, ...] = _flag(
         "an option of the SUT (see list), such as in_flight=2; may be repeated",
@@ -370,13 +331,11 @@ class Options:
         " turns, which gives the efficiency",
         read=_replicas,
         metavar="N",
-        default=None,
     )
     replicas_on: str | None = _flag(
         "with --replicas: run them on the nodes of a cluster: slurm (a step), ray (the cluster of"
         " this machine) or ray://HOST:PORT",
         metavar="CLUSTER",
-        default=None,
         alias=("--on",),
     )
     slurm: tuple[str, ...] = _flag(
@@ -391,7 +350,6 @@ class Options:
         "with --on: the address of this machine on which replicas connect, which their nodes reach"
         " (default: 127.0.0.1, which only this machine reaches)",
         metavar="ADDRESS",
-        default=None,
     )
     threads: str = _flag(
         "threads of the SUT, or of each replica, which is pinned to as many cores; auto (default):"
@@ -402,7 +360,6 @@ class Options:
     )
     out: Path = _flag(
         "folder for run directories (default: runs/ next to run.sh)",
-        type=Path,
         metavar="DIR",
         default=ROOT / "runs",
     )
@@ -411,7 +368,6 @@ class Options:
         " nothing is installed",
         read=_interpreter,
         metavar="PATH",
-        default=None,
     )
     submitter: str = _flag(
         "name of the submitter's folder in a submission (default: unofficial)",
@@ -421,13 +377,10 @@ class Options:
     )
     system: Path | None = _flag(
         "a JSON file with fields of the system description that no program knows, such as cooling",
-        type=Path,
         metavar="FILE",
-        default=None,
     )
     cache: Path = _flag(
         "folder for environments, weights, inputs and references (default: .cache/)",
-        type=Path,
         metavar="DIR",
         default=ROOT / ".cache",
     )
@@ -500,6 +453,12 @@ def _single(name: str, read: Callable[[str], Any]) -> Callable[[str], Any]:
     return checked
 
 
+_TYPES: Mapping[str, Mapping[str, Any]] = {
+    "int": {"type": int},
+    "float": {"type": float},
+    "Path": {"type": Path},
+}
+"""Type of a field → what argparse converts its value to."""
 LISTS = tuple(each.name for each in fields(Options) if each.name in fields_with("sweeps"))
 """The flags that may take several values in a sweep. Each value gives further cells."""
 
@@ -510,9 +469,11 @@ def add_flags(parser: Parser, only: Iterable[str] | None = None) -> None:
     for each in _flags():
         if only is not None and each.name not in only:
             continue
-        arguments: dict[str, Any] = {"required": each.default is MISSING} | each.metadata[
-            "arguments"
-        ]
+        arguments = {
+            "required": each.default is MISSING,
+            **_TYPES.get(str(each.type).partition(" |")[0], {}),
+            **each.metadata["arguments"],
+        }
         if each.name in LISTS:
             arguments["type"] = _single(each.name, arguments.get("type", str))
         if "choices" in arguments:
