@@ -375,6 +375,27 @@ def cell_words(cell: Cell, without: Collection[str] = ()) -> list[str]:
     return named
 
 
+def title_words(cell: Cell, facts: str = "", without: Collection[str] = ()) -> list[str]:
+    """A cell in words, without its SUT: the model, the task, the scenario, and `cell_words`.
+
+    `facts`: of the model, such as its parameters.
+    """
+    model = f"{cell.model} {cell.size}"
+    model = f"{model} ({facts})" if facts else model
+    return [model, cell.task, cell.scenario, *cell_words(cell, without)]
+
+
+def sut_words(cell: Cell) -> str:
+    """The SUT of a cell with its options and switches."""
+    parts = [cell.sut]
+    if cell.stream:
+        parts.append("streamed")
+    parts += [f"{name}={value}" for name, value in sorted(cell.options.items())]
+    if cell.switches:
+        parts.append(f"tuned={'+'.join(cell.switches)}")
+    return " ".join(parts)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SweepMark:
     """The place of an attempt in a sweep. An attempt without a mark was not measured by a sweep.

@@ -23,11 +23,10 @@ from rich.table import Table
 from rich.text import Text
 
 from compliance.findings.verdict import Audit
-from formats.cell import cell_words
+from formats.cell import title_words
 from formats.checks import Check, RequiredBy, Verdict, escape
 from formats.result import Result, Status
 from harness import summary
-from harness.figure import with_facts
 from scenarios.worker.heartbeat import Beat
 
 if TYPE_CHECKING:  # they import scipy, which would slow `list` down
@@ -149,10 +148,8 @@ def result(result: Result, hint: str = "", before: str | None = None) -> None:
         hint: the next command.
     """
     console = Console(highlight=False, soft_wrap=True)
-    c = result.cell
-    model = with_facts(f"{c.model} {c.size}", result.model_facts)
-    cell = [c.sut, model, c.task, c.scenario, *cell_words(c)]
-    console.print(Text("  ".join(cell), style="bold"))
+    words = [result.cell.sut, *title_words(result.cell, result.model_facts)]
+    console.print(Text("  ".join(words), style="bold"))
     rows = list(summary.rows(result))
     if before:
         rows.append(("before", before))

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from formats.cell import WORK, Cell, ordered_by
+from formats.cell import WORK, Cell, ordered_by, sut_words
 from formats.result import Metric, Result, Status
 from harness import disturbance
 from harness.comparison import statistics
@@ -251,10 +251,7 @@ class Group:
     @property
     def sut(self) -> str:
         """The SUT with its options, as shown in a table."""
-        options = [f"{name}={value}" for name, value in sorted(self.cell.options.items())]
-        streamed = ["streamed"] if self.cell.stream else []
-        tuned = [f"tuned={'+'.join(self.cell.switches)}"] if self.cell.tuned else []
-        return " ".join([self.cell.sut, *streamed, *options, *tuned])
+        return sut_words(self.cell)
 
     @property
     def execution(self) -> str:

@@ -8,13 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from formats import figures, reading
-from formats.cell import cell_words
+from formats.cell import sut_words, title_words
 from formats.job import PROFILE, START
 from formats.outcome import WorkerOutcome
 from formats.profile import CLASSES, ProfiledSut, Start, StepOperations
 from formats.result import Status
 from harness.execution.loadgen_run import Reporter
-from harness.figure import with_facts
 from harness.measurement import preparation, reference
 from harness.measurement.attempt import Attempt, make_job
 from harness.request.plan import memory_shortage, unsupported
@@ -32,21 +31,12 @@ _NOT_COUNTED = "the operations are counted only on a reference of PyTorch, and t
 
 def title_of(request: Request) -> str:
     """Return the work in a few words, without the SUT and its switches."""
-    cell = request.cell()
-    model = with_facts(f"{cell.model} {cell.size}", request.size.facts)
-    parts = (model, cell.task, cell.scenario, *cell_words(cell, without=_OF_SUT))
-    return " ".join(parts)
+    return " ".join(title_words(request.cell(), request.size.facts, without=_OF_SUT))
 
 
 def label_of(request: Request) -> str:
     """Return the SUT with its options and switches, in words."""
-    parts = [request.options.sut]
-    if request.stream:
-        parts.append("streamed")
-    parts += [f"{name}={value}" for name, value in sorted(request.sut_options.items())]
-    if request.tuned.switches:
-        parts.append(f"tuned={'+'.join(request.tuned.names)}")
-    return " ".join(parts)
+    return sut_words(request.cell())
 
 
 def profile(
