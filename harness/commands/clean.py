@@ -59,7 +59,10 @@ def _clean(cache: Path, kinds: list[str], as_json: bool, remove: bool) -> int:
     entries = [(kind, path, _bytes(path)) for kind in kinds for path in _entries(cache / kind)]
     if remove:
         for _, path, _ in entries:
-            _remove(path)
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
     total = sum(size for _, _, size in entries)
     if as_json:
         documents = [
@@ -96,10 +99,3 @@ def _bytes(path: Path) -> int:
     """
     files = path.rglob("*") if path.is_dir() and not path.is_symlink() else [path]
     return sum(file.lstat().st_size for file in files if file.is_symlink() or file.is_file())
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()

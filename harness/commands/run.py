@@ -19,7 +19,6 @@ from harness.request.flags import Parser, add_output, without
 from sut.registry import spec_of
 
 if TYPE_CHECKING:
-    from formats.cell import Cell
     from harness.request.request import Request  # it imports numpy, which would slow --help down
 
 
@@ -102,7 +101,17 @@ def _next(result: Any, request: Any) -> str:
 
     directory = shlex.quote(terminal.near(result.directory))
     if result.status == "oom":
-        return _smaller(result.cell, request)
+        # What may help a cell that was out of memory.
+        flags = []
+        if result.cell.batch_size > 1:
+            flags.append("--batch-size")
+        if not request.weights:
+            flags.append("--size")
+        if result.cell.seq_len is not None:
+            flags.append("--seq-len")
+        if not flags:
+            return "a machine with more memory"
+        return f"a smaller {' or '.join(flags)}"
     if CUT_SHORT in result.refused and request.options.dataset:
         command = without(request.options.command, "--eos")
         return f"{command} --eos stop  (an answer has the tokens that the engine gives)"
@@ -137,20 +146,6 @@ def _next(result: Any, request: Any) -> str:
     if mode == "submission":
         return f"./run.sh pack {directory} --out submission  (and other cells' directories)"
     return f"./run.sh audit {directory} --mode valid"
-
-
-def _smaller(cell: Cell, request: Request) -> str:
-    """What may help a cell that was out of memory."""
-    flags = []
-    if cell.batch_size > 1:
-        flags.append("--batch-size")
-    if not request.weights:
-        flags.append("--size")
-    if cell.seq_len is not None:
-        flags.append("--seq-len")
-    if not flags:
-        return "a machine with more memory"
-    return f"a smaller {' or '.join(flags)}"
 
 
 def _all_suts(command: str, mid: bool, valid: bool) -> str:

@@ -64,7 +64,10 @@ def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = _parser().parse_args(arguments)
 
-    _check(flags)
+    if not 0 <= flags.port <= _MOST_PORT:
+        raise UsageError(f"--port {flags.port}: from 0 (any free port) to {_MOST_PORT}")
+    if not 0 <= flags.max_wait_ms < math.inf:
+        raise UsageError(f"--max-wait-ms {flags.max_wait_ms:g}: at least 0")
     command = shlex.join(["./run.sh", "serve", *arguments])
     served = serving.plan(
         _of_run(flags, command), flags.max_tokens, flags.new_tokens, flags.max_wait_ms
@@ -140,14 +143,6 @@ def _of_run(flags: argparse.Namespace, command: str) -> options.Options:
     for name in _OF_RUN:
         values[name] = getattr(flags, name)
     return options.read(argparse.Namespace(**values), command)
-
-
-def _check(flags: argparse.Namespace) -> None:
-    """Raises UsageError for a number that makes no sense."""
-    if not 0 <= flags.port <= _MOST_PORT:
-        raise UsageError(f"--port {flags.port}: from 0 (any free port) to {_MOST_PORT}")
-    if not 0 <= flags.max_wait_ms < math.inf:
-        raise UsageError(f"--max-wait-ms {flags.max_wait_ms:g}: at least 0")
 
 
 def _parser() -> argparse.ArgumentParser:

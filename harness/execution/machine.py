@@ -120,7 +120,9 @@ def command_started_monotonic_ns() -> int:
 
 def describe() -> Machine:
     """The present state of this machine."""
-    cpu = _cpuinfo()
+    text = _read("/proc/cpuinfo") or ""
+    first = text.split("\n\n")[0]
+    cpu = {k.strip(): v.strip() for k, _, v in (line.partition(":") for line in first.splitlines())}
     frequency = None
     with suppress(OSError, NotImplementedError):
         frequency = psutil.cpu_freq()
@@ -183,14 +185,6 @@ def _git(*arguments: str) -> str | None:
     except OSError:
         return None
     return process.stdout.strip() if process.returncode == 0 else None
-
-
-def _cpuinfo() -> Mapping[str, str]:
-    text = _read("/proc/cpuinfo") or ""
-    first = text.split("\n\n")[0]
-    return {
-        k.strip(): v.strip() for k, _, v in (line.partition(":") for line in first.splitlines())
-    }
 
 
 def _swap_used() -> int:

@@ -119,7 +119,10 @@ class Worker:
         with suppress(BrokenPipeError):
             self._process.stdin.close()
         _ended_within(self._process, seconds)
-        _end_group(self._process)
+        # macOS raises PermissionError for a group that is gone.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
         os.close(self._replies)
         self._process = None
 
@@ -184,13 +187,6 @@ def _ended_within(process: Child, seconds: float, replies: int | None = None) ->
     if replies in ready and os.read(replies, 1):
         return True
     return process.poll() is not None
-
-
-def _end_group(process: Child) -> None:
-    # macOS raises PermissionError for a group that is gone.
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _post_mortem(

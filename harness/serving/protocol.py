@@ -148,7 +148,16 @@ def messages_of(body: Body) -> list[dict[str, Any]]:
 def completion(body: Body, prompts: Prompts, served: Served, chat: bool = False) -> Completion:
     """The request with these prompts. Raises Refusal if a limit does not allow it."""
     for prompt in prompts:
-        _check_prompt(prompt, served)
+        if not prompt:
+            raise bad("prompt", "has no token")
+        if len(prompt) > served.prompt_tokens:
+            rule = (
+                f"{len(prompt)} tokens, and at most {served.prompt_tokens} are accepted (the"
+                " server's --max-tokens less its --new-tokens)"
+            )
+            raise bad("prompt", rule, "context_length_exceeded")
+        if min(prompt) < 0 or max(prompt) >= served.vocabulary:
+            raise bad("prompt", f"ids are from 0 to {served.vocabulary - 1}")
     stop = [body.stop] if isinstance(body.stop, str) else body.stop or []
     top = _top(body, chat)
     return Completion(
@@ -161,19 +170,6 @@ def completion(body: Body, prompts: Prompts, served: Served, chat: bool = False)
         top=top,
         chat=chat,
     )
-
-
-def _check_prompt(prompt: Sequence[int], served: Served) -> None:
-    if not prompt:
-        raise bad("prompt", "has no token")
-    if len(prompt) > served.prompt_tokens:
-        rule = (
-            f"{len(prompt)} tokens, and at most {served.prompt_tokens} are accepted (the server's"
-            " --max-tokens less its --new-tokens)"
-        )
-        raise bad("prompt", rule, "context_length_exceeded")
-    if min(prompt) < 0 or max(prompt) >= served.vocabulary:
-        raise bad("prompt", f"ids are from 0 to {served.vocabulary - 1}")
 
 
 def _new_tokens(body: Body, served: Served, chat: bool, least: int) -> int:

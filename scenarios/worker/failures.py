@@ -43,15 +43,6 @@ def reported(job: Job, callback: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _unsupported(error: Unsupported, sut: str, device: str) -> WorkerOutcome:
-    """The outcome of a library that refuses a model, unless it ran out of memory."""
-    if isinstance(error.__cause__, Exception):
-        outcome = outcome_of(error.__cause__, sut, device)
-        if outcome.status == "oom":
-            return outcome
-    return WorkerOutcome("unsupported", str(error))
-
-
 def outcome_of(error: Exception, sut: str, device: str = HOST) -> WorkerOutcome:
     """The outcome of a worker in which an error was raised: out of memory, in the words of Python
     or the framework, or another error.
@@ -63,7 +54,12 @@ def outcome_of(error: Exception, sut: str, device: str = HOST) -> WorkerOutcome:
     if isinstance(error, Reported):
         return error.outcome
     if isinstance(error, Unsupported):
-        return _unsupported(error, sut, device)
+        # The outcome of a library that refuses a model, unless it ran out of memory.
+        if isinstance(error.__cause__, Exception):
+            outcome = outcome_of(error.__cause__, sut, device)
+            if outcome.status == "oom":
+                return outcome
+        return WorkerOutcome("unsupported", str(error))
     if isinstance(error, preflight.Refused):
         return WorkerOutcome("skipped", str(error), refused=error.numbers)
     known, kind = SUTS | REFERENCES, type(error).__name__

@@ -227,7 +227,14 @@ class Ranks:
             return None
         # Other ranks end after the first one, by an error of their connection.
         first = min(ended, key=lambda rank: rank.process.returncode)
-        said = _last_message(first.connection)
+        # The header of the last message of a rank that has ended.
+        header: dict[str, Any] = {}
+        try:
+            while first.connection.poll():
+                header = link.receive(first.connection).header
+        except (EOFError, OSError):
+            pass
+        said = header
         if first.process.returncode >= 0 and "status" in said:
             return _of_rank(first, said)
         return self._gone(first)
@@ -260,14 +267,3 @@ class Ranks:
 def _of_rank(rank: _Rank, said: Mapping[str, Any]) -> WorkerOutcome:
     """The outcome that a rank reported."""
     return WorkerOutcome(said["status"], f"rank {rank.number}: {said['reason']}")
-
-
-def _last_message(connection: Connection) -> dict[str, Any]:
-    """The header of the last message of a rank that has ended. Empty: it sent none."""
-    header: dict[str, Any] = {}
-    try:
-        while connection.poll():
-            header = link.receive(connection).header
-    except (EOFError, OSError):
-        pass
-    return header

@@ -219,7 +219,10 @@ class _Server:
         chosen = []
         likeliest = []
         for place, row in enumerate(logits, 1):  # all positions at once may be gigabytes
-            scores = _log_probabilities(row)
+            # Logits [vocabulary] → the logarithms of the tokens' probabilities, float64.
+            wide = row.astype(np.float64)
+            wide -= wide.max()
+            scores = wide - np.log(np.exp(wide).sum())
             ids = _largest(scores, max(1, top))
             likeliest.append([ids.tolist(), scores[ids].tolist()])
             if place < count:
@@ -233,13 +236,6 @@ class _Server:
                 with suppress(OSError):  # it has just left
                     asked.client.sendall(line.encode())
             asked.is_over = asked.is_over or end is not None
-
-
-def _log_probabilities(logits: np.ndarray) -> np.ndarray:
-    """Logits [vocabulary] → the logarithms of the tokens' probabilities, float64."""
-    wide = logits.astype(np.float64)
-    wide -= wide.max()
-    return wide - np.log(np.exp(wide).sum())
 
 
 def _largest(values: np.ndarray, count: int) -> np.ndarray:

@@ -41,7 +41,16 @@ def main(argv: list[str], module: str = "scenarios.worker.replica") -> None:
     words = [str(os.getpid()), INHERITED, str(handle), number, path]
     command = [sys.executable, "-P", "-m", module, *words]
     replica = Child(command, directory, directory / LOG, pass_fds=(handle,))
-    _keep(replica, handle)
+    # Wait for the end of the replica, and end it if the other side of the connection has gone.
+    link = select.poll()
+    link.register(handle, _GONE)
+    while replica.poll() is None and not link.poll(_LOOK_MS):
+        pass
+    replica.end(_END_S)
+    code = replica.returncode
+    if code < 0:
+        os.kill(os.getpid(), -code)
+    sys.exit(code)
 
 
 def _place(job: Job, part: int, parts: int) -> None:
@@ -70,21 +79,6 @@ def _place(job: Job, part: int, parts: int) -> None:
             f"--threads {threads}: a replica has {most} cores of this node: give fewer"
         )
     os.sched_setaffinity(0, cores.first(own, threads))
-
-
-def _keep(replica: Child, handle: int) -> None:
-    """Wait for the end of the replica, and end it if the other side of the connection has gone. End
-    as the replica does, so that the cluster reports how.
-    """
-    link = select.poll()
-    link.register(handle, _GONE)
-    while replica.poll() is None and not link.poll(_LOOK_MS):
-        pass
-    replica.end(_END_S)
-    code = replica.returncode
-    if code < 0:
-        os.kill(os.getpid(), -code)
-    sys.exit(code)
 
 
 if __name__ == "__main__":
