@@ -42,7 +42,7 @@ def typed(kind: Any, value: Any) -> Any:
         return typed(get_args(kind)[0], value)
     if get_origin(kind) is tuple:
         return tuple(typed(get_args(kind)[0], each) for each in value)
-    if is_dataclass(kind):
+    if isinstance(kind, type) and is_dataclass(kind):
         kinds = get_type_hints(kind)
         return kind(**{name: typed(kinds.get(name), each) for name, each in dict(value).items()})
     return Path(value) if kind is Path else value

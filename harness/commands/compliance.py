@@ -23,7 +23,6 @@ from formats.record import Record
 from formats.writing import write_json
 from harness import locks, result, terminal
 from harness.commands import checks
-from harness.commands.run import run_parser
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, loadgen_run, rundir
 from harness.execution.loadgen_run import Reporter
@@ -32,7 +31,7 @@ from harness.measurement import preparation
 from harness.measurement import tests as measurement
 from harness.measurement.attempt import Attempt
 from harness.request import options, plan
-from harness.request.flags import Parser, add_common, known_name
+from harness.request.flags import Parser, add_common, add_output, known_name
 from harness.submission import inference
 from harness.terminal import duration, near
 
@@ -200,9 +199,11 @@ def _prepared(directory: Path, record: Record, cache: Path, reporter: Reporter) 
     _, *words = shlex.split(record.command)
     if words[:1] == ["run"]:
         del words[0]
+    parser = Parser()
+    options.add_flags(parser)
+    add_output(parser)
     try:
-        flags = run_parser().parse_args(words)
-        asked = replace(options.read(flags, record.command), cache=cache)
+        asked = replace(options.read(parser.parse_args(words), record.command), cache=cache)
         request = plan.resolve(asked)
     except UsageError as e:
         where = ""

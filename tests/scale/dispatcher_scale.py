@@ -121,7 +121,7 @@ def main() -> None:
 def _row(job: Job, count: int, seconds: float, row_bytes: int) -> str:
     beat = Heartbeat(job.log_dir / "heartbeat")
     beat.enter("test", 600)
-    sut = Replicated(job, beat, Played(count, row_bytes))
+    sut = Replicated(job, beat, Played(count, row_bytes))  # type: ignore[arg-type]
     library = sut.library(job.inputs)
     respond = Responder(lambda ids, payload, indices: None, lambda ids, tokens: None)
     submit = sut.pulling(respond, Watch())

@@ -47,7 +47,7 @@ class Subprocesses:
             environment = {**device.environment(os.environ, chosen), SECRET: secret.hex()}
             directory = folder(job, number)
             directory.mkdir(exist_ok=True)
-            words = (str(os.getpid()), host, str(port), str(number), job.log_dir / "job.json")
+            words = (str(os.getpid()), host, str(port), str(number), str(job.log_dir / "job.json"))
             command = [sys.executable, "-P", "-m", "scenarios.worker.replica", *words]
             log = directory / LOG
             self._processes.append(Child(command, directory, log, environment, place.cores))
