@@ -281,7 +281,7 @@ def test_the_weights_that_were_measured_are_known_again(read_weights, made, tmp_
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda f: f.write_bytes(f.read_bytes()[::-1]), "cannot|the weights changed since"),
+        (lambda f: f.write_bytes(f.read_bytes()[:-4] + bytes(4)), "the weights changed since"),
         (Path.unlink, "model.safetensors"),
     ],
 )
