@@ -1,7 +1,5 @@
 """How often each shape runs before anything is timed, on the mock."""
 
-from dataclasses import replace
-
 import pytest
 
 from formats.job import START, Known, Place, Serving
@@ -40,7 +38,7 @@ class Counting(mock.Mock):
     ids=str,
 )
 def test_each_of_two_shapes_runs_twice_or_once(tmp_path, task, changes, batches):
-    job = replace(mock_job.make(tmp_path, task=task), warmup_rows=2, **changes)
+    job = mock_job.changed(mock_job.make(tmp_path, task=task), warmup_rows=2, **changes)
     sut = Counting(job.workload)
     times, _ = warm_up(job, sut, Heartbeat(tmp_path / "heartbeat"))
     assert sut.answered == batches
