@@ -234,18 +234,8 @@ _KERAS2_LACKS = {
         "KerasNLP's LoRA trains nothing of Mistral on Keras 2 (enable_lora leaves no weight to"
         " train): take keras3-tensorflow"
     ),
-    "sam/bfloat16": (
-        "KerasCV's Segment Anything fails on Keras 2 in bfloat16 (AttributeError in its prompt"
-        " encoder): take --precision float32 or keras3-tensorflow"
-    ),
-    "stable-diffusion/bfloat16": (
-        "KerasCV's Stable Diffusion fails on Keras 2 in bfloat16 (AttributeError in its decoder's"
-        " attention): take --precision float32 or keras3-tensorflow"
-    ),
 }
 _KERAS3_LACKS = {
-    "xlm": "KerasHub 0.32 has no XLM: take native-torch-eager or hf-tensorflow",
-    "ctrl": "KerasHub 0.32 has no CTRL: take native-torch-eager or hf-tensorflow",
     "token_classifier": "KerasHub 0.32 has no classifier of tokens: take native-torch-eager",
 }
 _OPENVINO_LACKS = {
@@ -278,10 +268,6 @@ _HUGGING_FACE_LACKS = {
         "Transformers' Mistral for TensorFlow fails in float16 (TypeError in its attention mask):"
         " take --precision float32 or native-torch-eager"
     ),
-    "sam/bfloat16": (
-        "Transformers' Segment Anything for TensorFlow fails in bfloat16 (TypeError in its"
-        " decoder's attention): take --precision float32 or keras3-tensorflow"
-    ),
 }
 _NATIVE_JAX_LACKS = {
     **dict.fromkeys(
@@ -292,12 +278,6 @@ _NATIVE_JAX_LACKS = {
     "gemma3": (
         "sut/native_jax/causal_lm.py is written for Llama's layout; Gemma 3 has four norms in a"
         " layer, and windows in some layers: take keras3-jax"
-    ),
-}
-_TORCH_SCRIPT_LACKS = {
-    "bert/fit": (
-        "TorchScript traces are measured while they answer, not while they train: take"
-        " native-torch-eager"
     ),
 }
 _OTHER_ARCHITECTURES = "it is written for the architectures {written}, not for {architecture}"
@@ -335,7 +315,7 @@ _keras2 = partial(
     process_env=_KERAS2,
     unsupported=_KERAS2_LACKS,
     classes="keras_nlp",
-    packages=("tf-keras", "keras-nlp", "keras-cv", "tensorflow"),
+    packages=("tf-keras", "keras-nlp", "tensorflow"),
     variables=("KERAS", *_TENSORFLOW_VARIABLES),
     out_of_memory=_XLA_OUT_OF_MEMORY,
 )
@@ -480,14 +460,11 @@ SUTS: dict[str, SutSpec] = {
     ),
     "keras2-tensorflow": _keras2(
         execution="xla",
-        summary="Keras 2 (tf_keras) with KerasNLP or KerasCV on TensorFlow, compiled by XLA",
+        summary="Keras 2 (tf_keras) with KerasNLP on TensorFlow, compiled by XLA",
     ),
     "keras2-tensorflow-graph": _keras2(
         execution="graph",
-        summary=(
-            "Keras 2 (tf_keras) with KerasNLP or KerasCV on TensorFlow, traced to graphs"
-            " without XLA"
-        ),
+        summary="Keras 2 (tf_keras) with KerasNLP on TensorFlow, traced to graphs without XLA",
     ),
     "native-torch-eager": _native_torch(
         execution="eager",
@@ -520,14 +497,6 @@ SUTS: dict[str, SutSpec] = {
         packages=("jax", "jaxlib"),
         variables=_JAX_VARIABLES,
         out_of_memory=_XLA_OUT_OF_MEMORY,
-    ),
-    "native-torch-script": _native_torch(
-        execution="script",
-        summary="PyTorch with Transformers, traced to TorchScript",
-        current=False,
-        unsupported=_TORCH_SCRIPT_LACKS,
-        architectures=("bert", "hidden_states", "picture_encoder", "span", "token_classifier"),
-        packages=("torch", "transformers"),
     ),
     "hf-tensorflow": _hugging_face(
         execution="graph",
@@ -612,6 +581,13 @@ REFERENCES: dict[str, SutSpec] = {
 ALIASES = {"native-torch": "native-torch-compile"}
 """Other names of SUTs, from the published tables."""
 
+GONE = {
+    "native-torch-script": (
+        "PyTorch has deprecated TorchScript: take native-torch-eager or native-torch-compile"
+    )
+}
+"""SUTs of earlier releases → what to take instead."""
+
 TRIED_FIRST = {
     "pytorch": "native-torch-eager",
     "torch": "native-torch-eager",
@@ -660,10 +636,10 @@ def adamw_of(sut: str) -> str:
 
 def keeps_programs(sut: str) -> bool:
     """Return whether the programs that the SUT compiles are kept on disk
-    (`sut.variables.keeping_kernels`). TorchScript keeps none.
+    (`sut.variables.keeping_kernels`).
     """
     known = FRAMEWORKS.get(framework_of(sut))
-    return bool(known and known.keeps_programs) and spec_of(sut).execution != "script"
+    return bool(known and known.keeps_programs)
 
 
 def profiler_of(sut: str) -> str | None:

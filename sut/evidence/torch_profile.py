@@ -45,7 +45,6 @@ _LOOKUP = "aten::embedding"
 # Operands of 8 bits, which Keras casts to int32 for a CPU.
 _INTEGERS = ("signed char", "int")
 _SCRIPT = 2  # RecordScope::TORCHSCRIPT_FUNCTION, for any name of the function or method
-_SCRIPTED = "within TorchScript"
 _SETTINGS = {"tf32": 19, "bf16": 16}  # the bits that torch may leave of a float32 product
 _BITS = {"float": 32, "c10::BFloat16": 16, "c10::Half": 16, "double": 64}
 _PASSES_A_RECORD = 4
@@ -72,8 +71,6 @@ class Observed:
         passes: forward passes of the model; `generate` of n new tokens makes n passes.
         compiled_passes: passes that called code that Inductor compiled, and ran no matrix product
             outside of such a call.
-        scripted_passes: passes that entered TorchScript and ran no matrix product outside of it.
-        operators_left_of_script: operators within a forward pass that ran outside of TorchScript.
         product_errors: the error (`sut.evidence.precision`) of a product computed in the context of
             some passes. It includes the effect of autocast and of global switches.
         product_bits: bits of the inputs of matrix products → number of products; a replayed CUDA
@@ -100,8 +97,6 @@ class Observed:
     script_calls: int = 0
     passes: int = 0
     compiled_passes: int = 0
-    scripted_passes: int = 0
-    operators_left_of_script: int = 0
     product_errors: tuple[float, ...] = ()
     product_bits: Counter[int] = field(default_factory=Counter)
     product_operators: Counter[str] = field(default_factory=Counter)
@@ -117,13 +112,6 @@ class Observed:
         model.
         """
         return self.compiled_passes / self.passes if self.passes else 0.0
-
-    @property
-    def scripted_share(self) -> float:
-        """The share of the forward passes that ran as TorchScript; 0 if the call never reached the
-        model.
-        """
-        return self.scripted_passes / self.passes if self.passes else 0.0
 
 
 Hooks = Callable[[Any, Callable[..., None], Callable[..., None]], AbstractContextManager[None]]
@@ -287,8 +275,6 @@ def _count(
     # Numbers of forward passes.
     entered: set[int] = set()
     leaking: set[int] = set()
-    entered_script: set[int] = set()
-    leaking_script: set[int] = set()
     for event, name, within, around, called in _nested(events):
         if name == _PASS:
             counts["passes"] += 1
@@ -299,13 +285,11 @@ def _count(
             entered.add(within)
         elif event.scope() == _SCRIPT:
             counts["script_calls"] += 1
-            entered_script.add(within)
         elif name.startswith(_OPERATOR) and around != _PROBE:
             counts["operators"] += 1
             counts["operators_called"] += not around and not called
             counts["operators_outside"] += around != _INDUCTOR
             counts["operators_left"] += around != _INDUCTOR and within > 0
-            counts["operators_left_of_script"] += around != _SCRIPTED and within > 0
             counts["table_lookups"] += name == _LOOKUP
             if name.startswith(_PRODUCTS):
                 operators[name] += 1
@@ -323,17 +307,14 @@ def _count(
                 if around != _INDUCTOR:
                     leaking.add(within)
                     counts["products_outside"] += 1
-                if around != _SCRIPTED:
-                    leaking_script.add(within)
     counts["compiled_passes"] += len(entered - leaking - {0})
-    counts["scripted_passes"] += len(entered_script - leaking_script - {0})
 
 
 def _nested(events: Sequence[Any]) -> Iterator[tuple[Any, str, int, str, bool]]:
     """Yield (event, name, number of the forward pass around it or 0, the other range around it,
     whether an operator called it).
 
-    The other range is `_PROBE`, `_INDUCTOR`, `_SCRIPTED` or empty.
+    The other range is `_PROBE`, `_INDUCTOR` or empty.
     """
     # Thread → end of its last operator that no other operator called.
     operator_ends: dict[int, int] = {}
@@ -360,8 +341,6 @@ def _nested(events: Sequence[Any]) -> Iterator[tuple[Any, str, int, str, bool]]:
             stack.append((end, within, _PROBE))
         elif name.startswith(_INDUCTOR):
             stack.append((end, within, _INDUCTOR))
-        elif event.scope() == _SCRIPT and not around:
-            stack.append((end, within, _SCRIPTED))
 
 
 def dynamo_graphs() -> int:

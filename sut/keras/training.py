@@ -130,8 +130,3 @@ class Steps:
         loss = float(self.model.get_metrics_result()["loss"])
         self.model.reset_metrics()
         return loss
-
-
-def images(inputs: Batch) -> Batch:
-    """Return the input of an image encoder."""
-    return {"images": inputs["image"]}

@@ -8,7 +8,7 @@ import numpy as np
 
 from sut.contract import Batch, Workload
 from sut.keras.predictor import KerasPredictor
-from sut.keras3 import converted, exact, runtime, xlnet
+from sut.keras3 import converted, exact, runtime
 
 
 def prepare(inputs: Batch) -> Batch:
@@ -41,14 +41,9 @@ def load(workload: Workload) -> KerasPredictor:
         model = converted.load_encoder(workload)
         names = with_segments if "segment_ids" in model.input else prepare
         return KerasPredictor(model, workload, runtime, prepare=names, to_host=to_host)
-    if config["model_type"] == "xlnet":
-        model = xlnet.load_model(workload)
-        names = xlnet.prepare
-    else:
-        model = runtime.load_model(workload)
-        names = prepare
+    model = runtime.load_model(workload)
     epsilon = config.get("layer_norm_eps", config.get("layer_norm_epsilon"))
     if epsilon:
         exact.epsilon(model, epsilon)
     exact.token_types(model, workload.checkpoint)
-    return KerasPredictor(model, workload, runtime, prepare=names, to_host=to_host)
+    return KerasPredictor(model, workload, runtime, prepare=prepare, to_host=to_host)

@@ -57,7 +57,7 @@ class TorchClassifier(execution.OneModel):
 
 def load(workload: Workload) -> TorchClassifier:
     """The checkpoint's model, in the workload's precision and execution."""
-    return TorchClassifier(execution.load_model(workload, example=execution.TOKENS), workload)
+    return TorchClassifier(execution.load_model(workload), workload)
 
 
 def load_training(workload: Workload) -> TrainerTraining:

@@ -16,19 +16,15 @@ from huggingface_hub.errors import StrictDataclassError
 from formats.cell import INT8
 from sut.contract import Batch, Call, Evidence, Unsupported, Workload
 from sut.evidence import device_memory, precision, supported, torch_products, torch_profile
-from sut.native_torch import compiled, scripted, sharded, tuning
+from sut.native_torch import compiled, sharded, tuning
 from sut.registry import FIT
 
-TOKENS: Batch = {"input_ids": np.full((1, 8), 3, np.int64)}
-"""An example of the inputs of a model of text."""
 
-
-def configure(workload: Workload, traceable: bool = False) -> None:
+def configure(workload: Workload) -> None:
     """Set torch's global settings. Raises Unsupported if this machine or this file cannot run the
     workload.
     """
-    executions = ("eager", "compile", "script") if traceable else ("eager", "compile")
-    supported.check(workload, f"{workload.model} on native torch", executions)
+    supported.check(workload, f"{workload.model} on native torch", ("eager", "compile"))
     if workload.device == "cuda" and not torch.cuda.is_available():
         raise Unsupported(
             "--device cuda: this PyTorch sees no CUDA device (a CPU build, no driver or no GPU);"
@@ -44,27 +40,22 @@ def configure(workload: Workload, traceable: bool = False) -> None:
 
 
 def load_model(
-    workload: Workload,
-    adapt: Callable[[Any, Workload], Any] | None = None,
-    example: Batch | None = None,
-    **config: Any,
+    workload: Workload, adapt: Callable[[Any, Workload], Any] | None = None, **config: Any
 ) -> torch.nn.Module:
     """Return the checkpoint's model on the workload's device, in its precision, for inference.
 
     Args:
         adapt: changes the model before it is compiled.
-        example: one row of inputs, by which TorchScript can trace the model. None: the measured
-            code is more than one call of the model.
         config: values that replace config.json's.
 
     Parameters keep requires_grad=True, and callers use no_grad. With requires_grad=False, bfloat16
     `Linear` of torch 2.13 on a CPU clones its weight at each call (100 times slower).
     """
-    configure(workload, traceable=example is not None)
+    configure(workload)
     dtype = getattr(torch, workload.dtype)
     model = _from_folder(workload, dtype=dtype, **sharded.join(workload), **config)
     sharded.keep_parts(model)
-    # Without this, XLNet's attention stays in float32 for every requested dtype.
+    # Some of Transformers' models, such as XLNet, keep parameters in float32 for every dtype.
     for parameter in model.parameters():
         if parameter.dtype != dtype:
             parameter.data = parameter.data.to(dtype)
@@ -73,10 +64,6 @@ def load_model(
     model = tuning.adapted(model.to(workload.device).eval(), workload)
     if workload.execution == "compile":
         compiled.compile_forward(model, workload.settings)
-    elif workload.execution == "script":
-        assert example is not None
-        tensors = {name: torch.from_numpy(values) for name, values in example.items()}
-        scripted.trace_forward(model, tensors, workload.settings)
     return model
 
 
@@ -177,7 +164,7 @@ def evidence(
         versions: versions of more libraries, by name.
     """
     dtypes = _dtypes(model, workload)
-    script_modules = scripted.modules(model) + scripted.count(model)
+    script_modules = _script_modules(model)
     dtype = next(model.parameters()).dtype
     with device_memory.probing(lambda: torch_profile.peak_device_bytes(workload.device)):
         usual = torch_profile.matrix_flops(workload.device, dtype)
@@ -191,7 +178,6 @@ def evidence(
         *seen.product_errors,
     ]
     is_compiled = workload.execution == "compile"
-    is_scripted = workload.execution == "script"
     detail = {
         "call": name,
         **_observations(seen),
@@ -216,7 +202,7 @@ def evidence(
         graphs=graphs + script_modules,
         graph_breaks=torch_profile.dynamo_graph_breaks() if is_compiled else None,
         precision=_precision(dtypes, product_errors, seen),
-        compiled_share=seen.scripted_share if is_scripted else seen.compiled_share,
+        compiled_share=seen.compiled_share,
         peak_device_bytes=device_memory.peak(torch_profile.peak_device_bytes(workload.device)),
         matrix_flops=matrix_flops,
         detail=detail,
@@ -232,7 +218,6 @@ def _observations(seen: torch_profile.Observed) -> dict[str, Any]:
         "operators_left_of_passes": seen.operators_left,
         "products_outside_inductor": seen.products_outside,
         "script_calls": seen.script_calls,
-        "operators_left_of_script": seen.operators_left_of_script,
         "regions": seen.regions,
         "inductor_calls": seen.inductor_calls,
         "forward_passes": seen.passes,
@@ -241,6 +226,15 @@ def _observations(seen: torch_profile.Observed) -> dict[str, Any]:
         "flops": seen.known_flops,
         "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
     }
+
+
+def _script_modules(model: torch.nn.Module) -> int:
+    """Return the number of TorchScript modules within the model. PYTORCH_JIT=0 makes them ordinary
+    modules.
+    """
+    if not torch.jit._state._enabled:
+        return 0
+    return sum(isinstance(each, torch.jit.ScriptModule) for each in model.modules())
 
 
 def _dtypes(model: torch.nn.Module, workload: Workload) -> list[str]:

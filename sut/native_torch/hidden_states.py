@@ -31,4 +31,4 @@ class TorchHiddenStates(execution.OneModel):
 
 def load(workload: Workload) -> TorchHiddenStates:
     """The checkpoint's model, in the workload's precision and execution."""
-    return TorchHiddenStates(execution.load_model(workload, example=execution.TOKENS), workload)
+    return TorchHiddenStates(execution.load_model(workload), workload)

@@ -4,7 +4,6 @@ call is the model's own `__call__`.
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 
 from sut.contract import Batch, Workload
@@ -43,6 +42,4 @@ class TorchPictureEncoder(execution.OneModel):
 
 def load(workload: Workload) -> TorchPictureEncoder:
     """The checkpoint's model, in the workload's precision and execution."""
-    example = {"pixel_values": np.zeros([1, *workload.config["pixel_shape"]], np.float32)}
-    model = execution.load_model(workload, example=example)
-    return TorchPictureEncoder(model, workload)
+    return TorchPictureEncoder(execution.load_model(workload), workload)

@@ -19,6 +19,4 @@ def _start_and_end(outputs: Any) -> torch.Tensor:
 
 def load(workload: Workload) -> TorchClassifier:
     """The checkpoint's model, in the workload's precision and execution."""
-    return TorchClassifier(
-        execution.load_model(workload, example=execution.TOKENS), workload, _start_and_end
-    )
+    return TorchClassifier(execution.load_model(workload), workload, _start_and_end)
