@@ -319,15 +319,21 @@ _keras2 = partial(
     variables=("KERAS", *_TENSORFLOW_VARIABLES),
     out_of_memory=_XLA_OUT_OF_MEMORY,
 )
-_native_torch = partial(
+_torch = partial(
     SutSpec,
-    module="sut.native_torch.{architecture}",
     environment="native-torch",
     process_env=_NATIVE_TORCH,
     classes="transformers",
-    options=_IN_FLIGHT,
     variables=_TORCH_VARIABLES,
     out_of_memory=_TORCH_OUT_OF_MEMORY,
+)
+_native_torch = partial(
+    _torch,
+    module="sut.native_torch.{architecture}",
+    options={**_IN_FLIGHT, **_SHARDS},
+    sharded=_SHARDED,
+    ranks=True,
+    packages=("torch", "transformers", "peft", "segment-anything", "diffusers"),
 )
 _hugging_face = partial(
     SutSpec,
@@ -471,10 +477,6 @@ SUTS: dict[str, SutSpec] = {
         summary=(
             "PyTorch with Transformers, segment-anything or diffusers as they are, nothing compiled"
         ),
-        options={**_IN_FLIGHT, **_SHARDS},
-        sharded=_SHARDED,
-        ranks=True,
-        packages=("torch", "transformers", "peft", "segment-anything", "diffusers"),
     ),
     "native-torch-compile": _native_torch(
         execution="compile",
@@ -482,10 +484,6 @@ SUTS: dict[str, SutSpec] = {
             "PyTorch with Transformers, segment-anything or diffusers under"
             ' torch.compile(mode="reduce-overhead")'
         ),
-        options={**_IN_FLIGHT, **_SHARDS},
-        sharded=_SHARDED,
-        ranks=True,
-        packages=("torch", "transformers", "peft", "segment-anything", "diffusers"),
     ),
     "native-jax": SutSpec(
         module="sut.native_jax.{architecture}",
@@ -546,7 +544,7 @@ SUTS["endpoint"] = SutSpec(
 )
 
 REFERENCES: dict[str, SutSpec] = {
-    REFERENCE: _native_torch(
+    REFERENCE: _torch(
         module="sut.reference.{architecture}",
         execution="eager",
         summary=(
@@ -555,6 +553,7 @@ REFERENCES: dict[str, SutSpec] = {
         ),
         precisions=("float32",),
         packages=("torch", "transformers", "segment-anything", "diffusers"),
+        options=_IN_FLIGHT,
     ),
     "keras-file-on-tensorflow": _keras3_tensorflow(
         module="sut.reference.{architecture}",

@@ -27,11 +27,15 @@ def with_segments(inputs: Batch) -> Batch:
 
 
 def to_host(outputs: Any) -> Batch:
-    """Return every seventh channel of the last hidden states [batch, length, channels], float32. A
-    backbone with a pooler answers a dict.
+    """Return every seventh channel of the last hidden states [batch, length, channels], or [batch,
+    rows, columns, channels] with the channels moved to the second axis, float32. A backbone with a
+    pooler answers a dict.
     """
     hidden = outputs["sequence_output"] if isinstance(outputs, dict) else outputs
-    return {"hidden": np.ascontiguousarray(hidden[..., ::7], np.float32)}
+    some = hidden[..., ::7]
+    if some.ndim == 4:
+        some = np.moveaxis(some, -1, 1)
+    return {"hidden": np.ascontiguousarray(some, np.float32)}
 
 
 def load(workload: Workload) -> KerasPredictor:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sut.checkpoint import weights_files
-from sut.contract import Evidence, Workload
+from sut.contract import AsGiven, Call, Evidence, Workload
 from sut.evidence import backend_evidence, jax_programs, precision, supported
 
 Weights = Mapping[str, jax.Array]
@@ -48,6 +48,25 @@ def load_weights(workload: Workload) -> dict[str, jax.Array]:
             weights[today] = jax.device_put(np.asarray(values, dtype))
     jax_programs.product(dtype.name)  # compiled here, so that evidence compiles nothing
     return weights
+
+
+class JaxModel(AsGiven):
+    """Weights and the compiled program that is measured."""
+
+    def __init__(self, weights: Weights, workload: Workload, program: str):
+        """`program`: its name."""
+        self.weights = weights
+        self.workload = workload
+        self.in_flight = workload.in_flight
+        self.name = program
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        jax_programs.synchronise()
+
+    def evidence(self, call: Call) -> Evidence:
+        """See `evidence`."""
+        return evidence(self.weights, self.workload, self.name, call)
 
 
 def evidence(

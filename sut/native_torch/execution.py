@@ -131,13 +131,18 @@ class OnItsWay:
         return self.on_host
 
 
-def synchronise(workload: Workload) -> None:
-    """Wait for the GPU; a CPU is done on return."""
-    if workload.device == "cuda":
-        torch.cuda.synchronize()
+class OnDevice:
+    """A SUT on the device of its workload."""
+
+    workload: Workload
+
+    def synchronise(self) -> None:
+        """Wait for the GPU; a CPU is done on return."""
+        if self.workload.device == "cuda":
+            torch.cuda.synchronize()
 
 
-class OneModel:
+class OneModel(OnDevice):
     """The methods of `sut.contract.Inference` that SUTs with one model share."""
 
     def __init__(self, model: Any, workload: Workload):
@@ -145,13 +150,68 @@ class OneModel:
         self.workload = workload
         self.in_flight = workload.in_flight
 
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        synchronise(self.workload)
-
     def evidence(self, call: Call) -> Evidence:
         """See the function `evidence`."""
         return evidence(self.model, self.workload, f"{type(self.model).__name__}.__call__", call)
+
+
+def logits_or_hidden(outputs: Any) -> dict[str, torch.Tensor]:
+    """Return the `logits` of a model with a head, and else `hidden`, its last hidden states [batch,
+    tokens, channels] or [batch, channels, rows, columns], float32.
+    """
+    if hasattr(outputs, "logits"):
+        return {"logits": outputs.logits.float()}
+    return {"hidden": outputs.last_hidden_state.float()}
+
+
+class Predictor(OneModel):
+    """A model of Transformers that answers in one call of its own `__call__`. Its methods are those
+    of `sut.contract.Inference`.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        workload: Workload,
+        answers: Callable[[Any], dict[str, torch.Tensor]] = logits_or_hidden,
+    ):
+        """`answers`: the model's outputs → its answers, by name."""
+        super().__init__(model, workload)
+        self.answers = answers
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """Return ids and masks as int64, which torch's embedding and mask kernels take without
+        another copy. Pictures stay unchanged.
+        """
+        return {
+            name: values.astype(np.int64) if values.dtype == np.int32 else values
+            for name, values in inputs.items()
+        }
+
+    def predict(self, batch: Batch) -> dict[str, OnItsWay]:
+        """Return the answers on their way to the host."""
+        tensors = on_device(batch, self.workload)
+        for name, tensor in tensors.items():
+            if tensor.is_floating_point():
+                tensors[name] = tensor.to(self.model.dtype)
+        with torch.no_grad():
+            answers = self.answers(self.model(**tensors))
+        return {name: OnItsWay(tensor) for name, tensor in answers.items()}
+
+    def to_host(self, outputs: dict[str, OnItsWay]) -> Batch:
+        """Return the answers, once they have arrived. Of hidden states it is every seventh channel.
+        All channels are copied to the host, as Keras does.
+        """
+        answers = {name: output.wait() for name, output in outputs.items()}
+        if "hidden" in answers:
+            hidden = answers["hidden"]
+            answers["hidden"] = hidden[:, ::7] if hidden.ndim == 4 else hidden[..., ::7]
+        return {name: tensor.contiguous().numpy() for name, tensor in answers.items()}
+
+
+def load_predictor(workload: Workload) -> Predictor:
+    """Return the checkpoint's model, in the workload's precision and execution."""
+    return Predictor(load_model(workload), workload)
 
 
 def evidence(
@@ -180,7 +240,7 @@ def evidence(
     is_compiled = workload.execution == "compile"
     detail = {
         "call": name,
-        **_observations(seen),
+        **seen.detail(),
         "dynamo_graphs": graphs,
         "script_modules": script_modules,
         "parameter_dtypes": dtypes,
@@ -207,25 +267,6 @@ def evidence(
         matrix_flops=matrix_flops,
         detail=detail,
     )
-
-
-def _observations(seen: torch_profile.Observed) -> dict[str, Any]:
-    """Return the counts of the watched call, under their names in an evidence's detail."""
-    return {
-        "operators": seen.operators,
-        "operators_called": seen.operators_called,
-        "operators_outside_inductor": seen.operators_outside,
-        "operators_left_of_passes": seen.operators_left,
-        "products_outside_inductor": seen.products_outside,
-        "script_calls": seen.script_calls,
-        "regions": seen.regions,
-        "inductor_calls": seen.inductor_calls,
-        "forward_passes": seen.passes,
-        "integer_products": seen.integer_products,
-        "table_lookups": seen.table_lookups,
-        "flops": seen.known_flops,
-        "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
-    }
 
 
 def _script_modules(model: torch.nn.Module) -> int:

@@ -1,6 +1,6 @@
 """A section with mean ratios over the models of a grid of models, batches and lengths.
 
-Any sweep of several models and lengths may measure such a grid.
+Any sweep may measure such a grid; the recipe `hf-2019` is one.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from formats.cell import STANDARD_INPUTS
+from formats.cell import LORA, STANDARD_INPUTS
 from harness.comparison.compare import Published, published, published_for
 from harness.comparison.tables import Group
 from harness.inputs import architectures, models
@@ -125,7 +125,7 @@ def _theirs(group: Group, other: str) -> float | None:
     # The published BERT reads padded texts, and the published prompts have one length.
     is_uneven = c.dataset == "uneven" and c.task == "generate"
     other_inputs = is_uneven or c.dataset not in STANDARD_INPUTS
-    other_model = c.size == "user"
+    other_model = c.size == "user" or c.lora == LORA[1]
     if c.scenario == "SingleStream" or other_inputs or other_model or other not in times:
         return None
     return times[other] / min(ms for sut, ms in times.items() if sut.startswith("keras3-"))
