@@ -73,8 +73,8 @@ class Cell:
         options: the SUT's own options.
         eos: for a model that generates: `stop` ends an answer at its end token, `ignore` always
             generates all requested tokens.
-        lora: for a training by LoRA: `own` trains the parameters of the framework's own LoRA,
-            `matched` the same parameters in every SUT.
+        lora: for a training by LoRA: `own`, which trains the parameters of the framework's own
+            LoRA. Earlier releases also had `matched`, the same parameters in every SUT.
         steps: denoising steps of one image; None for a model that creates none.
         prompt_tokens, new_tokens: the tokens of each synthetic prompt and of its answer; None if
             the size or the data set gives them.

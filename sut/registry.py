@@ -219,18 +219,8 @@ _KERAS2_LACKS = {
         "KerasNLP's LoRA trains nothing of Mistral on Keras 2 (enable_lora leaves no weight to"
         " train): take keras3-tensorflow"
     ),
-    "sam/bfloat16": (
-        "KerasCV's Segment Anything fails on Keras 2 in bfloat16 (AttributeError in its prompt"
-        " encoder): take --precision float32 or keras3-tensorflow"
-    ),
-    "stable-diffusion/bfloat16": (
-        "KerasCV's Stable Diffusion fails on Keras 2 in bfloat16 (AttributeError in its decoder's"
-        " attention): take --precision float32 or keras3-tensorflow"
-    ),
 }
 _KERAS3_LACKS = {
-    "xlm": "KerasHub 0.32 has no XLM: take native-torch-eager or hf-tensorflow",
-    "ctrl": "KerasHub 0.32 has no CTRL: take native-torch-eager or hf-tensorflow",
     "token_classifier": "KerasHub 0.32 has no classifier of tokens: take native-torch-eager",
 }
 _OPENVINO_LACKS = {
@@ -263,10 +253,6 @@ _HUGGING_FACE_LACKS = {
         "Transformers' Mistral for TensorFlow fails in float16 (TypeError in its attention mask):"
         " take --precision float32 or native-torch-eager"
     ),
-    "sam/bfloat16": (
-        "Transformers' Segment Anything for TensorFlow fails in bfloat16 (TypeError in its"
-        " decoder's attention): take --precision float32 or keras3-tensorflow"
-    ),
 }
 _NATIVE_JAX_LACKS = {
     **dict.fromkeys(
@@ -277,12 +263,6 @@ _NATIVE_JAX_LACKS = {
     "gemma3": (
         "sut/native_jax/causal_lm.py is written for Llama's layout; Gemma 3 has four norms in a"
         " layer, and windows in some layers: take keras3-jax"
-    ),
-}
-_TORCH_SCRIPT_LACKS = {
-    "bert/fit": (
-        "TorchScript traces are measured while they answer, not while they train: take"
-        " native-torch-eager"
     ),
 }
 _OTHER_ARCHITECTURES = "it is written for the architectures {written}, not for {architecture}"
@@ -320,19 +300,25 @@ _keras2 = partial(
     process_env=_KERAS2,
     unsupported=_KERAS2_LACKS,
     classes="keras_nlp",
-    packages=("tf-keras", "keras-nlp", "keras-cv", "tensorflow"),
+    packages=("tf-keras", "keras-nlp", "tensorflow"),
     variables=("KERAS", *_TENSORFLOW_VARIABLES),
     out_of_memory=_XLA_OUT_OF_MEMORY,
 )
-_native_torch = partial(
+_torch = partial(
     SutSpec,
-    module="sut.native_torch.{architecture}",
     environment="native-torch",
     process_env=_NATIVE_TORCH,
     classes="transformers",
-    options=_IN_FLIGHT,
     variables=_TORCH_VARIABLES,
     out_of_memory=_TORCH_OUT_OF_MEMORY,
+)
+_native_torch = partial(
+    _torch,
+    module="sut.native_torch.{architecture}",
+    options={**_IN_FLIGHT, **_SHARDS},
+    sharded=_SHARDED,
+    ranks=True,
+    packages=("torch", "transformers", "peft", "segment-anything", "diffusers"),
 )
 _hugging_face = partial(
     SutSpec,
@@ -465,24 +451,17 @@ SUTS: dict[str, SutSpec] = {
     ),
     "keras2-tensorflow": _keras2(
         execution="xla",
-        summary="Keras 2 (tf_keras) with KerasNLP or KerasCV on TensorFlow, compiled by XLA",
+        summary="Keras 2 (tf_keras) with KerasNLP on TensorFlow, compiled by XLA",
     ),
     "keras2-tensorflow-graph": _keras2(
         execution="graph",
-        summary=(
-            "Keras 2 (tf_keras) with KerasNLP or KerasCV on TensorFlow, traced to graphs"
-            " without XLA"
-        ),
+        summary="Keras 2 (tf_keras) with KerasNLP on TensorFlow, traced to graphs without XLA",
     ),
     "native-torch-eager": _native_torch(
         execution="eager",
         summary=(
             "PyTorch with Transformers, segment-anything or diffusers as they are, nothing compiled"
         ),
-        options={**_IN_FLIGHT, **_SHARDS},
-        sharded=_SHARDED,
-        ranks=True,
-        packages=("torch", "transformers", "peft", "segment-anything", "diffusers"),
     ),
     "native-torch-compile": _native_torch(
         execution="compile",
@@ -490,10 +469,6 @@ SUTS: dict[str, SutSpec] = {
             "PyTorch with Transformers, segment-anything or diffusers under"
             ' torch.compile(mode="reduce-overhead")'
         ),
-        options={**_IN_FLIGHT, **_SHARDS},
-        sharded=_SHARDED,
-        ranks=True,
-        packages=("torch", "transformers", "peft", "segment-anything", "diffusers"),
     ),
     "native-jax": SutSpec(
         module="sut.native_jax.{architecture}",
@@ -505,14 +480,6 @@ SUTS: dict[str, SutSpec] = {
         packages=("jax", "jaxlib"),
         variables=_JAX_VARIABLES,
         out_of_memory=_XLA_OUT_OF_MEMORY,
-    ),
-    "native-torch-script": _native_torch(
-        execution="script",
-        summary="PyTorch with Transformers, traced to TorchScript",
-        current=False,
-        unsupported=_TORCH_SCRIPT_LACKS,
-        architectures=("bert", "hidden_states", "picture_encoder", "span", "token_classifier"),
-        packages=("torch", "transformers"),
     ),
     "hf-tensorflow": _hugging_face(
         execution="graph",
@@ -562,7 +529,7 @@ SUTS["endpoint"] = SutSpec(
 )
 
 REFERENCES: dict[str, SutSpec] = {
-    REFERENCE: _native_torch(
+    REFERENCE: _torch(
         module="sut.reference.{architecture}",
         execution="eager",
         summary=(
@@ -571,6 +538,7 @@ REFERENCES: dict[str, SutSpec] = {
         ),
         precisions=("float32",),
         packages=("torch", "transformers", "segment-anything", "diffusers"),
+        options=_IN_FLIGHT,
     ),
     "keras-file-on-tensorflow": _keras3_tensorflow(
         module="sut.reference.{architecture}",
@@ -596,6 +564,13 @@ REFERENCES: dict[str, SutSpec] = {
 
 ALIASES = {"native-torch": "native-torch-compile"}
 """Other names of SUTs, from the published tables."""
+
+GONE = {
+    "native-torch-script": (
+        "PyTorch has deprecated TorchScript: take native-torch-eager or native-torch-compile"
+    )
+}
+"""SUTs of earlier releases → what to take instead."""
 
 TRIED_FIRST = {
     "pytorch": "native-torch-eager",
@@ -645,10 +620,10 @@ def adamw_of(sut: str) -> str:
 
 def keeps_programs(sut: str) -> bool:
     """Return whether the programs that the SUT compiles are kept on disk
-    (`sut.variables.keeping_kernels`). TorchScript keeps none.
+    (`sut.variables.keeping_kernels`).
     """
     known = FRAMEWORKS.get(framework_of(sut))
-    return bool(known and known.keeps_programs) and spec_of(sut).execution != "script"
+    return bool(known and known.keeps_programs)
 
 
 def profiler_of(sut: str) -> str | None:

@@ -28,7 +28,7 @@ SHARED = tuple(fields_with("shared"))
 """The fields of `Cell` that a page states once at its top if all its cells share the value."""
 _KERAS_FILE = "keras_file"
 _PUBLISHED_MACHINE = "NVIDIA A100 40 GB, 12 vCPU, 85 GB"
-OTHER_FACTORS = "their LoRA trains different parameters (--lora matched trains the same)"
+OTHER_FACTORS = "their LoRA trains different parameters"
 NOT_IN_TURNS = (
     "the repeats were not measured in turns, so a drift of the machine between the two counts as a"
     " difference"
@@ -318,8 +318,8 @@ def _source(x: Run, y: Run) -> str:
 
 
 def other_factors(cells: Iterable[Cell]) -> bool:
-    """Return whether the cells that train by their library's own LoRA (`--lora own`) have factors
-    in different layouts.
+    """Return whether the cells that train by their library's own LoRA have factors in different
+    layouts.
     """
     own = [cell.sut for cell in cells if cell.lora == LORA[0]]
     layouts = {SUTS[sut].lora for sut in own if sut in SUTS}
@@ -536,7 +536,5 @@ def _differences_from(theirs: Published, group: Group) -> Iterator[str]:
         yield "inputs or weights: ours are a user's"
     if c.dataset == "uneven" and c.task == "generate":
         yield "inputs: our prompts are of uneven length"
-    if c.lora == LORA[1]:
-        yield "LoRA: theirs is the default of KerasHub or peft, ours is --lora matched"
     yield f"precision: their table does not state it, ours is {c.precision}"
     yield "method: theirs is the mean of 100 steps, without a check of answers or of what ran"

@@ -49,7 +49,7 @@ _NOT_NEEDED = {
     "segment-anything": "sam needs it, and no other model does",
     "accelerate": "--scenario Fit of models of Transformers needs it",
     "peft": "--scenario Fit of language models needs it",
-    "keras-cv": "stable-diffusion needs it, on Keras 2 sam too, and no other model does",
+    "keras-cv": "stable-diffusion needs it, and no other model does",
     "diffusers": "stable-diffusion needs it, and no other model does",
 }
 

@@ -340,10 +340,7 @@ class Comparison:
 
     @property
     def other_factors(self) -> bool:
-        """True if each library trains other factors in these trainings by LoRA.
-
-        This is the case with `--lora own`.
-        """
+        """True if each library trains other factors in these trainings by LoRA."""
         return compare.other_factors(g.cell for g in self.good)
 
     def _entry(self, group: Group) -> Standing:

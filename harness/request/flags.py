@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from formats.cell import SIZES
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
-from sut.registry import ALIASES, SUTS, TRIED_FIRST
+from sut.registry import ALIASES, GONE, SUTS, TRIED_FIRST
 
 _SYNONYMS = {
     **TRIED_FIRST,
@@ -165,7 +165,11 @@ def size_name(value: str, names: Iterable[str] = SIZES) -> str:
 
 
 def sut_name(value: str, flag: str = "--sut") -> str:
-    """The SUT's name as the registry spells it. An alias becomes its SUT's name."""
+    """The SUT's name as the registry spells it. An alias becomes its SUT's name. Raises UsageError
+    for other names.
+    """
+    if value.lower() in GONE:
+        raise UsageError(f"{flag} {value}: it is gone: {GONE[value.lower()]}")
     return ALIASES.get(value.lower()) or known_name(value, SUTS, flag)
 
 

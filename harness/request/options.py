@@ -14,7 +14,6 @@ from typing import Any
 from compliance import rules
 from formats.cell import (
     END_TOKENS,
-    LORA,
     MODES,
     PRECISIONS,
     STANDARD_INPUTS,
@@ -36,7 +35,10 @@ OFF, EACH = "off", "each"
 _OF_GAINS = ("on", "both")
 """Values of `--tuned` in earlier releases, which came with gains of one machine."""
 AUTO = "auto"
-_GONE = {"--whole": "a row of a .jsonl file may have several lines"}
+_GONE = {
+    "--whole": "a row of a .jsonl file may have several lines",
+    "--lora": "Fit trains the parameters that the framework's own LoRA adapts",
+}
 """See `Parser`."""
 
 
@@ -260,11 +262,6 @@ class Options:
         "stop: an answer ends at its end token; ignore: it gets all its tokens; default: stop with"
         " --dataset and --weights",
         read=_one_of(lambda: END_TOKENS, "--eos"),
-    )
-    lora: str | None = _flag(
-        "own (default): Fit trains the parameters that the framework's LoRA adapts; matched: it"
-        " trains the same parameters in every SUT",
-        read=_one_of(lambda: LORA, "--lora"),
     )
     dataset: Path | None = _flag(
         "your prompts: text, one a paragraph or a line; or .jsonl, .csv or .tsv with `prompt` and"

@@ -641,11 +641,6 @@ def _of_training(options: Options, model: Model) -> Iterator[str]:
     """Yield notes for a reader on the flags of a training. Raises UsageError for flags that it does
     not take.
     """
-    if options.lora is not None and not (options.trains and "lora" in model.fit):
-        raise UsageError(
-            f"--lora {options.lora}: is for --scenario Fit and models that are trained by LoRA:"
-            " leave it out"
-        )
     if not options.trains:
         return
     if options.mode not in STEPS:

@@ -298,17 +298,14 @@ class Request:
     @property
     def lora(self) -> str | None:
         """See `Cell.lora`."""
-        if not self.trains or "lora" not in self.model.fit:
-            return None
-        return self.options.lora or LORA[0]
+        return LORA[0] if self.trains and "lora" in self.model.fit else None
 
     @property
     def lora_config(self) -> dict[str, Any]:
         """`rank`, `alpha` and `factors` (`sut.adapters`). Empty if no LoRA is trained."""
         if self.lora is None:
             return {}
-        factors = registry.MATRIX if self.lora == "matched" else self.spec.lora
-        return {**self.model.fit["lora"], "factors": factors}
+        return {**self.model.fit["lora"], "factors": self.spec.lora}
 
     @property
     def optimizer(self) -> dict[str, float]:

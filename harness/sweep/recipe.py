@@ -20,6 +20,14 @@ LEFT_OUT = ("out", "cache", "submitter", "python")
 """Flags that a recipe does not have: paths on this machine, and the submitter's name."""
 _FLAGS = tuple(name for name in options.sweep_names() if name not in LEFT_OUT)
 _MISSING = ("what", "why")
+_GONE = {
+    "hf-2019": (
+        "its TorchScript, XLNet, XLM and CTRL are not measured any more; ./run.sh sweep --sut all"
+        " --model bert,hf-2019 --seq-len 8,64,128 --dataset synthetic --scenario Offline measures"
+        " what is left"
+    )
+}
+"""Recipes of earlier releases → what measures the same now."""
 
 Values = Mapping[str, list[str]]
 """Name of a flag, as a field of `Options` → its values, as a user would type them.
@@ -51,6 +59,8 @@ def names() -> list[str]:
 
 def read(name: str) -> Recipe:
     """The recipe of this name, or of the file at this path. Raises UsageError."""
+    if name in _GONE:
+        raise UsageError(f"recipe {name}: it is gone: {_GONE[name]}")
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     if not path.is_file():
         raise UsageError(

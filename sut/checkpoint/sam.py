@@ -1,5 +1,4 @@
-"""Tables of Segment Anything: the names of Meta's checkpoint → the attributes of KerasHub and
-KerasCV, and the names of Transformers.
+"""The table of Segment Anything: the names of Meta's checkpoint → the attributes of KerasHub.
 
 A name that ends in `*` is a layer of Keras. Its `weight` is the layer's transposed kernel or its
 scale, and its `bias` follows. Any other name is a variable of the same shape. A number in a path is
@@ -80,10 +79,6 @@ _DECODER = {
     **_three_layers("output_hypernetworks_mlps.3"),
     **_three_layers("iou_prediction_head"),
 }
-_RENAMED = {
-    "add_decomposed_relative_pe": "add_decomposed_reative_pe",
-    ".mlp_block.layers": ".dense_net.layers",
-}
 # Layers of KerasHub's image encoder before its blocks: the input, and the two layers that embed
 # patches and their places.
 _BEFORE = 3
@@ -102,49 +97,3 @@ def keras_hub(layers: int) -> dict[str, str]:
     table |= _within("prompt_encoder", "prompts", _PROMPTS)
     table |= _within("mask_decoder", "decoder", _DECODER)
     return table
-
-
-def keras_cv(layers: int) -> dict[str, str]:
-    """Meta's name → KerasCV's attribute. KerasHub's classes were made from KerasCV's, and only a
-    few attributes were renamed.
-    """
-    table = keras_hub(layers)
-    for of_keras_hub, of_keras_cv in _RENAMED.items():
-        table = {name: path.replace(of_keras_hub, of_keras_cv) for name, path in table.items()}
-    return table
-
-
-_PARTS = {
-    "image_encoder": "vision_encoder",
-    "patch_embed.proj": "patch_embed.projection",
-    "blocks": "layers",
-    "neck.0": "neck.conv1",
-    "neck.1": "neck.layer_norm1",
-    "neck.2": "neck.conv2",
-    "neck.3": "neck.layer_norm2",
-    ".norm": ".layer_norm",
-    "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix": (
-        "shared_image_embedding.positional_embedding"
-    ),
-    "point_embeddings": "point_embed",
-    "mask_downscaling.0": "mask_embed.conv1",
-    "mask_downscaling.1": "mask_embed.layer_norm1",
-    "mask_downscaling.3": "mask_embed.conv2",
-    "mask_downscaling.4": "mask_embed.layer_norm2",
-    "mask_downscaling.6": "mask_embed.conv3",
-    "output_upscaling.0": "upscale_conv1",
-    "output_upscaling.1": "upscale_layer_norm",
-    "output_upscaling.3": "upscale_conv2",
-}
-# The networks of three layers in the mask decoder.
-_NETWORKS = {"layers.0": "proj_in", "layers.1": "layers.0", "layers.2": "proj_out"}
-
-
-def transformers(name: str) -> str:
-    """Meta's name → the name in Transformers' `SamModel`, translated part by part."""
-    if "hypernetworks" in name or "iou_prediction" in name:
-        first, part = name.rsplit(".layers.", 1)
-        return f"{first}.{_NETWORKS[f'layers.{part[0]}']}{part[1:]}"
-    for of_meta, of_transformers in _PARTS.items():
-        name = name.replace(of_meta, of_transformers)
-    return name

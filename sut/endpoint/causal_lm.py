@@ -9,6 +9,7 @@ import resource
 import statistics
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -199,45 +200,49 @@ class Endpoint(AsGiven):
         return self.client.ask(self.path, self._body(ids, 2, streams=False), self.chat)
 
 
+@dataclass
 class _Counts:
-    """The tokens of answers: by the model's tokenizer, and by the engine."""
+    """The answers, and their tokens by the model's tokenizer and by the engine. The names are those
+    of the evidence. `not_utf8`: answers with bytes that are no UTF-8.
+    """
 
-    def __init__(self) -> None:
-        self.answers = 0
-        self.short = 0
-        self.ours = 0
-        self.engines = 0
-        self.most = 0
-        self.silent = 0
-        self.reasoning = 0
-        self.not_utf8 = 0
-        self.prompts = 0
-        self.other_prompts = 0
+    answers: int = 0
+    answers_cut_short: int = 0
+    answers_with_reasoning: int = 0
+    tokens: int = 0
+    tokens_by_engine: int = 0
+    largest_difference_of_tokens: int = 0
+    answers_without_usage: int = 0
+    prompts_counted_by_engine: int = 0
+    prompts_of_other_length: int = 0
+    not_utf8: int = 0
 
     def add(self, tokens: int, reply: Reply, prompt: int, is_short: bool) -> None:
         """Add an answer of so many tokens to a prompt of so many."""
         self.answers += 1
-        self.short += is_short
-        self.reasoning += reply.has_reasoning
+        self.answers_cut_short += is_short
+        self.answers_with_reasoning += reply.has_reasoning
         # A text that was cut off may end with a part of a character.
         self.not_utf8 += "\ufffd" in reply.text.rstrip("\ufffd")
         if reply.prompt_tokens is not None:
-            self.prompts += 1
-            self.other_prompts += reply.prompt_tokens != prompt
+            self.prompts_counted_by_engine += 1
+            self.prompts_of_other_length += reply.prompt_tokens != prompt
         if reply.completion_tokens is None:
-            self.silent += 1
+            self.answers_without_usage += 1
             return
         # An engine may count the end token or not.
         difference = reply.completion_tokens - tokens
         if reply.finish == "stop" and difference == 1:
             difference = 0
-        self.ours += tokens
-        self.engines += tokens + difference
-        self.most = max(self.most, abs(difference))
+        self.tokens += tokens
+        self.tokens_by_engine += tokens + difference
+        most = max(self.largest_difference_of_tokens, abs(difference))
+        self.largest_difference_of_tokens = most
 
     def check(self) -> None:
         """Raises EndpointError if the counts differ too much."""
-        if abs(self.engines - self.ours) <= _LARGEST_DIFFERENCE * max(self.ours, _FEW_TOKENS):
+        apart = abs(self.tokens_by_engine - self.tokens)
+        if apart <= _LARGEST_DIFFERENCE * max(self.tokens, _FEW_TOKENS):
             return
         why = "it has another tokenizer, or tokens that it does not send"
         if 2 * self.not_utf8 > self.answers:
@@ -245,26 +250,18 @@ class _Counts:
                 f"{self.not_utf8:,} of {self.answers:,} texts have bytes that are no UTF-8"
                 " (U+FFFD), as those of random weights do, and other tokens are made of them"
             )
-        elif self.reasoning and self.engines < self.ours:
+        elif self.answers_with_reasoning and self.tokens_by_engine < self.tokens:
             why = "it does not count its reasoning"
         raise EndpointError(
-            f"the engine counts {self.engines:,} tokens, and its texts have {self.ours:,} by the"
-            f" tokenizer of --weights: {why}"
+            f"the engine counts {self.tokens_by_engine:,} tokens, and its texts have"
+            f" {self.tokens:,} by the tokenizer of --weights: {why}"
         )
 
     def facts(self) -> dict[str, int]:
-        """The counts, by name."""
-        return {
-            "answers": self.answers,
-            "answers_cut_short": self.short,
-            "answers_with_reasoning": self.reasoning,
-            "tokens": self.ours,
-            "tokens_by_engine": self.engines,
-            "largest_difference_of_tokens": self.most,
-            "answers_without_usage": self.silent,
-            "prompts_counted_by_engine": self.prompts,
-            "prompts_of_other_length": self.other_prompts,
-        }
+        """The counts of the evidence, by name."""
+        facts = asdict(self)
+        del facts["not_utf8"]
+        return facts
 
 
 def _is_short(engines: int | None, ours: int, most: int) -> bool:

@@ -76,7 +76,30 @@ class Client:
             on_end: gets the answer or an error.
             most_parts: the parts of a stream, after which it is an error.
         """
-        self._loop.call_soon_threadsafe(self._start, path, body, on_text, on_end, most_parts)
+
+        async def work() -> None:
+            task = asyncio.current_task()
+            assert task
+            if not self._open:
+                self._heard = time.monotonic()
+            self._open.add(task)
+            result: Reply | Exception
+            try:
+                chat = "messages" in body
+                result = await self._limited(self._post(path, body, chat, on_text, most_parts))
+            except EndpointError as e:
+                result = e
+            except asyncio.CancelledError:
+                result = self._silence()
+            # Without an end the request would be waited for.
+            except Exception as e:  # noqa: BLE001
+                result = self._error(f"{path}: {type(e).__name__}: {e}")
+            try:
+                on_end(result)
+            finally:
+                self._open.discard(task)
+
+        asyncio.run_coroutine_threadsafe(work(), self._loop)
 
     def get(self, path: str) -> tuple[Any, Mapping[str, str], float]:
         """Return the reply to a GET, its headers and the seconds that it took. Raises
@@ -101,35 +124,6 @@ class Client:
         timeout = aiohttp.ClientTimeout(total=None)
         self._watch = asyncio.create_task(self._watch_silence())
         return aiohttp.ClientSession(headers=headers, connector=connector, timeout=timeout)
-
-    def _start(
-        self,
-        path: str,
-        body: Mapping[str, Any],
-        on_text: Callable[[str], None] | None,
-        on_end: Callable[[Reply | Exception], None],
-        most_parts: int,
-    ) -> None:
-        if not self._open:
-            self._heard = time.monotonic()
-
-        async def work() -> None:
-            result: Reply | Exception
-            try:
-                chat = "messages" in body
-                result = await self._limited(self._post(path, body, chat, on_text, most_parts))
-            except EndpointError as e:
-                result = e
-            except asyncio.CancelledError:
-                result = self._silence()
-            # Without an end the request would be waited for.
-            except Exception as e:  # noqa: BLE001
-                result = self._error(f"{path}: {type(e).__name__}: {e}")
-            on_end(result)
-
-        task = self._loop.create_task(work())
-        self._open.add(task)
-        task.add_done_callback(self._open.discard)
 
     async def _limited(self, work: Coroutine[Any, Any, Reply]) -> Reply:
         if self._most is None:

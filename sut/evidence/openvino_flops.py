@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import nan, prod
 from typing import Any
 
 from sut.evidence import product_flops
 
-Shape = tuple[int, ...]
 _INNER = ("Loop", "TensorIterator", "If")
+_CONVOLUTIONS = {
+    "Convolution": (-1, 1),
+    "GroupConvolution": (-1, 2),
+    "ConvolutionBackpropData": (0, 1),
+}
+"""Operator → the place of the outputs, or of the inputs of a transposed one, and the axis of the
+kernel from which on all values are multiplied for each of them. The kernel is [groups, outputs,
+channels, ...], without groups [outputs, channels, ...], and transposed [channels, outputs, ...].
+"""
+_OTHERS = ("MatMul", "Einsum", "ScaledDotProductAttention")
 
 
 def of_row(model: Any) -> float:
@@ -31,54 +39,23 @@ def of_row(model: Any) -> float:
 
 
 def _of(operation: Any) -> float:
+    """Return the operations of an operator: two for each multiplication."""
     kind = operation.get_type_name()
     if kind in _INNER:
         return nan
-    if kind not in _FORMULAS:
+    if kind not in (*_CONVOLUTIONS, *_OTHERS):
         return 0
     ports = [*operation.inputs(), *operation.outputs()]
     shapes = [port.get_partial_shape() for port in ports]
     if any(shape.is_dynamic for shape in shapes):
         return nan
     known = [tuple(side.get_length() for side in shape) for shape in shapes]
-    return float(_FORMULAS[kind](operation.get_attributes(), *known))
-
-
-def _matmul(attributes: Mapping[str, Any], first: Shape, second: Shape, outputs: Shape) -> int:
-    return 2 * prod(outputs) * first[-2 if attributes["transpose_a"] else -1]
-
-
-def _einsum(attributes: Mapping[str, Any], *shapes: Shape) -> int:
-    return product_flops.einsum(attributes["equation"], *shapes)
-
-
-def _attention(_: Any, query: Shape, key: Shape, value: Shape, *others: Shape) -> int:
-    return product_flops.attention(query, key, value)
-
-
-def _convolution(_: Any, inputs: Shape, kernel: Shape, outputs: Shape) -> int:
-    """The kernel is [outputs, channels, ...]."""
-    return 2 * prod(outputs) * prod(kernel[1:])
-
-
-def _groups(_: Any, inputs: Shape, kernel: Shape, outputs: Shape) -> int:
-    """The kernel is [groups, outputs, channels, ...]."""
-    return 2 * prod(outputs) * prod(kernel[2:])
-
-
-def _transposed(_: Any, inputs: Shape, kernel: Shape, *others: Shape) -> int:
-    """The kernel is [channels, outputs, ...], and each input is multiplied by all its outputs."""
-    return 2 * prod(inputs) * prod(kernel[1:])
-
-
-_FORMULAS: Mapping[str, Any] = {
-    "MatMul": _matmul,
-    "Einsum": _einsum,
-    "ScaledDotProductAttention": _attention,
-    "Convolution": _convolution,
-    "GroupConvolution": _groups,
-    "ConvolutionBackpropData": _transposed,
-}
-"""Operator → (its attributes, the shapes of its inputs and of its output) → its operations: two for
-each multiplication.
-"""
+    if kind in _CONVOLUTIONS:
+        place, axis = _CONVOLUTIONS[kind]
+        return 2 * prod(known[place]) * prod(known[1][axis:])
+    if kind == "ScaledDotProductAttention":
+        return product_flops.attention(*known[:3])
+    attributes = operation.get_attributes()
+    if kind == "Einsum":
+        return product_flops.einsum(attributes["equation"], *known)
+    return product_flops.matmul(known[0], known[-1], transposed=attributes["transpose_a"])

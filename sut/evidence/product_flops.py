@@ -10,6 +10,13 @@ from math import prod
 Shape = Sequence[int]
 
 
+def matmul(first: Shape, outputs: Shape, *, transposed: bool) -> int:
+    """Return the operations of a product of matrices. `transposed`: whether the first operand is
+    [..., inner, rows].
+    """
+    return 2 * prod(outputs) * first[-2 if transposed else -1]
+
+
 def einsum(equation: str, *shapes: Shape) -> int:
     """Return the operations of a product of two operands, by all values of all indices. An axis is
     named by a letter; there is no ellipsis.

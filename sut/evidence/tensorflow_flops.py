@@ -4,7 +4,6 @@ shapes with which TensorFlow traced it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import nan, prod
 from typing import Any
 
@@ -12,6 +11,25 @@ from sut.evidence import product_flops
 
 _LOOPS = ("While", "StatelessWhile")
 _TRANSPOSED = ("transpose_a", "adj_x")
+_CONVOLUTIONS = {
+    "Conv2D": (-1, 1),
+    "Conv3D": (-1, 1),
+    "Conv2DBackpropInput": (2, 1),
+    "DepthwiseConv2dNative": (-1, 2),
+}
+"""Operator → the place of the outputs, or of the inputs of a transposed one, and how many of the
+kernel's last axes are not multiplied for each of them. The kernel is [..., channels of a group,
+outputs], and transposed [..., outputs, channels].
+"""
+PRODUCTS = (
+    "MatMul",
+    "BatchMatMul",
+    "BatchMatMulV2",
+    "BatchMatMulV3",
+    "Einsum",
+    *_CONVOLUTIONS,
+)
+"""The operators that multiply."""
 
 
 def of(graph: Any) -> tuple[float, bool]:
@@ -22,11 +40,8 @@ def of(graph: Any) -> tuple[float, bool]:
     total: float = 0
     loops = False
     for operation in graph.get_operations():
-        formula = _FORMULAS.get(operation.type)
-        if formula:
-            shapes = [tensor.shape for tensor in (*operation.inputs, *operation.outputs)]
-            known = all(shape.is_fully_defined() for shape in shapes)
-            total += formula(operation, *map(tuple, shapes)) if known else nan
+        if operation.type in PRODUCTS:
+            total += _of(operation)
         for name in _called(operation, graph):
             inner, has_loops = of(graph._functions[name].graph)
             total += inner
@@ -43,45 +58,19 @@ def _called(operation: Any, graph: Any) -> list[str]:
     return names
 
 
-def _matmul(operation: Any, first: tuple[int, ...], *shapes: tuple[int, ...]) -> int:
-    is_transposed = any(_flag(operation, name) for name in _TRANSPOSED)
-    return 2 * prod(shapes[-1]) * first[-2 if is_transposed else -1]
-
-
-def _flag(operation: Any, name: str) -> bool:
-    return name in operation.node_def.attr and bool(operation.get_attr(name))
-
-
-def _einsum(operation: Any, *shapes: tuple[int, ...]) -> int:
-    return product_flops.einsum(operation.get_attr("equation").decode(), *shapes)
-
-
-def _convolution(_: Any, __: Any, kernel: tuple[int, ...], outputs: tuple[int, ...]) -> int:
-    """The kernel is [..., channels of a group, outputs]."""
-    return 2 * prod(outputs) * prod(kernel[:-1])
-
-
-def _transposed_convolution(_: Any, __: Any, kernel: tuple[int, ...], *shapes: Any) -> int:
-    """The kernel is [..., outputs, channels], and each input is multiplied by all outputs."""
-    return 2 * prod(shapes[0]) * prod(kernel[:-1])
-
-
-def _depthwise(_: Any, __: Any, kernel: tuple[int, ...], outputs: tuple[int, ...]) -> int:
-    return 2 * prod(outputs) * prod(kernel[:-2])
-
-
-_FORMULAS: Mapping[str, Any] = {
-    "MatMul": _matmul,
-    "BatchMatMul": _matmul,
-    "BatchMatMulV2": _matmul,
-    "BatchMatMulV3": _matmul,
-    "Einsum": _einsum,
-    "Conv2D": _convolution,
-    "Conv3D": _convolution,
-    "Conv2DBackpropInput": _transposed_convolution,
-    "DepthwiseConv2dNative": _depthwise,
-}
-"""Operator → (operation, the shapes of its inputs and of its output) → its operations: two for each
-multiplication.
-"""
-PRODUCTS = tuple(_FORMULAS)
+def _of(operation: Any) -> float:
+    """Return the operations of an operator: two for each multiplication. NaN: a shape is not
+    known.
+    """
+    shapes = [tensor.shape for tensor in (*operation.inputs, *operation.outputs)]
+    if not all(shape.is_fully_defined() for shape in shapes):
+        return nan
+    known = [tuple(shape) for shape in shapes]
+    if operation.type in _CONVOLUTIONS:
+        place, axes = _CONVOLUTIONS[operation.type]
+        return 2 * prod(known[place]) * prod(known[1][:-axes])
+    if operation.type == "Einsum":
+        return product_flops.einsum(operation.get_attr("equation").decode(), *known)
+    names = [name for name in _TRANSPOSED if name in operation.node_def.attr]
+    transposed = any(operation.get_attr(name) for name in names)
+    return product_flops.matmul(known[0], known[-1], transposed=transposed)

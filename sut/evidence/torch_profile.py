@@ -8,9 +8,9 @@ import itertools
 import sys
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -45,7 +45,6 @@ _LOOKUP = "aten::embedding"
 # Operands of 8 bits, which Keras casts to int32 for a CPU.
 _INTEGERS = ("signed char", "int")
 _SCRIPT = 2  # RecordScope::TORCHSCRIPT_FUNCTION, for any name of the function or method
-_SCRIPTED = "within TorchScript"
 _SETTINGS = {"tf32": 19, "bf16": 16}  # the bits that torch may leave of a float32 product
 _BITS = {"float": 32, "c10::BFloat16": 16, "c10::Half": 16, "double": 64}
 _PASSES_A_RECORD = 4
@@ -53,77 +52,76 @@ ALL_THREADS = _ExperimentalConfig(profile_all_threads=True)
 """Without it, torch's profiler records the thread that begins it, and those of a backward pass."""
 
 
+COUNTS = (
+    "operators",
+    "operators_called",
+    "operators_outside_inductor",
+    "operators_left_of_passes",
+    "products_outside_inductor",
+    "script_calls",
+    "regions",
+    "inductor_calls",
+    "forward_passes",
+    "integer_products",
+    "table_lookups",
+)
+"""The counts of a watched call, as an evidence's detail names them:
+
+- `operators`: those of ATen, MKL and oneDNN, including those that compiled code calls.
+- `operators_called`: those that no other operator and no compiled code calls.
+- `operators_outside_inductor`: those outside of every call of code that Inductor compiled.
+- `operators_left_of_passes`: those of the last kind within a forward pass, which the compiled part
+  of the model leaves out.
+- `products_outside_inductor`: matrix products outside of every call of code that Inductor compiled,
+  including those of a backward pass.
+- `script_calls`: entries into TorchScript.
+- `regions`: entries into code that Dynamo captured, with any backend. A model compiled as a whole
+  has one entry a pass.
+- `inductor_calls`: calls of code that Inductor compiled.
+- `forward_passes`: those of the model; `generate` of n new tokens makes n passes.
+- `integer_products`: matrix products of integers, which quantised weights have.
+- `table_lookups`: look-ups in a table, as an embedding does.
+"""
+
+
 @dataclass(frozen=True)
 class Observed:
-    """The counts of a watched call of a model.
+    """What a watched call of a model ran.
 
     Attributes:
-        operators: operators of ATen, MKL and oneDNN, including those that compiled code calls.
-        operators_called: those of `operators` that no other operator and no compiled code calls.
-        operators_outside: operators outside of every call of code that Inductor compiled.
-        operators_left: those of `operators_outside` within a forward pass, which the compiled part
-            of the model leaves out.
-        products_outside: matrix products outside of every call of code that Inductor compiled,
-            including those of a backward pass.
-        regions: entries into code that Dynamo captured, with any backend. A model compiled as a
-            whole has one entry a pass.
-        inductor_calls: calls of code that Inductor compiled.
-        script_calls: entries into TorchScript.
-        passes: forward passes of the model; `generate` of n new tokens makes n passes.
-        compiled_passes: passes that called code that Inductor compiled, and ran no matrix product
-            outside of such a call.
-        scripted_passes: passes that entered TorchScript and ran no matrix product outside of it.
-        operators_left_of_script: operators within a forward pass that ran outside of TorchScript.
+        counts: those of COUNTS. `compiled_passes`: passes that called code that Inductor compiled,
+            and ran no matrix product outside of such a call. `flops`: floating-point operations of
+            all matrix products whose shapes are known. `products_without_flops`: the others.
         product_errors: the error (`sut.evidence.precision`) of a product computed in the context of
             some passes. It includes the effect of autocast and of global switches.
         product_bits: bits of the inputs of matrix products → number of products; a replayed CUDA
             graph shows none. If the call itself changed how many bits torch may leave of float32
             products, they count as that many bits.
         product_operators: operator of matrix products → number of its products.
-        integer_products: matrix products of integers, which quantised weights have.
-        table_lookups: look-ups in a table, as an embedding does.
-        flops: floating-point operations of all matrix products whose shapes are known.
-        products_without_flops: matrix products whose operations are not known.
     """
 
-    operators: int = 0
-    integer_products: int = 0
-    table_lookups: int = 0
-    flops: int = 0
-    products_without_flops: int = 0
-    operators_called: int = 0
-    operators_outside: int = 0
-    operators_left: int = 0
-    products_outside: int = 0
-    regions: int = 0
-    inductor_calls: int = 0
-    script_calls: int = 0
-    passes: int = 0
-    compiled_passes: int = 0
-    scripted_passes: int = 0
-    operators_left_of_script: int = 0
-    product_errors: tuple[float, ...] = ()
-    product_bits: Counter[int] = field(default_factory=Counter)
-    product_operators: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str]
+    product_errors: tuple[float, ...]
+    product_bits: Counter[int]
+    product_operators: Counter[str]
 
-    @property
-    def known_flops(self) -> int | None:
-        """The operations of the matrix products; None if those of any product are not known."""
-        return None if self.products_without_flops else self.flops
+    def detail(self, counts: Iterable[str] = COUNTS) -> dict[str, Any]:
+        """Return these counts, `flops`, which is None if those of any product are not known, and
+        `product_bits`, for an evidence's detail.
+        """
+        return {
+            **{name: self.counts[name] for name in counts},
+            "flops": None if self.counts["products_without_flops"] else self.counts["flops"],
+            "product_bits": {str(bits): n for bits, n in sorted(self.product_bits.items())},
+        }
 
     @property
     def compiled_share(self) -> float:
         """The share of the forward passes that ran compiled; 0 if the call never reached the
         model.
         """
-        return self.compiled_passes / self.passes if self.passes else 0.0
-
-    @property
-    def scripted_share(self) -> float:
-        """The share of the forward passes that ran as TorchScript; 0 if the call never reached the
-        model.
-        """
-        return self.scripted_passes / self.passes if self.passes else 0.0
+        passes = self.counts["forward_passes"]
+        return self.counts["compiled_passes"] / passes if passes else 0.0
 
 
 Hooks = Callable[[Any, Callable[..., None], Callable[..., None]], AbstractContextManager[None]]
@@ -244,12 +242,7 @@ class _Passes:
         bits = Counter[int]()
         for dtype, count in self.products.items():
             bits[bits_of[dtype]] += count
-        return Observed(
-            **self.counts,
-            product_errors=tuple(self.errors),
-            product_bits=bits,
-            product_operators=self.operators,
-        )
+        return Observed(self.counts, tuple(self.errors), bits, self.operators)
 
     def _begin_record(self) -> None:
         self.profile = torch.profiler.profile(
@@ -281,17 +274,15 @@ def _count(
 ) -> None:
     """Add the counts of these events, which belong to whole passes.
 
-    `counts`: name of a count in `Observed` → its value. `products`: narrowest dtype of the inputs →
+    `counts`: see `Observed.counts`. `products`: narrowest dtype of the inputs →
     number of matrix products. `operators`: operator → number of matrix products.
     """
     # Numbers of forward passes.
     entered: set[int] = set()
     leaking: set[int] = set()
-    entered_script: set[int] = set()
-    leaking_script: set[int] = set()
     for event, name, within, around, called in _nested(events):
         if name == _PASS:
-            counts["passes"] += 1
+            counts["forward_passes"] += 1
         elif name.startswith(_REGION):
             counts["regions"] += 1
         elif name.startswith(_INDUCTOR):
@@ -299,13 +290,11 @@ def _count(
             entered.add(within)
         elif event.scope() == _SCRIPT:
             counts["script_calls"] += 1
-            entered_script.add(within)
         elif name.startswith(_OPERATOR) and around != _PROBE:
             counts["operators"] += 1
             counts["operators_called"] += not around and not called
-            counts["operators_outside"] += around != _INDUCTOR
-            counts["operators_left"] += around != _INDUCTOR and within > 0
-            counts["operators_left_of_script"] += around != _SCRIPTED and within > 0
+            counts["operators_outside_inductor"] += around != _INDUCTOR
+            counts["operators_left_of_passes"] += around != _INDUCTOR and within > 0
             counts["table_lookups"] += name == _LOOKUP
             if name.startswith(_PRODUCTS):
                 operators[name] += 1
@@ -322,18 +311,15 @@ def _count(
                     products[min(known, key=_BITS.__getitem__)] += 1
                 if around != _INDUCTOR:
                     leaking.add(within)
-                    counts["products_outside"] += 1
-                if around != _SCRIPTED:
-                    leaking_script.add(within)
+                    counts["products_outside_inductor"] += 1
     counts["compiled_passes"] += len(entered - leaking - {0})
-    counts["scripted_passes"] += len(entered_script - leaking_script - {0})
 
 
 def _nested(events: Sequence[Any]) -> Iterator[tuple[Any, str, int, str, bool]]:
     """Yield (event, name, number of the forward pass around it or 0, the other range around it,
     whether an operator called it).
 
-    The other range is `_PROBE`, `_INDUCTOR`, `_SCRIPTED` or empty.
+    The other range is `_PROBE`, `_INDUCTOR` or empty.
     """
     # Thread → end of its last operator that no other operator called.
     operator_ends: dict[int, int] = {}
@@ -360,8 +346,6 @@ def _nested(events: Sequence[Any]) -> Iterator[tuple[Any, str, int, str, bool]]:
             stack.append((end, within, _PROBE))
         elif name.startswith(_INDUCTOR):
             stack.append((end, within, _INDUCTOR))
-        elif event.scope() == _SCRIPT and not around:
-            stack.append((end, within, _SCRIPTED))
 
 
 def dynamo_graphs() -> int:

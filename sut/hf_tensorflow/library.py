@@ -19,27 +19,21 @@ from sut.keras2 import runtime
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
-def load_model(workload: Workload, config: Any = None, renamed: Callable[[str], str] = str) -> Any:
-    """Return the checkpoint's model.
-
-    Args:
-        config: Transformers' configuration of the model. Without it the checkpoint's own is read.
-        renamed: a tensor's name in the checkpoint → its name in Transformers.
-    """
+def load_model(workload: Workload) -> Any:
+    """Return the checkpoint's model."""
     runtime.configure(workload)
     transformers.utils.logging.set_verbosity_error()
     kind = getattr(transformers, workload.config["classes"]["hf_tensorflow"])
     general = not hasattr(kind, "config_class")
-    if config is None:
-        reader = transformers.AutoConfig if general else kind.config_class
-        config = reader.from_pretrained(workload.checkpoint, local_files_only=True)
-        if workload.config["model"].get("hidden_act") == "gelu_pytorch_tanh":
-            # Transformers' TensorFlow models know the tanh form of GELU only by its older name.
-            config.hidden_act = "gelu_new"
+    reader = transformers.AutoConfig if general else kind.config_class
+    config = reader.from_pretrained(workload.checkpoint, local_files_only=True)
+    if workload.config["model"].get("hidden_act") == "gelu_pytorch_tanh":
+        # Transformers' TensorFlow models know the tanh form of GELU only by its older name.
+        config.hidden_act = "gelu_new"
     model = _general(kind, config, workload) if general else kind(config)
     model.build_in_name_scope()
     tensors = {
-        renamed(name): weights_files.tensor(workload.checkpoint, name)
+        name: weights_files.tensor(workload.checkpoint, name)
         for name in weights_files.names(workload.checkpoint)
     }
     # `from_pretrained` fails: Transformers 4.57 iterates over the file itself, which safetensors
@@ -115,6 +109,21 @@ class Predictor:
     def evidence(self, call: Call) -> Evidence:
         """See `runtime.evidence`."""
         return evidence(self.model, self.workload, "__call__", call)
+
+
+def load(workload: Workload) -> Predictor:
+    """Return the checkpoint's model. Its answers are the `logits` of a model with a head, and else
+    every seventh channel of the last hidden states [batch, length, channels], float32.
+    """
+    return Predictor(load_model(workload), workload, _answer)
+
+
+def _answer(outputs: Any) -> Batch:
+    if "logits" in outputs:
+        return {"logits": to_float32(outputs["logits"])}
+    # The channels are taken on the host, so that the graph computes all of them.
+    hidden = to_float32(outputs["last_hidden_state"])
+    return {"hidden": np.ascontiguousarray(hidden[..., ::7])}
 
 
 def to_float32(tensor: Any) -> np.ndarray:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from sut import padding
-from sut.contract import AsGiven, Batch, Call, Evidence, Unsupported, Workload
+from sut.contract import AsGiven, Batch, Unsupported, Workload
+from sut.keras.model import KerasModel
 
 
-class KerasCausalLM(AsGiven):
+class KerasCausalLM(KerasModel, AsGiven):
     """A language model of KerasNLP or KerasHub. Its methods are those of
     `sut.contract.Inference`.
     """
@@ -35,12 +36,9 @@ class KerasCausalLM(AsGiven):
             arguments: arguments of `generate` in addition to its inputs.
             versions: versions of libraries, by name, for the evidence.
         """
-        self.model = model
-        self.workload = workload
+        super().__init__(model, workload, runtime, "generate", **versions)
         self.config = workload.config
-        self.runtime = runtime
         self.arguments = arguments
-        self.versions = versions
         # A text-only Gemma 3 returns its pictures with its tokens, and fails if there are none.
         self.returns_pictures = hasattr(model.backbone, "text_only_model")
         self.end_tokens = tuple(workload.config.get("end_tokens", ()))
@@ -92,17 +90,6 @@ class KerasCausalLM(AsGiven):
     def forward_pass(self) -> Any:
         """The model that predicts logits."""
         return self.model
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        self.runtime.synchronise(self.model)
-
-    def evidence(self, call: Call) -> Evidence:
-        """See `evidence` of the runtime."""
-        evidence: Evidence = self.runtime.evidence(
-            self.model, self.workload, "generate", call, **self.versions
-        )
-        return evidence
 
 
 def check_positions(workload: Workload) -> None:

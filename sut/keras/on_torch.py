@@ -15,6 +15,15 @@ from sut.evidence import torch_products, torch_profile
 
 EXECUTIONS = ("eager",)
 RUNS_AHEAD = False  # see `on_jax`
+_COUNTS = (
+    "operators",
+    "operators_called",
+    "regions",
+    "script_calls",
+    "forward_passes",
+    "integer_products",
+    "table_lookups",
+)
 _scope = ExitStack()
 
 
@@ -66,9 +75,8 @@ def matrix_flops(dtype: str) -> float:
 
 def watch(model: Any, call: Call) -> dict[str, Any]:
     """Return torch's observations of the call. `graphs`: graphs that Dynamo captured in this
-    process. The profiler counts the rest in the call: `operators` run one by one, entries into
-    compiled regions and TorchScript, and the bits of the inputs of its matrix products.
-    `forward_passes`: entries into one layer.
+    process. The profiler counts the rest in the call (`torch_profile.COUNTS`). `forward_passes`:
+    entries into one layer.
     """
     weight = model.weights[0].value
     trains = model.optimizer is not None
@@ -77,18 +85,10 @@ def watch(model: Any, call: Call) -> dict[str, Any]:
     )
     return {
         "graphs": torch_profile.dynamo_graphs(),
-        "forward_passes": seen.passes,
-        "operators": seen.operators,
-        "operators_called": seen.operators_called,
-        "regions": seen.regions,
-        "script_calls": seen.script_calls,
+        **seen.detail(_COUNTS),
         "matrix_products": torch_products.about(
             str(weight.device), weight.dtype, seen.product_operators
         ),
-        "integer_products": seen.integer_products,
-        "table_lookups": seen.table_lookups,
-        "flops": seen.known_flops,
-        "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
     }
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sut.contract import Batch, Call, Evidence, Workload
+from sut.contract import Batch, Workload
+from sut.keras.model import KerasModel
 
 
-class KerasPredictor:
+class KerasPredictor(KerasModel):
     """A Keras model, compiled to predict. Its attributes and methods are those of
     `sut.contract.Inference`.
     """
@@ -36,24 +37,11 @@ class KerasPredictor:
             to_host: the model's outputs, already on the host → the answers.
             versions: versions of libraries, by name, for the evidence.
         """
-        self.model = runtime.compile_to_predict(model, workload)
-        self.workload = workload
-        self.runtime = runtime
-        self.versions = versions
+        compiled = runtime.compile_to_predict(model, workload)
+        super().__init__(compiled, workload, runtime, runtime.PREDICTS, **versions)
         self.prepare = prepare
         self.to_host = to_host
 
     def predict(self, batch: Batch) -> Any:
         """Return the model's outputs, already on the host."""
         return self.model.predict_on_batch(batch)
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        self.runtime.synchronise(self.model)
-
-    def evidence(self, call: Call) -> Evidence:
-        """See `evidence` of the runtime."""
-        evidence: Evidence = self.runtime.evidence(
-            self.model, self.workload, self.runtime.PREDICTS, call, **self.versions
-        )
-        return evidence

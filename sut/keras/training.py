@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sut.contract import Batch, Call, Evidence, OnStep, Unsupported, Workload
+from sut.contract import Batch, OnStep, Unsupported, Workload
+from sut.keras.model import KerasModel
 
 LABEL = "label"
 """The beginning of the names of labels."""
@@ -35,7 +36,7 @@ def one_label(batch: Batch) -> Pair:
     return inputs, label
 
 
-class KerasTraining:
+class KerasTraining(KerasModel):
     """A model that is compiled for training. Its methods are those of `sut.contract.Training`.
 
     Args:
@@ -56,12 +57,9 @@ class KerasTraining:
         versions: dict[str, str],
         pair: Callable[[Batch], Pair] = one_label,
     ):
-        self.model = model
-        self.workload = workload
+        super().__init__(model, workload, runtime, "fit", **versions)
         self.named = named
         self.epoch = epoch
-        self.runtime = runtime
-        self.versions = versions
         self.pair = pair
         self.trainable = sum(math.prod(v.shape) for v in model.trainable_variables)
 
@@ -85,17 +83,6 @@ class KerasTraining:
         compiled again.
         """
         self.model.optimizer.learning_rate = 0.0
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        self.runtime.synchronise(self.model)
-
-    def evidence(self, call: Call) -> Evidence:
-        """See `runtime.evidence`."""
-        evidence: Evidence = self.runtime.evidence(
-            self.model, self.workload, "fit", call, **self.versions
-        )
-        return evidence
 
 
 class Steps:
@@ -130,8 +117,3 @@ class Steps:
         loss = float(self.model.get_metrics_result()["loss"])
         self.model.reset_metrics()
         return loss
-
-
-def images(inputs: Batch) -> Batch:
-    """Return the input of an image encoder."""
-    return {"images": inputs["image"]}

@@ -1,4 +1,4 @@
-"""Trains models of KerasNLP and KerasCV on Keras 2 by `compile` and `fit`; see `keras_training`."""
+"""Trains models of KerasNLP on Keras 2 by `compile` and `fit`; see `keras_training`."""
 
 from __future__ import annotations
 
@@ -28,15 +28,6 @@ def compiled(
     optimizer = tf_keras.optimizers.AdamW(**workload.config["optimizer"], jit_compile=xla)
     model.compile(optimizer=optimizer, loss=loss, metrics=None, jit_compile=xla)
     return KerasTraining(model, workload, named, _epoch, runtime, versions)
-
-
-def image_encoder(encoder: Any, workload: Workload, **versions: str) -> KerasTraining:
-    """Return the encoder, compiled to be trained towards features by their mean squared error.
-    `versions`: version of its library, by name.
-    """
-    model = tf_keras.Model({"images": encoder.inputs[0]}, encoder.outputs[0])
-    loss = tf_keras.losses.MeanSquaredError()
-    return compiled(model, workload, keras_training.images, loss, **versions)
 
 
 class _Steps(keras_training.Steps, tf_keras.callbacks.Callback):

@@ -1,9 +1,8 @@
 """Language models of KerasHub, which generate greedily. The measured call is `generate`; a compiler
 creates one loop for each shape.
 
-LoRA trains them. `per-head` is KerasHub's own `enable_lora`. It computes the whole kernel again at
-each step, with the product of its two factors added. `matrix` has peft's factors, and is a layer of
-this file.
+LoRA trains them by KerasHub's own `enable_lora`. It computes the whole kernel again at each step,
+with the product of its two factors added.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from sut.contract import Batch, Config, Unsupported, Workload
 from sut.keras.causal_lm import KerasCausalLM, check_positions
 from sut.keras.training import KerasTraining
 from sut.keras3 import converted, exact, runtime, streaming, training
-from sut.registry import PER_HEAD
 
 _NO_LABEL = -100
 # KerasHub's names of the adapted products, in its Gemma and in its other models.
@@ -181,63 +179,18 @@ def _try(model: Any) -> None:
         raise Unsupported(f"Keras does not run this model in float16: {words}") from None
 
 
-class Adapter(keras.layers.Layer):
-    """The sum of x's frozen product with heads of weights and its trained product with two factors.
-
-    Args:
-        dense: the frozen product, which returns [batch, length, heads, head_dim].
-        first: the first values of A, [rank, in].
-        scale: factor of the trained product.
-        name: a different name in each layer of the model, because Keras on PyTorch distinguishes
-            parameters by it.
-    """
-
-    def __init__(self, dense: Any, first: np.ndarray, scale: float, name: str):
-        super().__init__(dtype=dense.dtype_policy, name=name)
-        self.dense = dense
-        self.scale = scale
-        _, _, *heads_and_size = dense.compute_output_shape((1, 1, first.shape[1]))
-        # float32 in every precision, as KerasHub's own factors and peft's are.
-        self.a = self.add_weight(
-            shape=first.T.shape, dtype="float32", initializer="zeros", name="a"
-        )
-        self.b = self.add_weight(
-            shape=(len(first), *heads_and_size), dtype="float32", initializer="zeros", name="b"
-        )
-        self.a.assign(first.T)
-        self.built = True
-
-    def call(self, x: Any) -> Any:
-        """x [batch, length, in] → [batch, length, heads, head_dim]."""
-        inner = ops.matmul(x, self.a)
-        added = self.scale * ops.einsum("btr,rnh->btnh", inner, self.b)
-        # Cast, as in peft; otherwise attention would be computed in float32.
-        return self.dense(x) + ops.cast(added, self.compute_dtype)
-
-
 def adapt(model: Any, config: Config, lora: Config) -> None:
     """Freeze the model, and add LoRA's factors to query and value of each layer. The factors begin
     with the values of `adapters.first`.
     """
-    per_head = lora["factors"] == PER_HEAD
-    if per_head:
-        model.backbone.enable_lora(lora["rank"])
-    else:
-        model.backbone.trainable = False
+    model.backbone.enable_lora(lora["rank"])
     for number, block in enumerate(model.backbone.transformer_layers):
         for attention, attribute in _adapted_products(block):
             dense = getattr(attention, attribute)
             first = adapters.first(config, lora, number, _NAMES[attribute])
-            if per_head:
-                dense.lora_alpha = lora["alpha"]
-                values = first if _heads_first(dense) else first.transpose(1, 0, 2)
-                dense.lora_kernel_a.assign(values)
-            else:
-                scale = lora["alpha"] / lora["rank"]
-                adapter = Adapter(dense, first, scale, f"{dense.name}_adapter_{number}")
-                attention._tracker.unlock()
-                setattr(attention, attribute, adapter)
-                attention._tracker.lock()
+            dense.lora_alpha = lora["alpha"]
+            values = first if _heads_first(dense) else first.transpose(1, 0, 2)
+            dense.lora_kernel_a.assign(values)
 
 
 def _adapted_products(block: Any) -> list[tuple[Any, str]]:

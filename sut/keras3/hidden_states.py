@@ -8,7 +8,7 @@ import numpy as np
 
 from sut.contract import Batch, Workload
 from sut.keras.predictor import KerasPredictor
-from sut.keras3 import converted, exact, runtime, xlnet
+from sut.keras3 import converted, exact, runtime
 
 
 def prepare(inputs: Batch) -> Batch:
@@ -27,11 +27,15 @@ def with_segments(inputs: Batch) -> Batch:
 
 
 def to_host(outputs: Any) -> Batch:
-    """Return every seventh channel of the last hidden states [batch, length, channels], float32. A
-    backbone with a pooler answers a dict.
+    """Return every seventh channel of the last hidden states [batch, length, channels], or [batch,
+    rows, columns, channels] with the channels moved to the second axis, float32. A backbone with a
+    pooler answers a dict.
     """
     hidden = outputs["sequence_output"] if isinstance(outputs, dict) else outputs
-    return {"hidden": np.ascontiguousarray(hidden[..., ::7], np.float32)}
+    some = hidden[..., ::7]
+    if some.ndim == 4:
+        some = np.moveaxis(some, -1, 1)
+    return {"hidden": np.ascontiguousarray(some, np.float32)}
 
 
 def load(workload: Workload) -> KerasPredictor:
@@ -41,14 +45,9 @@ def load(workload: Workload) -> KerasPredictor:
         model = converted.load_encoder(workload)
         names = with_segments if "segment_ids" in model.input else prepare
         return KerasPredictor(model, workload, runtime, prepare=names, to_host=to_host)
-    if config["model_type"] == "xlnet":
-        model = xlnet.load_model(workload)
-        names = xlnet.prepare
-    else:
-        model = runtime.load_model(workload)
-        names = prepare
+    model = runtime.load_model(workload)
     epsilon = config.get("layer_norm_eps", config.get("layer_norm_epsilon"))
     if epsilon:
         exact.epsilon(model, epsilon)
     exact.token_types(model, workload.checkpoint)
-    return KerasPredictor(model, workload, runtime, prepare=names, to_host=to_host)
+    return KerasPredictor(model, workload, runtime, prepare=prepare, to_host=to_host)

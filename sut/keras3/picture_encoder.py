@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from sut.contract import Batch, Unsupported, Workload
+from sut.keras.bert import to_host as logits
 from sut.keras.predictor import KerasPredictor
 from sut.keras3 import converted, resnet, runtime
+from sut.keras3.hidden_states import to_host as hidden
 
 _WITHOUT_CONVERTER = {"resnet": resnet.load}
 """`model_type` → our own loader, if KerasHub has the model and no converter from Transformers."""
@@ -23,7 +25,7 @@ def load(workload: Workload) -> KerasPredictor:
         """Return the pictures with their channels last."""
         return {name: np.ascontiguousarray(inputs["pixel_values"].transpose(0, 2, 3, 1))}
 
-    answers = _hidden if model is getattr(model, "backbone", model) else _logits
+    answers = hidden if model is getattr(model, "backbone", model) else logits
     return KerasPredictor(model, workload, runtime, prepare=prepare, to_host=answers)
 
 
@@ -45,19 +47,3 @@ def load_model(workload: Workload) -> Any:
             f" the folder makes pictures of {shape}: take native-torch"
         )
     return model
-
-
-def _logits(outputs: np.ndarray) -> Batch:
-    """Return the logits [batch, classes], float32."""
-    return {"logits": np.ascontiguousarray(outputs, np.float32)}
-
-
-def _hidden(outputs: Any) -> Batch:
-    """Return every seventh channel of the last hidden states [batch, tokens, channels], or [batch,
-    rows, columns, channels] with the channels moved to the second axis, float32.
-    """
-    hidden = outputs["sequence_output"] if isinstance(outputs, dict) else outputs
-    some = hidden[..., ::7]
-    if some.ndim == 4:
-        some = np.moveaxis(some, -1, 1)
-    return {"hidden": np.ascontiguousarray(some, np.float32)}

@@ -7,11 +7,11 @@ from typing import Any
 
 import keras
 import keras_hub
+import numpy as np
 
 from sut.checkpoint import keras_weights
 from sut.checkpoint import sam as weight_map
-from sut.contract import Workload
-from sut.keras import sam as keras_sam
+from sut.contract import Batch, Workload
 from sut.keras.predictor import KerasPredictor
 from sut.keras.training import KerasTraining
 from sut.keras3 import runtime, training
@@ -20,17 +20,54 @@ from sut.keras3 import runtime, training
 def load(workload: Workload) -> KerasPredictor:
     """Return the checkpoint's segmenter, with every tensor under KerasHub's name."""
     runtime.configure(workload)
-    dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
-    keras.config.set_dtype_policy(dtype)  # not every layer of KerasHub takes a dtype
+    keras.config.set_dtype_policy(workload.dtype)  # not every layer of KerasHub takes a dtype
     segmenter = build(workload.config["model"])
     keras_weights.assign(workload.checkpoint, variables(segmenter))
     # The segmenter's class fills in prompts that are left out, and cannot do so in
     # `predict_on_batch`. This model has the same layers and takes all prompts.
     model = keras.Model(segmenter.input, segmenter.output)
-    runtime.backend.product(dtype)  # compiled here, so that evidence compiles nothing
-    return KerasPredictor(
-        model, workload, runtime, prepare=keras_sam.prepare, to_host=keras_sam.to_host
-    )
+    runtime.backend.product(workload.dtype)  # compiled here, so that evidence compiles nothing
+    return KerasPredictor(model, workload, runtime, prepare=_prepare, to_host=_to_host)
+
+
+def _prepare(inputs: Batch) -> Batch:
+    """Return the inputs under Keras' names. Without a box, a padding point with label -1 follows
+    the points, as in Meta's library, which adds it itself.
+    """
+    points = inputs["points"]
+    labels = inputs["labels"].astype(np.float32)
+    boxes = inputs.get("boxes")
+    count = len(points)
+    if boxes is None:
+        padding_point = np.zeros((count, 1, 2), np.float32)
+        padding_label = np.full((count, 1), -1, np.float32)
+        points = np.concatenate([points, padding_point], axis=1)
+        labels = np.concatenate([labels, padding_label], axis=1)
+        boxes = np.zeros((count, 0, 2, 2), np.float32)
+    no_masks = np.zeros((count, 0, 1, 1, 1), np.float32)
+    return {
+        "images": inputs["image"],
+        "points": points,
+        "labels": labels,
+        "boxes": boxes,
+        "masks": no_masks,
+    }
+
+
+def _to_host(outputs: Batch) -> Batch:
+    """Return the same answers as native torch. The first mask is left out: Meta's library computes
+    it too, and uses it only for single answers.
+
+    Args:
+        outputs: `masks` [batch, 4, side / 4, side / 4] and `iou_pred` [batch, 4].
+    """
+    logits = np.asarray(outputs["masks"][:, 1:], np.float32)
+    scores = np.asarray(outputs["iou_pred"][:, 1:], np.float32)
+    return {
+        "mask": logits > 0,
+        "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]),
+        "score": np.ascontiguousarray(scores),
+    }
 
 
 @runtime.nothing_drawn()

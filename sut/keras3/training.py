@@ -47,7 +47,12 @@ def image_encoder(encoder: Any, workload: Workload, **versions: str) -> KerasTra
     """
     model = keras.Model({"images": encoder.inputs[0]}, encoder.outputs[0])
     loss = keras.losses.MeanSquaredError()
-    return compiled(model, workload, keras_training.images, loss, versions, metrics=None)
+    return compiled(model, workload, _images, loss, versions, metrics=None)
+
+
+def _images(inputs: Batch) -> Batch:
+    """Return the input of an image encoder."""
+    return {"images": inputs["image"]}
 
 
 class DenseAdamW(keras.optimizers.AdamW):

@@ -4,14 +4,14 @@ for each shape.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sut.contract import AsGiven, Batch, Call, Config, Evidence, Workload
-from sut.evidence import jax_programs
+from sut.contract import Batch, Config, Workload
 from sut.native_jax import runtime
 from sut.native_jax.layers import dense, norm
 from sut.native_jax.runtime import DeviceBatch, Weights
@@ -63,23 +63,22 @@ def logits(config: Config, weights: Weights, ids: jax.Array, mask: jax.Array) ->
     return dense(weights, "classifier", pooled).astype(jnp.float32)
 
 
-class JaxClassifier(AsGiven):
-    """BERT with its head. Its methods are those of `sut.contract.Inference`."""
+class JaxBert(runtime.JaxModel):
+    """BERT with a head. Its methods are those of `sut.contract.Inference`.
 
-    def __init__(self, weights: Weights, workload: Workload):
-        self.weights = weights
-        self.workload = workload
-        self.in_flight = workload.in_flight
-        config = workload.config["model"]
+    Args:
+        answer: (the weights, each of the `inputs`) → the logits. It is compiled.
+    """
 
-        def classify(weights: Weights, ids: jax.Array, mask: jax.Array) -> jax.Array:
-            return logits(config, weights, ids, mask)
+    inputs: tuple[str, ...] = ("input_ids", "attention_mask")
 
-        self.program = jax.jit(classify)
+    def __init__(self, workload: Workload, answer: Callable[..., jax.Array]):
+        super().__init__(runtime.load_weights(workload), workload, answer.__name__)
+        self.program = jax.jit(answer)
 
     def predict(self, batch: Batch) -> jax.Array:
-        """Return logits [batch, classes], on their way to the host."""
-        outputs = self.program(self.weights, batch["input_ids"], batch["attention_mask"])
+        """Return the logits, on their way to the host."""
+        outputs = self.program(self.weights, *(batch[name] for name in self.inputs))
         outputs.copy_to_host_async()
         return outputs
 
@@ -87,18 +86,15 @@ class JaxClassifier(AsGiven):
         """Return the logits, once they have arrived."""
         return {"logits": np.ascontiguousarray(outputs)}
 
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        jax_programs.synchronise()
 
-    def evidence(self, call: Call) -> Evidence:
-        """See `runtime.evidence`."""
-        return runtime.evidence(self.weights, self.workload, "classify", call)
+def load(workload: Workload) -> JaxBert:
+    """The checkpoint's classifier. Its answers are logits [batch, classes]."""
+    config = workload.config["model"]
 
+    def classify(weights: Weights, ids: jax.Array, mask: jax.Array) -> jax.Array:
+        return logits(config, weights, ids, mask)
 
-def load(workload: Workload) -> JaxClassifier:
-    """The checkpoint's classifier."""
-    return JaxClassifier(runtime.load_weights(workload), workload)
+    return JaxBert(workload, classify)
 
 
 def load_training(workload: Workload) -> JaxTraining:

@@ -21,8 +21,7 @@ import numpy as np
 from jax import lax
 
 from sut import adapters, padding
-from sut.contract import AsGiven, Batch, Call, Config, Evidence, Workload
-from sut.evidence import jax_programs
+from sut.contract import Batch, Config, Workload
 from sut.native_jax import causal_lm_layout, runtime
 from sut.native_jax.runtime import DeviceBatch, Weights
 from sut.native_jax.training import JaxTraining, cross_entropy
@@ -258,15 +257,13 @@ def teacher_forced(config: Config, weights: Weights, ids: jax.Array) -> jax.Arra
     return rate(config, weights, hidden).astype(jnp.float32)
 
 
-class JaxCausalLM(AsGiven):
+class JaxCausalLM(runtime.JaxModel):
     """A language model of Llama's layout, or Gemma. Its methods are those of
     `sut.contract.Inference`.
     """
 
     def __init__(self, weights: Weights, config: Config, workload: Workload):
-        self.weights = weights
-        self.workload = workload
-        self.in_flight = workload.in_flight
+        super().__init__(weights, workload, "generate")
         self.end_tokens = tuple(workload.config.get("end_tokens", ()))
         ends = self.end_tokens
 
@@ -325,14 +322,6 @@ class JaxCausalLM(AsGiven):
     def logits(self, tokens: np.ndarray) -> np.ndarray:
         """Return the logits of the same forward pass, compiled as a separate program."""
         return np.asarray(self.forward_pass(self.weights, tokens))
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        jax_programs.synchronise()
-
-    def evidence(self, call: Call) -> Evidence:
-        """See `runtime.evidence`."""
-        return runtime.evidence(self.weights, self.workload, "generate", call)
 
 
 def load(workload: Workload) -> JaxCausalLM:

@@ -9,15 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from sut.checkpoint import weights_files
-from sut.contract import Evidence, Workload
+from sut.contract import AsGiven, Call, Evidence, Workload
 from sut.evidence import backend_evidence, jax_programs, precision, supported
 
 Weights = Mapping[str, jax.Array]
 """Arrays by the names of the checkpoint's tensors."""
 DeviceBatch = Mapping[str, jax.Array]
 """A batch on the device."""
-
-_AXES = {4: (2, 3, 1, 0)}  # for a convolution; other axes are reversed
+_ENDS = (".weight", ".bias")
+"""Ends of the names of weights. Older folders also contain tables of positions."""
 
 
 def configure(workload: Workload) -> None:
@@ -28,22 +28,11 @@ def configure(workload: Workload) -> None:
     jax_programs.configure(workload.device, workload.precision)
 
 
-def load_weights(
-    workload: Workload,
-    begins: tuple[str, ...] = ("",),
-    ends: tuple[str, ...] = (".weight", ".bias"),
-    is_table: Callable[[str], bool] = lambda name: "embed" in name,
-) -> dict[str, jax.Array]:
+def load_weights(workload: Workload) -> dict[str, jax.Array]:
     """Return the checkpoint's weights on the device, in the workload's precision.
 
-    Weights of dense layers become [in, out], so that a layer is `x @ weight`. Weights of
-    convolutions become [height, width, in, out]. Tables, such as embeddings, stay unchanged. Raises
-    as `configure` does.
-
-    Args:
-        begins, ends: beginnings and ends of the names of the tensors to load. Older folders also
-            contain tables of positions.
-        is_table: whether the tensor of this name is a table.
+    Weights of dense layers become [in, out], so that a layer is `x @ weight`. Embeddings stay
+    unchanged. Raises as `configure` does.
     """
     configure(workload)
     dtype = jnp.dtype(workload.dtype)
@@ -52,13 +41,32 @@ def load_weights(
         # BERT's folders from before 2019 have other names.
         today = name.replace("LayerNorm.gamma", "LayerNorm.weight")
         today = today.replace("LayerNorm.beta", "LayerNorm.bias")
-        if today.startswith(begins) and today.endswith(ends):
+        if today.endswith(_ENDS):
             values = weights_files.tensor(workload.checkpoint, name)
-            if not is_table(today):
-                values = values.transpose(_AXES.get(values.ndim))
+            if "embed" not in today:
+                values = values.T
             weights[today] = jax.device_put(np.asarray(values, dtype))
     jax_programs.product(dtype.name)  # compiled here, so that evidence compiles nothing
     return weights
+
+
+class JaxModel(AsGiven):
+    """Weights and the compiled program that is measured."""
+
+    def __init__(self, weights: Weights, workload: Workload, program: str):
+        """`program`: its name."""
+        self.weights = weights
+        self.workload = workload
+        self.in_flight = workload.in_flight
+        self.name = program
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        jax_programs.synchronise()
+
+    def evidence(self, call: Call) -> Evidence:
+        """See `evidence`."""
+        return evidence(self.weights, self.workload, self.name, call)
 
 
 def evidence(

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from sut.checkpoint import weights_files
-from sut.contract import Batch, Call, Evidence, Unsupported, Workload
-from sut.native_jax import bert, runtime
+from sut.contract import Batch, Unsupported, Workload
+from sut.native_jax import bert
 from sut.native_jax.layers import dense
 from sut.native_jax.runtime import Weights
 
@@ -18,35 +18,14 @@ _DEFAULTS = {"layer_norm_eps": 1e-12, "hidden_act": "gelu"}
 _NEEDED = ("bert.embeddings.token_type_embeddings.weight", "qa_outputs.weight")
 
 
-class JaxSpan(bert.JaxClassifier):
+class JaxSpan(bert.JaxBert):
     """BERT with the head of a span. Its methods are those of `sut.contract.Inference`."""
 
-    def __init__(self, weights: Weights, workload: Workload):
-        self.weights = weights
-        self.workload = workload
-        self.in_flight = workload.in_flight
-        config = _DEFAULTS | workload.config["model"]
-
-        def find(weights: Weights, ids: jax.Array, mask: jax.Array, types: jax.Array) -> jax.Array:
-            x = bert.hidden(config, weights, ids, mask, types)
-            return dense(weights, "qa_outputs", x).astype(jnp.float32)
-
-        self.program = jax.jit(find)
+    inputs = ("input_ids", "attention_mask", "token_type_ids")
 
     def prepare(self, inputs: Batch) -> Batch:
         """Return the inputs. Without types, all tokens are of the first one."""
         return {"token_type_ids": np.zeros_like(inputs["input_ids"]), **inputs}
-
-    def predict(self, batch: Batch) -> jax.Array:
-        """Return logits [batch, length, 2], on their way to the host."""
-        names = ("input_ids", "attention_mask", "token_type_ids")
-        outputs = self.program(self.weights, *(batch[name] for name in names))
-        outputs.copy_to_host_async()
-        return outputs
-
-    def evidence(self, call: Call) -> Evidence:
-        """See `runtime.evidence`."""
-        return runtime.evidence(self.weights, self.workload, "find", call)
 
 
 def load(workload: Workload) -> JaxSpan:
@@ -64,4 +43,10 @@ def load(workload: Workload) -> JaxSpan:
             f"sut/native_jax/span.py is written for absolute positions, not for {positions}: take"
             " native-torch-eager"
         )
-    return JaxSpan(runtime.load_weights(workload), workload)
+    config = _DEFAULTS | workload.config["model"]
+
+    def find(weights: Weights, ids: jax.Array, mask: jax.Array, types: jax.Array) -> jax.Array:
+        x = bert.hidden(config, weights, ids, mask, types)
+        return dense(weights, "qa_outputs", x).astype(jnp.float32)
+
+    return JaxSpan(workload, find)

@@ -123,11 +123,6 @@ def adamw(
     return weight.astype(dtype), first.astype(dtype), second.astype(dtype)
 
 
-def squared_error(answers: jax.Array, labels: jax.Array) -> jax.Array:
-    """Return the mean squared difference of two arrays of one shape, computed in float32."""
-    return ((answers.astype(jnp.float32) - labels) ** 2).mean()
-
-
 def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
     """logits [..., classes], labels [...] → the mean over all labels except -100."""
     chances = jax.nn.log_softmax(logits.astype(jnp.float32))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-
-from sut.contract import Batch, Workload
+from sut.contract import Workload
 from sut.native_torch import execution
+from sut.native_torch.execution import load_predictor as load
 
 if TYPE_CHECKING:
     from sut.native_torch.trainer import TrainerTraining
+
+__all__ = ["load", "load_training"]
 
 # Without `problem_type` the model would choose its loss at its first call, and a compiled model
 # would be compiled again.
@@ -23,41 +21,6 @@ _TRAINED: dict[str, Any] = {
     "classifier_dropout": 0.0,
     "problem_type": "single_label_classification",
 }
-
-
-class TorchClassifier(execution.OneModel):
-    """A Transformers classifier. Its methods are those of `sut.contract.Inference`."""
-
-    def __init__(
-        self,
-        model: Any,
-        workload: Workload,
-        answers: Callable[[Any], torch.Tensor] = attrgetter("logits"),
-    ):
-        """`answers`: the model's outputs → the logits."""
-        super().__init__(model, workload)
-        self.answers = answers
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs as int64, which torch's embedding and mask kernels take without another
-        copy.
-        """
-        return {name: values.astype(np.int64) for name, values in inputs.items()}
-
-    def predict(self, batch: Batch) -> execution.OnItsWay:
-        """Return the logits, float32 [batch, …], on their way to the host."""
-        with torch.no_grad():
-            logits = self.answers(self.model(**execution.on_device(batch, self.workload)))
-        return execution.OnItsWay(logits.float())
-
-    def to_host(self, outputs: execution.OnItsWay) -> Batch:
-        """Return the logits, once they have arrived."""
-        return {"logits": outputs.wait().contiguous().numpy()}
-
-
-def load(workload: Workload) -> TorchClassifier:
-    """The checkpoint's model, in the workload's precision and execution."""
-    return TorchClassifier(execution.load_model(workload, example=execution.TOKENS), workload)
 
 
 def load_training(workload: Workload) -> TrainerTraining:

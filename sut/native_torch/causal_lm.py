@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _TRAINED: dict[str, Any] = {"attention_dropout": 0.0, "use_cache": False}
 
 
-class TorchCausalLM:
+class TorchCausalLM(execution.OnDevice):
     """A Transformers language model. Its methods are those of `sut.contract.Inference`."""
 
     in_flight = 1  # generate looks at every token on the host
@@ -132,10 +132,6 @@ class TorchCausalLM:
         new = ids.shape[1] - width + 1
         self._generate(prompt, np.ones_like(prompt), new, logits_processor=[force])
         return np.stack(steps, axis=1)
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        execution.synchronise(self.workload)
 
     def held(self) -> dict[str, Any]:
         """See `sharded.held`."""

@@ -16,19 +16,15 @@ from huggingface_hub.errors import StrictDataclassError
 from formats.cell import INT8
 from sut.contract import Batch, Call, Evidence, Unsupported, Workload
 from sut.evidence import device_memory, precision, supported, torch_products, torch_profile
-from sut.native_torch import compiled, scripted, sharded, tuning
+from sut.native_torch import compiled, sharded, tuning
 from sut.registry import FIT
 
-TOKENS: Batch = {"input_ids": np.full((1, 8), 3, np.int64)}
-"""An example of the inputs of a model of text."""
 
-
-def configure(workload: Workload, traceable: bool = False) -> None:
+def configure(workload: Workload) -> None:
     """Set torch's global settings. Raises Unsupported if this machine or this file cannot run the
     workload.
     """
-    executions = ("eager", "compile", "script") if traceable else ("eager", "compile")
-    supported.check(workload, f"{workload.model} on native torch", executions)
+    supported.check(workload, f"{workload.model} on native torch", ("eager", "compile"))
     if workload.device == "cuda" and not torch.cuda.is_available():
         raise Unsupported(
             "--device cuda: this PyTorch sees no CUDA device (a CPU build, no driver or no GPU);"
@@ -44,27 +40,22 @@ def configure(workload: Workload, traceable: bool = False) -> None:
 
 
 def load_model(
-    workload: Workload,
-    adapt: Callable[[Any, Workload], Any] | None = None,
-    example: Batch | None = None,
-    **config: Any,
+    workload: Workload, adapt: Callable[[Any, Workload], Any] | None = None, **config: Any
 ) -> torch.nn.Module:
     """Return the checkpoint's model on the workload's device, in its precision, for inference.
 
     Args:
         adapt: changes the model before it is compiled.
-        example: one row of inputs, by which TorchScript can trace the model. None: the measured
-            code is more than one call of the model.
         config: values that replace config.json's.
 
     Parameters keep requires_grad=True, and callers use no_grad. With requires_grad=False, bfloat16
     `Linear` of torch 2.13 on a CPU clones its weight at each call (100 times slower).
     """
-    configure(workload, traceable=example is not None)
+    configure(workload)
     dtype = getattr(torch, workload.dtype)
     model = _from_folder(workload, dtype=dtype, **sharded.join(workload), **config)
     sharded.keep_parts(model)
-    # Without this, XLNet's attention stays in float32 for every requested dtype.
+    # Some of Transformers' models, such as XLNet, keep parameters in float32 for every dtype.
     for parameter in model.parameters():
         if parameter.dtype != dtype:
             parameter.data = parameter.data.to(dtype)
@@ -73,10 +64,6 @@ def load_model(
     model = tuning.adapted(model.to(workload.device).eval(), workload)
     if workload.execution == "compile":
         compiled.compile_forward(model, workload.settings)
-    elif workload.execution == "script":
-        assert example is not None
-        tensors = {name: torch.from_numpy(values) for name, values in example.items()}
-        scripted.trace_forward(model, tensors, workload.settings)
     return model
 
 
@@ -144,13 +131,18 @@ class OnItsWay:
         return self.on_host
 
 
-def synchronise(workload: Workload) -> None:
-    """Wait for the GPU; a CPU is done on return."""
-    if workload.device == "cuda":
-        torch.cuda.synchronize()
+class OnDevice:
+    """A SUT on the device of its workload."""
+
+    workload: Workload
+
+    def synchronise(self) -> None:
+        """Wait for the GPU; a CPU is done on return."""
+        if self.workload.device == "cuda":
+            torch.cuda.synchronize()
 
 
-class OneModel:
+class OneModel(OnDevice):
     """The methods of `sut.contract.Inference` that SUTs with one model share."""
 
     def __init__(self, model: Any, workload: Workload):
@@ -158,13 +150,68 @@ class OneModel:
         self.workload = workload
         self.in_flight = workload.in_flight
 
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        synchronise(self.workload)
-
     def evidence(self, call: Call) -> Evidence:
         """See the function `evidence`."""
         return evidence(self.model, self.workload, f"{type(self.model).__name__}.__call__", call)
+
+
+def logits_or_hidden(outputs: Any) -> dict[str, torch.Tensor]:
+    """Return the `logits` of a model with a head, and else `hidden`, its last hidden states [batch,
+    tokens, channels] or [batch, channels, rows, columns], float32.
+    """
+    if hasattr(outputs, "logits"):
+        return {"logits": outputs.logits.float()}
+    return {"hidden": outputs.last_hidden_state.float()}
+
+
+class Predictor(OneModel):
+    """A model of Transformers that answers in one call of its own `__call__`. Its methods are those
+    of `sut.contract.Inference`.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        workload: Workload,
+        answers: Callable[[Any], dict[str, torch.Tensor]] = logits_or_hidden,
+    ):
+        """`answers`: the model's outputs → its answers, by name."""
+        super().__init__(model, workload)
+        self.answers = answers
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """Return ids and masks as int64, which torch's embedding and mask kernels take without
+        another copy. Pictures stay unchanged.
+        """
+        return {
+            name: values.astype(np.int64) if values.dtype == np.int32 else values
+            for name, values in inputs.items()
+        }
+
+    def predict(self, batch: Batch) -> dict[str, OnItsWay]:
+        """Return the answers on their way to the host."""
+        tensors = on_device(batch, self.workload)
+        for name, tensor in tensors.items():
+            if tensor.is_floating_point():
+                tensors[name] = tensor.to(self.model.dtype)
+        with torch.no_grad():
+            answers = self.answers(self.model(**tensors))
+        return {name: OnItsWay(tensor) for name, tensor in answers.items()}
+
+    def to_host(self, outputs: dict[str, OnItsWay]) -> Batch:
+        """Return the answers, once they have arrived. Of hidden states it is every seventh channel.
+        All channels are copied to the host, as Keras does.
+        """
+        answers = {name: output.wait() for name, output in outputs.items()}
+        if "hidden" in answers:
+            hidden = answers["hidden"]
+            answers["hidden"] = hidden[:, ::7] if hidden.ndim == 4 else hidden[..., ::7]
+        return {name: tensor.contiguous().numpy() for name, tensor in answers.items()}
+
+
+def load_predictor(workload: Workload) -> Predictor:
+    """Return the checkpoint's model, in the workload's precision and execution."""
+    return Predictor(load_model(workload), workload)
 
 
 def evidence(
@@ -177,7 +224,7 @@ def evidence(
         versions: versions of more libraries, by name.
     """
     dtypes = _dtypes(model, workload)
-    script_modules = scripted.modules(model) + scripted.count(model)
+    script_modules = _script_modules(model)
     dtype = next(model.parameters()).dtype
     with device_memory.probing(lambda: torch_profile.peak_device_bytes(workload.device)):
         usual = torch_profile.matrix_flops(workload.device, dtype)
@@ -191,10 +238,9 @@ def evidence(
         *seen.product_errors,
     ]
     is_compiled = workload.execution == "compile"
-    is_scripted = workload.execution == "script"
     detail = {
         "call": name,
-        **_observations(seen),
+        **seen.detail(),
         "dynamo_graphs": graphs,
         "script_modules": script_modules,
         "parameter_dtypes": dtypes,
@@ -216,31 +262,20 @@ def evidence(
         graphs=graphs + script_modules,
         graph_breaks=torch_profile.dynamo_graph_breaks() if is_compiled else None,
         precision=_precision(dtypes, product_errors, seen),
-        compiled_share=seen.scripted_share if is_scripted else seen.compiled_share,
+        compiled_share=seen.compiled_share,
         peak_device_bytes=device_memory.peak(torch_profile.peak_device_bytes(workload.device)),
         matrix_flops=matrix_flops,
         detail=detail,
     )
 
 
-def _observations(seen: torch_profile.Observed) -> dict[str, Any]:
-    """Return the counts of the watched call, under their names in an evidence's detail."""
-    return {
-        "operators": seen.operators,
-        "operators_called": seen.operators_called,
-        "operators_outside_inductor": seen.operators_outside,
-        "operators_left_of_passes": seen.operators_left,
-        "products_outside_inductor": seen.products_outside,
-        "script_calls": seen.script_calls,
-        "operators_left_of_script": seen.operators_left_of_script,
-        "regions": seen.regions,
-        "inductor_calls": seen.inductor_calls,
-        "forward_passes": seen.passes,
-        "integer_products": seen.integer_products,
-        "table_lookups": seen.table_lookups,
-        "flops": seen.known_flops,
-        "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
-    }
+def _script_modules(model: torch.nn.Module) -> int:
+    """Return the number of TorchScript modules within the model. PYTORCH_JIT=0 makes them ordinary
+    modules.
+    """
+    if not torch.jit._state._enabled:
+        return 0
+    return sum(isinstance(each, torch.jit.ScriptModule) for each in model.modules())
 
 
 def _dtypes(model: torch.nn.Module, workload: Workload) -> list[str]:

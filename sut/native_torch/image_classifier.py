@@ -10,7 +10,6 @@ import torch
 
 from sut.contract import Batch, Workload
 from sut.native_torch import execution
-from sut.native_torch.picture_encoder import TorchPictureEncoder
 
 
 class _Classifier(torch.nn.Module):
@@ -32,25 +31,15 @@ class _Classifier(torch.nn.Module):
         return label
 
 
-class TorchImageClassifier(TorchPictureEncoder):
+class TorchImageClassifier(execution.Predictor):
     """A classifier that answers classes. Its methods are those of `sut.contract.Inference`."""
 
     def prepare(self, inputs: Batch) -> Batch:
         """Return the pictures. The mean and the deviation are part of the model."""
         return {"pixel_values": inputs["pixel_values"]}
 
-    def predict(self, batch: Batch) -> Any:
-        """Return the classes, int64 [batch, 1], on their way to the host."""
-        pixels = execution.to_device(batch["pixel_values"], self.workload.device)
-        with torch.no_grad():
-            return execution.OnItsWay(self.model(pixel_values=pixels))
-
-    def to_host(self, outputs: Any) -> Batch:
-        """Return the classes, once they have arrived."""
-        return {"label": outputs.wait().numpy()}
-
 
 def load(workload: Workload) -> TorchImageClassifier:
     """The checkpoint's model, in the workload's precision and execution."""
     model = execution.load_model(workload, adapt=_Classifier)
-    return TorchImageClassifier(model, workload)
+    return TorchImageClassifier(model, workload, lambda label: {"label": label})

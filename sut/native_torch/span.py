@@ -10,15 +10,13 @@ import torch
 
 from sut.contract import Workload
 from sut.native_torch import execution
-from sut.native_torch.bert import TorchClassifier
 
 
-def _start_and_end(outputs: Any) -> torch.Tensor:
-    return torch.stack([outputs.start_logits, outputs.end_logits], -1)
+def _start_and_end(outputs: Any) -> dict[str, torch.Tensor]:
+    logits = torch.stack([outputs.start_logits, outputs.end_logits], -1)
+    return {"logits": logits.float()}
 
 
-def load(workload: Workload) -> TorchClassifier:
+def load(workload: Workload) -> execution.Predictor:
     """The checkpoint's model, in the workload's precision and execution."""
-    return TorchClassifier(
-        execution.load_model(workload, example=execution.TOKENS), workload, _start_and_end
-    )
+    return execution.Predictor(execution.load_model(workload), workload, _start_and_end)

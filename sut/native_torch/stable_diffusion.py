@@ -18,7 +18,7 @@ from sut.native_torch.training import TorchTraining
 _QUARTERS = (1, 2, 3, 4)
 
 
-class TorchStableDiffusion:
+class TorchStableDiffusion(execution.OnDevice):
     """A `StableDiffusionPipeline`. Its methods are those of `sut.contract.Inference`."""
 
     in_flight = 1  # the scheduler looks at every timestep on the host
@@ -79,10 +79,6 @@ class TorchStableDiffusion:
         """Return images, and latents after each quarter of the steps, once they have arrived."""
         image, latents = [output.wait().contiguous().numpy() for output in outputs]
         return {"image": image, "latents": latents}
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        execution.synchronise(self.workload)
 
     def evidence(self, call: Call) -> Evidence:
         """See `execution.evidence`. A forward pass is one of the text encoder, of the UNet or of

@@ -15,7 +15,7 @@ from sut.native_torch import execution, training
 from sut.native_torch.training import MeanLoss
 
 
-class TrainerTraining:
+class TrainerTraining(execution.OnDevice):
     """A model and its `Trainer`. Its methods are those of `sut.contract.Training`.
 
     `prepare` becomes the method of this name.
@@ -48,10 +48,6 @@ class TrainerTraining:
         """
         for group in self.trainer.optimizer.param_groups:
             group["lr"] = group["initial_lr"] = 0.0
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        execution.synchronise(self.workload)
 
     def evidence(self, call: Call) -> Evidence:
         """See `execution.evidence`."""

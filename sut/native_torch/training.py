@@ -51,7 +51,7 @@ class TowardsFeatures(torch.nn.Module):
         return torch.nn.functional.mse_loss(self.encoder(images).float(), features)
 
 
-class TorchTraining:
+class TorchTraining(execution.OnDevice):
     """An image encoder that is trained towards features by PyTorch's AdamW. Its methods are those
     of `sut.contract.Training`.
 
@@ -101,10 +101,6 @@ class TorchTraining:
         """Set the learning rate to zero. The optimizer reads it at each step."""
         for group in self.optimizer.param_groups:
             group["lr"] = 0.0
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        execution.synchronise(self.workload)
 
     def evidence(self, call: Call) -> Evidence:
         """See `execution.evidence`."""

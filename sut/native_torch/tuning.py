@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any
 
 import torch
 from torch.utils.mkldnn import to_mkldnn
 
 from sut.contract import Workload
 from sut.evidence import matrix_rate
-from sut.native_torch import compiled, scripted
+from sut.native_torch import compiled
 
 _ON = "on"
 
@@ -35,12 +34,9 @@ def settings(model: torch.nn.Module, workload: Workload) -> dict[str, str]:
     """Return the settings of all switches as torch and the model have them, whatever was requested.
     A setting that neither shows is left out.
     """
-    traces = [trace for part in compiled.parts(model) for trace in scripted.traces(part)]
     facts = {
         "cudnn-benchmark": torch.backends.cudnn.benchmark,
         "to-mkldnn": any(True for _ in packed_weights(model)),
-        # Freezing makes constants of the parameters.
-        "optimize-for-inference": bool(traces) and not any(map(_has_parameters, traces)),
     }
     found = {name: _ON for name, is_on in facts.items() if is_on}
     pictures = [weight for weight in model.parameters() if weight.ndim == 4]
@@ -49,10 +45,6 @@ def settings(model: torch.nn.Module, workload: Workload) -> dict[str, str]:
         found["memory-format"] = "channels-last"
     is_compiled = workload.execution == "compile"
     return found | (compiled.settings(model) if is_compiled else {})
-
-
-def _has_parameters(module: Any) -> bool:
-    return any(True for _ in module.parameters())
 
 
 def packed_weights(model: torch.nn.Module) -> Iterator[torch.Tensor]:

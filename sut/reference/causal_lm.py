@@ -11,16 +11,15 @@ import torch
 import transformers
 
 from sut import adapters
-from sut.contract import AsGiven, Batch, Workload
+from sut.contract import Batch, Workload
 from sut.reference import library
 from sut.reference.training import ReferenceTraining, cross_entropy
+from sut.reference.untimed import Untimed
 from sut.registry import PER_HEAD
 
 
-class Reference(AsGiven):
+class Reference(Untimed):
     """Transformers' language model and its `generate`."""
-
-    in_flight = 1
 
     def __init__(self, workload: Workload):
         self.model = library.load_model(workload)
@@ -70,9 +69,6 @@ class Reference(AsGiven):
             outputs = self.model(ids, use_cache=False)
         logits: np.ndarray = outputs.logits.cpu().numpy()
         return logits
-
-    def synchronise(self) -> None:
-        """Do nothing: no time is measured."""
 
 
 def load(workload: Workload) -> Reference:

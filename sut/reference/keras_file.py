@@ -13,20 +13,18 @@ from typing import Any
 import keras
 import numpy as np
 
-from sut.contract import AsGiven, Batch, Call, Evidence, OnStep, Workload
+from sut.contract import Batch, Call, Evidence, OnStep, Workload
 from sut.reference import keras_model
+from sut.reference.untimed import Untimed
 
 _ROUNDINGS, _NOISY = 1e-6, 1e-2
 """The relative change of a weight: as much as 16 roundings of float32."""
 
 
-class _Described(AsGiven):
+class _Described(Untimed):
     """A model of which no time is measured. `in_float32`: its layers that compute in float32."""
 
     in_float32: set[str]
-
-    def synchronise(self) -> None:
-        """Do nothing: no time is measured."""
 
     def evidence(self, call: Call) -> Evidence:
         """Return the backend, and the layers that compute in float32."""
@@ -45,8 +43,6 @@ class Reference(_Described):
 
     Raises ValueError if Keras finds other outputs in the file than the harness.
     """
-
-    in_flight = 1
 
     def __init__(self, workload: Workload):
         keras_model.configure(workload)

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from sut.contract import AsGiven, Batch, Workload
+from sut.contract import Batch, Workload
 from sut.reference import library
 from sut.reference.training import ReferenceTraining
+from sut.reference.untimed import Untimed
 
 # An empty package replaces Meta's own, which imports torchvision for tools that are not used here.
 _spec = importlib.util.find_spec("segment_anything")
@@ -30,10 +31,8 @@ from segment_anything.modeling import (  # noqa: E402
 )
 
 
-class Reference(AsGiven):
+class Reference(Untimed):
     """Meta's `Sam`, run by its own forward on one image at a time."""
-
-    in_flight = 1
 
     def __init__(self, workload: Workload):
         library.products_in_float32()
@@ -70,9 +69,6 @@ class Reference(AsGiven):
             "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]),
             "score": scores,
         }
-
-    def synchronise(self) -> None:
-        """Do nothing: no time is measured."""
 
 
 def _sam(config: Any) -> Sam:

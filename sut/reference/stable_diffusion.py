@@ -15,15 +15,14 @@ from diffusers import (
 )
 from transformers import CLIPTextModel
 
-from sut.contract import AsGiven, Batch, Workload
+from sut.contract import Batch, Workload
 from sut.reference import library
 from sut.reference.training import ReferenceTraining
+from sut.reference.untimed import Untimed
 
 
-class Reference(AsGiven):
+class Reference(Untimed):
     """diffusers' own pipeline, in float32."""
-
-    in_flight = 1
 
     def __init__(self, workload: Workload):
         library.products_in_float32()
@@ -96,9 +95,6 @@ class Reference(AsGiven):
             "image": (images * 255).round().astype(np.uint8),
             "latents": np.ascontiguousarray(latents[quarters].transpose(1, 0, 3, 4, 2)),
         }
-
-    def synchronise(self) -> None:
-        """Do nothing: no time is measured."""
 
 
 def load(workload: Workload) -> Reference:

@@ -1,11 +1,5 @@
 """The reference for classifiers of tokens. Its answers are logits [batch, length, classes]."""
 
-from __future__ import annotations
+from sut.reference.library import load
 
-from sut.contract import Workload
-from sut.reference import bert, library
-
-
-def load(workload: Workload) -> library.Predictor:
-    """The checkpoint's classifier."""
-    return bert.load(workload)
+__all__ = ["load"]

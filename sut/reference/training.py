@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from sut.contract import AsGiven, Batch, Call, Evidence, OnStep, Workload
+from sut.contract import Batch, Call, Evidence, OnStep, Workload
+from sut.reference.untimed import Untimed
 
 Loss = Callable[[Any, Mapping[str, torch.Tensor]], torch.Tensor]
 """(the model, a batch) → its loss."""
@@ -23,7 +24,7 @@ rounding. In bert tiny those of a key's bias have 1e-8 of it, and all others 1e-
 """
 
 
-class ReferenceTraining(AsGiven):
+class ReferenceTraining(Untimed):
     """A model and its loss. Its methods are those of `sut.contract.Training`."""
 
     def __init__(self, model: Any, loss: Loss, workload: Workload):
@@ -91,9 +92,6 @@ class ReferenceTraining(AsGiven):
         """Set the learning rate to zero, so that steps change nothing."""
         for group in self.optimizer.param_groups:
             group["lr"] = 0.0
-
-    def synchronise(self) -> None:
-        """Do nothing: no time is measured."""
 
     def evidence(self, call: Call) -> Evidence:
         """Return the dtype and the class of the model. A reference is not measured."""

@@ -16,7 +16,7 @@ RUNS = {
     "real": (
         "sweep --sut keras3-jax,keras3-tensorflow,keras3-tensorflow-graph,keras3-torch,"
         "keras3-openvino,keras2-tensorflow,keras2-tensorflow-graph,native-torch-eager,"
-        "native-torch-compile,native-torch-script,native-jax,hf-tensorflow,hf-tensorflow-xla"
+        "native-torch-compile,native-jax,hf-tensorflow,hf-tensorflow-xla"
         " --model bert --scenario Offline --repeats 1 --duration 1",
         "sweep --sut keras3-jax,native-torch-eager,native-torch-compile,native-jax --model mistral"
         " --scenario Offline --new-tokens 8 --repeats 1 --duration 1",
@@ -74,7 +74,7 @@ FLAGS: tuple[Mapping[str, tuple[str | None, ...]], ...] = (
     },
     {
         "--sut": ("native-jax", "keras3-torch"),
-        "--model": ("ctrl", "distilbert", "distilgpt2", "gpt2", "roberta", "xlm", "xlnet"),
+        "--model": ("distilbert", "distilgpt2", "gpt2", "roberta"),
         "--scenario": ("Offline", "Fit"),
     },
     {
@@ -128,7 +128,7 @@ FLAGS: tuple[Mapping[str, tuple[str | None, ...]], ...] = (
         "--interface": (None, "127.0.0.1"),
         "--slurm": (None, "partition=gpu"),
     },
-    {**_OWN, "--model": ("mistral",), "--scenario": ("Fit",), "--lora": (None, "own", "matched")},
+    {**_OWN, "--model": ("mistral",), "--scenario": ("Fit",)},
     {
         **_BERT,
         "--scenario": ("Offline",),

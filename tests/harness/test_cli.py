@@ -170,18 +170,18 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         (["clean", "runs"], "clean runs: unknown; there are environments, checkpoints"),
         (
             ["sweep", "--sut", "mock", "--scenario", "Offline"],
-            "--model, or the name of a recipe: accelerator, front-page, hf-2019, keras3-published",
+            "--model, or the name of a recipe: accelerator, front-page, keras3-published",
         ),
         (
             ["sweep", "--sut", "mock", "--scenario", "Offline", "--model", "bert", "--until", "2"],
             "such as 2%",
         ),
         (
-            ["--sut", "mock", "--scenario", "Offline", "--model", "ctrl", "--seq-len", "512"],
-            "ctrl has positions for 256 tokens, and no more",
+            ["--sut", "mock", "--scenario", "Offline", "--model", "roberta", "--seq-len", "1024"],
+            "roberta has positions for 512 tokens, and no more",
         ),
         (
-            ["--sut", "mock", "--scenario", "Offline", "--model", "xlnet", "--seq-len", "0"],
+            ["--sut", "mock", "--scenario", "Offline", "--model", "gpt2", "--seq-len", "0"],
             "--seq-len 0: at least 1",
         ),
         (
@@ -191,12 +191,18 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
                 "--scenario",
                 "Offline",
                 "--model",
-                "xlm",
+                "roberta",
                 "--precision",
                 "bfloat16",
             ],
-            "xlm has limits of accuracy only for float32 and tf32",
+            "roberta has limits of accuracy only for float32 and tf32",
         ),
+        (
+            [*MOCK[2:], "--sut", "native-torch-script"],
+            "--sut native-torch-script: it is gone: PyTorch has deprecated TorchScript",
+        ),
+        ([*MOCK, "--lora", "own"], "--lora is gone: Fit trains the parameters"),
+        (["sweep", "hf-2019"], "recipe hf-2019: it is gone: "),
         ([*MOCK, "--task", "generate"], "--task generate: bert has only predict"),
         ([*MOCK, "--task", "fit"], "--task fit: unknown; there are predict, generate"),
         (
@@ -497,8 +503,7 @@ def test_the_matrix_is_read_from_the_registry_and_from_finished_runs(tmp_path):
         "unsupported",
         SUTS["keras2-tensorflow"].unsupported["gemma"],
     )
-    assert told["native-torch-script", "gpt2", "generate"][0] == "unsupported"
-    assert told["native-torch-script", "gpt2", "predict"][0] == "not run"
+    assert told["native-jax", "gpt2", "generate"][0] == "unsupported"
     assert (
         told["keras3-jax", "bert", "fit"][0] == "not run"
         and told["hf-tensorflow", "bert", "fit"][0] == "unsupported"

@@ -332,7 +332,7 @@ def test_every_model_names_a_class_of_each_framework_and_of_the_reference(model)
     }
     of_reference = "transformers"
     if known.architecture == "sam":
-        used, of_reference = {"segment_anything", "keras_hub", "keras_cv"}, "segment_anything"
+        used, of_reference = {"segment_anything", "keras_hub"}, "segment_anything"
     if known.architecture == "stable_diffusion":
         used, of_reference = {"diffusers", "keras_cv"}, "diffusers"
     assert used <= known.classes.keys()

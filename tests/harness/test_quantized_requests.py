@@ -47,7 +47,10 @@ def test_its_limits_are_the_loosest_of_bfloat16_without_a_root_mean_square():
     ("changes", "message"),
     [
         ({"scenario": "Fit"}, "is for answers, and Fit trains: leave it out"),
-        ({"model": "ctrl"}, "the limits of bfloat16 judge quantised weights, and ctrl has none"),
+        (
+            {"model": "roberta"},
+            "the limits of bfloat16 judge quantised weights, and roberta has none",
+        ),
         ({"kind": "int4"}, "unknown"),
         ({"sut": "native-jax"}, "has no such option"),
         ({"sut": "native-torch-eager"}, "has no such option"),

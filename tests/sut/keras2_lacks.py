@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import keras_cv
 import keras_nlp
-import numpy as np
 import tf_keras
 
 _SIZES = {
@@ -58,25 +56,6 @@ def mistral_fit() -> None:
         raise ValueError("no weight is left to train")
 
 
-def sam() -> None:
-    """In bfloat16; in float32 it runs."""
-    with _bfloat16():
-        prompts = keras_cv.models.SAMPromptEncoder(
-            embed_dim=8, image_embedding_size=(2, 2), input_image_size=(32, 32), mask_in_chans=16
-        )
-        points, labels = np.ones((1, 1, 2), np.float32), np.ones((1, 1), np.float32)
-        boxes, masks = np.zeros((1, 0, 2, 2), np.float32), np.zeros((1, 0, 1, 1, 1), np.float32)
-        prompts({"points": points, "labels": labels, "boxes": boxes, "masks": masks})
-
-
-def stable_diffusion() -> None:
-    """In bfloat16; in float32 it runs."""
-    from keras_cv.src.models.stable_diffusion.attention_block import AttentionBlock
-
-    with _bfloat16():
-        AttentionBlock(32)(tf_keras.layers.Input((4, 4, 32)))
-
-
 @contextmanager
 def _bfloat16() -> Iterator[None]:
     tf_keras.mixed_precision.set_global_policy("bfloat16")
@@ -97,8 +76,6 @@ def tried() -> dict[str, str]:
         "gpt2/generate/bfloat16": gpt2,
         "distilgpt2/generate/bfloat16": gpt2,
         "mistral/fit": mistral_fit,
-        "sam/bfloat16": sam,
-        "stable-diffusion/bfloat16": stable_diffusion,
     }
     return {name: _error(case) for name, case in cases.items()}
 

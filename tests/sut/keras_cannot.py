@@ -12,35 +12,26 @@ from pathlib import Path
 from typing import Any
 
 from sut.contract import Unsupported, Workload
-from sut.keras3 import causal_lm, hidden_states, xlnet
-
-
-def load(workload: Workload) -> Any:
-    """The model, as the file of its architecture loads it."""
-    return (hidden_states if workload.model == "xlnet" else causal_lm).load(workload).model
+from sut.keras3 import causal_lm
 
 
 def sentence(workload: Workload) -> str:
     try:
-        load(workload)
+        causal_lm.load(workload)
     except Unsupported as e:
         return str(e)
     return "it ran"
 
 
 def itself(workload: Workload) -> str:
-    checked = {module: module.check for module in (causal_lm, xlnet)}
-    for module in checked:
-        module.check = lambda *_: None
+    check = causal_lm.check
+    causal_lm.check = lambda *_: None
     try:
-        model = load(workload)
+        model = causal_lm.load(workload).model
     except Exception as e:  # noqa: BLE001  whatever the library says
         return f"{type(e).__name__}: {e}"
     finally:
-        for module, check in checked.items():
-            module.check = check
-    if workload.model == "xlnet":
-        return f"loaded with attn_type {workload.config['model']['attn_type']} overlooked"
+        causal_lm.check = check
     return (
         "loaded"
         f" {'with' if hasattr(model.backbone.token_embedding, 'reverse_embeddings') else 'without'}"

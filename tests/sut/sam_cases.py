@@ -7,11 +7,9 @@ a time, one .npz for each case.
 
 from __future__ import annotations
 
-import copy
 import json
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +29,11 @@ def main(specification: Path) -> None:
         inputs = dict(f)
     whole = answers.load(spec)
     if spec["sut"] != REFERENCE:
-        look = {"hf-tensorflow": seen_of_transformers, "native-jax": seen_of_jax}.get(
-            spec["sut"], seen
-        )
-        (folder / f"{spec['sut']}.json").write_text(json.dumps(look(spec, whole, inputs)))
+        (folder / f"{spec['sut']}.json").write_text(json.dumps(seen(spec, whole, inputs)))
     for case in spec["cases"]:
         sut = whole
         if case in MODELS and case != KERAS:  # Keras' would compile anew
-            sut = copy.copy(whole) if hasattr(whole, "weights") else answers.load(spec)
+            sut = answers.load(spec)
         MODELS.get(case, lambda model: None)(getattr(sut, "model", sut))
         made = answer(
             sut,
@@ -57,43 +52,6 @@ def answer(sut: Any, inputs: Arrays, batch: int) -> Arrays:
             )
         )
     return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-
-
-def seen_of_transformers(spec: Any, sut: Any, inputs: Arrays) -> dict[str, Any]:
-    """Which tensors there are, and what comes of the precision that the registry calls
-    unsupported.
-    """
-    from transformers.modeling_tf_pytorch_utils import (
-        convert_tf_weight_name_to_pt_weight_name as name_of,
-    )
-
-    names = [
-        name_of(v.name, start_prefix_to_remove="sam.", tf_weight_shape=v.shape)[0]
-        for v in sut.model.weights
-    ]
-    half = answers.load({**spec, "workload": {**spec["workload"], "precision": "bfloat16"}})
-    try:
-        answer(half, {k: v[:1] for k, v in inputs.items()}, 1)
-    except TypeError as e:
-        return {"names": names, "bfloat16": str(e)}
-    return {"names": names, "bfloat16": "it ran"}
-
-
-def seen_of_jax(spec: Any, sut: Any, inputs: Arrays) -> dict[str, Any]:
-    """Which tensors there are, and which of them the program reads, given points and boxes."""
-    import jax
-
-    read = set()
-
-    class Weights(dict[str, Any]):
-        def __getitem__(self, name: str) -> Any:
-            read.add(name)
-            return super().__getitem__(name)
-
-    jax.eval_shape(
-        partial(sut.program.__wrapped__, Weights(sut.weights), sut.frequencies), with_boxes(inputs)
-    )
-    return {"names": list(sut.weights), "read": list(read)}
 
 
 def seen(spec: Any, sut: Any, inputs: Arrays) -> dict[str, Any]:
@@ -174,12 +132,6 @@ def tensors(change: Callable[[Any], Any], *words: str) -> Callable[[Any], None]:
     """Each parameter whose name holds one of the words becomes what `change` makes of it."""
 
     def changed(model: Any) -> None:
-        # An argument of JAX's program, so that nothing is compiled anew.
-        if hasattr(model, "weights"):
-            hit = [name for name in model.weights if any(word in name for word in words)]
-            assert hit
-            model.weights = model.weights | {name: change(model.weights[name]) for name in hit}
-            return
         hit = [p for name, p in model.named_parameters() if any(word in name for word in words)]
         assert hit
         for parameter in hit:
@@ -219,17 +171,14 @@ def keras_layer_zeroed(model: Any) -> None:
     layer = next(
         layer
         for layer in model._flatten_layers()
-        if type(layer).__name__ in ("WindowedTransformerEncoder", "TFSamVisionLayer")
+        if type(layer).__name__ == "WindowedTransformerEncoder"
     )
-    if hasattr(layer, "attn"):  # Transformers'
-        ends = (layer.attn.proj, layer.mlp.lin2)
-    else:
-        ends = (layer.attention.projection, layer.mlp_block.dense_net.layers[2])
+    ends = (layer.attention.projection, layer.mlp_block.dense_net.layers[2])
     for variable in (v for end in ends for v in end.weights):
         variable.assign(np.zeros(variable.shape, np.float32))
 
 
-WEIGHTS: dict[str, Callable[[Any], None]] = {
+MODELS: dict[str, Callable[[Any], None]] = {
     "a layer zeroed": tensors(zeros, "blocks.2.attn.proj", "blocks.2.mlp.lin2"),
     "relative positions of one layer zeroed": tensors(zeros, "blocks.2.attn.rel_pos_h"),
     "absolute positions zeroed": tensors(zeros, "pos_embed"),
@@ -237,11 +186,6 @@ WEIGHTS: dict[str, Callable[[Any], None]] = {
     "two rows of one tensor swapped": tensors(
         swapped, "layers.1.cross_attn_image_to_token.out_proj.weight"
     ),
-}
-"""Mistakes in the weights alone, in Meta's names."""
-
-MODELS: dict[str, Callable[[Any], None]] = {
-    **WEIGHTS,
     "weights rounded to float16": tensors(lambda values: values.half().float(), ""),
     "epsilon of layer norms 1e-5": epsilon("LayerNorm", 1e-5),
     "epsilon of layer norms 1e-6": epsilon("LayerNorm", 1e-6),

@@ -8,7 +8,6 @@ are too.
 
 from __future__ import annotations
 
-import copy
 import importlib
 import json
 import sys
@@ -29,11 +28,11 @@ def main(specification: Path) -> None:
     folder = Path(spec["folder"])
     with np.load(spec["inputs"]) as f:
         inputs = dict(f)
-    sut = whole = answers.load(spec)
+    sut = answers.load(spec)
     (folder / f"{spec['sut']}.json").write_text(json.dumps(seen(sut)))
     for case in spec["cases"]:
         if case in BROKEN and case != KERAS:  # Keras' would compile anew
-            sut = copy.copy(whole) if hasattr(sut, "weights") else answers.load(spec)
+            sut = answers.load(spec)
         if case == OWN:
             sut = from_folder(sut, spec)
         BROKEN.get(case, lambda sut: None)(sut)
@@ -49,7 +48,7 @@ def from_folder(sut: Any, spec: dict[str, Any]) -> Any:
     """
     if "keras" not in sys.modules:
         return answers.load({**spec, "workload": {**spec["workload"], "checkpoint": spec["own"]}})
-    library = importlib.import_module("sut.keras.stable_diffusion")
+    library = importlib.import_module("sut.keras3.stable_diffusion")
     for variable in sut.model.weights:
         variable.assign(np.zeros(variable.shape, np.float32))
     folder = Path(spec["own"])
@@ -77,10 +76,8 @@ def answer(sut: Any, inputs: Arrays, batch: int) -> Arrays:
 
 def seen(sut: Any) -> dict[str, Any]:
     """Which tensors of the checkpoint there are."""
-    if hasattr(sut, "weights"):
-        return {"names": list(sut.weights)}
     if "keras" in sys.modules:
-        library = importlib.import_module("sut.keras.stable_diffusion")
+        library = importlib.import_module("sut.keras3.stable_diffusion")
         names = library.weights_files.names(sut.workload.checkpoint)
         named = list(library.variables(sut.model, names))
         assert {id(v) for _, v, _ in named} == {id(v) for v in sut.model.weights}
@@ -142,12 +139,6 @@ def tensors(change: Callable[[Any], Any], *words: str) -> Callable[[Any], None]:
     """Each parameter whose name holds one of the words becomes what `change` makes of it."""
 
     def changed(sut: Any) -> None:
-        # An argument of JAX's program, so that nothing is compiled anew.
-        if hasattr(sut, "weights"):
-            hit = [name for name in sut.weights if any(word in name for word in words)]
-            assert hit
-            sut.weights = sut.weights | {name: change(sut.weights[name]) for name in hit}
-            return
         parts = (sut.pipeline.text_encoder, sut.pipeline.unet, sut.pipeline.vae)
         hit = [
             p
@@ -202,7 +193,11 @@ def keras_layer_zeroed(sut: Any) -> None:
         variable.assign(np.zeros(variable.shape, np.float32))
 
 
-WEIGHTS: dict[str, Callable[[Any], None]] = {
+BROKEN: dict[str, Callable[[Any], None]] = {
+    "guidance dropped": guidance_dropped,
+    "timesteps of another spacing": other_timesteps,
+    "one timestep off by one": one_timestep_off_by_one,
+    "other betas": other_betas,
     "a transformer of the UNet zeroed": tensors(zeros, "down_blocks.1.attentions.0.proj_out"),
     "one cross attention zeroed": tensors(
         zeros, "up_blocks.2.attentions.1.transformer_blocks.0.attn2.to_out"
@@ -215,15 +210,6 @@ WEIGHTS: dict[str, Callable[[Any], None]] = {
     "two rows of one tensor swapped": tensors(
         swapped, "up_blocks.1.attentions.0.transformer_blocks.0.attn2.to_k"
     ),
-}
-"""Mistakes in the weights alone, in names that every SUT without Keras has."""
-
-BROKEN: dict[str, Callable[[Any], None]] = {
-    "guidance dropped": guidance_dropped,
-    "timesteps of another spacing": other_timesteps,
-    "one timestep off by one": one_timestep_off_by_one,
-    "other betas": other_betas,
-    **WEIGHTS,
     "weights rounded to float16": tensors(lambda values: values.half().float(), ""),
     "epsilon of the UNet's group norms 1e-6": epsilon("GroupNorm", "unet", 1e-6),
     "epsilon of the decoder's group norms 1e-5": epsilon("GroupNorm", "vae", 1e-5),

@@ -24,7 +24,6 @@ TEXT = ["distilbert-classes", "deberta", "modernbert", "modernbert-tokens", "xlm
 PICTURES = ["vit", "dinov2", "swin", "resnet"]
 TESTED = {
     "native-torch-eager": [*TEXT, *PICTURES],
-    "native-torch-script": ["modernbert-tokens", "resnet"],
     "keras3-jax": ["xlm-roberta", "albert", "vit", "dinov2", "swin"],
 }
 PAIRS = [(sut, name) for sut, names in TESTED.items() for name in names]

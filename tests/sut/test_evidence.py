@@ -85,7 +85,6 @@ def test_the_library_of_matrix_products_is_named_with_its_threads_as_far_as_the_
     named = {
         ("PyTorch", "eager"): ("MKL", "oneDNN"),
         ("PyTorch", "compile"): ("MKL", "oneDNN"),
-        ("PyTorch", "script"): ("MKL", "oneDNN"),
         ("JAX", "xla"): ("YNNPACK", "oneDNN"),
         ("TensorFlow", "graph"): ("oneDNN", "Eigen"),
         ("TensorFlow", "xla"): ("unknown",),  # XLA's choice is in neither the trace nor the program
@@ -163,13 +162,10 @@ def test_eager_has_no_graph_and_dispatches_its_operators_one_by_one(probed, sut,
 
 
 REFUSALS = {"tf32": "--precision tf32", "cuda": "--device cuda", "script": "execution script"}
-# As native-torch-script does.
-TRACED = [(sut, "bert", "script") for sut in ("native-torch-eager", "native-torch-compile")]
 
 
 @pytest.mark.parametrize(
-    ("sut", "model", "case"),
-    [cell for pair in PAIRS for case in REFUSALS if (cell := (*pair, case)) not in TRACED],
+    ("sut", "model", "case"), [(*pair, case) for pair in PAIRS for case in REFUSALS]
 )
 def test_what_cannot_run_is_refused_with_a_sentence(probed, sut, model, case):
     told = json.loads((probed(sut, model).out / "refused.json").read_text())[case]

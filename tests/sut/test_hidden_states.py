@@ -25,15 +25,13 @@ from tests.sut import hidden_states_cases
 MODELS = models.in_group("hf-2019")
 TESTED = {
     "native-torch-eager": MODELS,
-    "native-torch-script": MODELS,
-    "keras3-jax": ["gpt2", "roberta", "xlnet"],
-    "hf-tensorflow": ["distilbert", "xlnet"],
+    "keras3-jax": ["gpt2", "roberta"],
+    "hf-tensorflow": ["distilbert"],
 }
 USERS = {
-    "native-torch-eager": ["distilbert", "gpt2", "roberta", "xlnet", "xlm", "ctrl"],
-    "native-torch-script": ["gpt2", "roberta"],
-    "keras3-jax": ["distilbert", "gpt2", "roberta", "xlnet"],
-    "hf-tensorflow": ["distilbert", "gpt2", "roberta", "xlnet", "xlm", "ctrl"],
+    "native-torch-eager": ["distilbert", "gpt2", "roberta"],
+    "keras3-jax": ["distilbert", "gpt2", "roberta"],
+    "hf-tensorflow": ["distilbert", "gpt2", "roberta"],
 }
 """SUT → models whose folders, as Transformers saves them, it reads in the tests."""
 PAIRS = [(sut, model) for sut, names in TESTED.items() for model in names]
@@ -192,16 +190,3 @@ def test_what_ran_is_what_the_sut_is_named(seen, sut, model):
     evidence = seen(sut)[model]
     assert complaints(sut, evidence) == []
     assert {evidence[when]["precision"] for when in ("before", "after")} == {"float32"}
-
-
-@pytest.mark.parametrize(
-    ("disguise", "words"),
-    [
-        ("eager", "0 of the forward passes ran compiled"),
-        ("one layer traced", "operators outside of TorchScript"),
-        ("traced anew", "1 new graphs while measuring"),
-    ],
-)
-def test_a_trace_that_does_not_run_or_is_made_while_measuring_is_caught(seen, disguise, words):
-    found = complaints("native-torch-script", seen("native-torch-script")["disguises"][disguise])
-    assert any(words in finding for finding in found), found

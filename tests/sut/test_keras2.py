@@ -29,14 +29,6 @@ ERRORS = {
     "gpt2/generate/bfloat16": GPT2,
     "distilgpt2/generate/bfloat16": GPT2,
     "mistral/fit": "ValueError: no weight is left to train",
-    "sam/bfloat16": (
-        "AttributeError: Exception encountered when calling layer 'sam_prompt_encoder' (type"
-        " SAMPromptEncoder)"
-    ),
-    "stable-diffusion/bfloat16": (
-        'AttributeError: Exception encountered when calling layer "attention_block" (type'
-        " AttentionBlock)"
-    ),
 }
 
 WHERE = {

@@ -20,15 +20,12 @@ from sut.checkpoint import sam as weight_map
 from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
 from tests.support import frameworks
-from tests.support.long import LONG, long_unless
+from tests.support.long import long_unless
 from tests.sut import sam_cases
 
 SAM = models.load("sam")
 TINY = replace(SAM.sizes["tiny"], inputs={**SAM.sizes["tiny"].inputs, "quick_samples": 8})
-KERAS = ("keras3-jax", "keras3-torch", "keras2-tensorflow-graph")
-TRANSFORMERS, JAX = "hf-tensorflow", "native-jax"
-FREQUENCIES = "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"
-"""No weight: native-jax hands it to its program beside them."""
+KERAS = ("keras3-jax", "keras3-torch")
 PROGRAM = "tests.sut.sam_cases"
 WRONG_INPUTS = ("images permuted", "points ignored", "labels ignored")
 CASES = {
@@ -36,8 +33,7 @@ CASES = {
         *sam_cases.INPUTS,
         *(case for case in sam_cases.MODELS if case != sam_cases.KERAS),
     ],
-    **dict.fromkeys((*KERAS, TRANSFORMERS), [*WRONG_INPUTS, sam_cases.KERAS]),
-    JAX: [*WRONG_INPUTS, *sam_cases.WEIGHTS],
+    **dict.fromkeys(KERAS, [*WRONG_INPUTS, sam_cases.KERAS]),
 }
 
 QUICK = ("native-torch-eager", "keras3-jax")
@@ -144,43 +140,10 @@ def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(seen, sut):
     assert sorted(seen(sut)["names"]) == sorted(t.name for t in TINY.tensors)
 
 
-@LONG
-@pytest.mark.parametrize("sut", [JAX])
-def test_native_jax_loads_every_tensor_and_reads_all_that_an_answer_needs(seen, sut):
-    names, read = (set(seen(sut)[key]) for key in ("names", "read"))
-    assert names == {t.name for t in TINY.tensors} - {FREQUENCIES}
-    of_mask_prompts, of_single_answers = (
-        "prompt_encoder.mask_downscaling.",
-        "mask_decoder.output_hypernetworks_mlps.0.",
-    )
-    assert read == {
-        name for name in names if not name.startswith((of_mask_prompts, of_single_answers))
-    }
-
-
-@LONG
-@pytest.mark.parametrize("sut", [TRANSFORMERS])
-def test_every_tensor_of_the_checkpoint_is_one_variable_of_transformers(seen, sut):
-    assert sorted(seen(sut)["names"]) == sorted(
-        weight_map.transformers(t.name) for t in TINY.tensors
-    )
-
-
-@LONG
-@pytest.mark.parametrize("sut", [TRANSFORMERS])
-def test_what_is_unsupported_on_hf_tensorflow_was_tried(seen, sut):
-    assert "sam/bfloat16" in SUTS[sut].unsupported
-    assert (
-        "`x` and `y` must have the same dtype, got tf.bfloat16 != tf.float32"
-        in seen(sut)["bfloat16"]
-    )
-
-
-@pytest.mark.parametrize("library", [weight_map.keras_hub, weight_map.keras_cv])
 @pytest.mark.parametrize("size", SAM.sizes)
-def test_the_map_of_names_uses_every_tensor_once(size, library):
+def test_the_map_of_names_uses_every_tensor_once(size):
     names = [t.name for t in SAM.sizes[size].tensors]
-    table = library(SAM.sizes[size].config["num_hidden_layers"])
+    table = weight_map.keras_hub(SAM.sizes[size].config["num_hidden_layers"])
     hit = [
         name
         for name in names

@@ -26,7 +26,6 @@ TESTED = (
     "keras3-torch",
     "hf-tensorflow",
     "keras3-openvino",
-    "native-torch-script",
 )
 QUICK = ("native-torch-eager", "keras3-jax", "native-jax")
 

@@ -75,12 +75,6 @@ KERAS_CANNOT: dict[str, tuple[str, dict[str, Any], str, str]] = {
         "Llama3Backbone scales rotary positions as llama3 does and not",
         "ValueError",
     ),
-    "causal xlnet": (
-        "xlnet",
-        {"attn_type": "uni"},
-        "XLNetBackbone computes attn_type bi and no other (uni)",
-        "loaded with attn_type uni",
-    ),
 }
 """Case → (model, what its config.json says, what the SUT says, what comes of it in KerasHub
 itself).
@@ -187,7 +181,7 @@ def refused(
 @pytest.mark.parametrize("sut", ["keras3-jax"])
 def test_no_random_value_is_drawn_for_a_weight_of_keras_that_is_loaded(interpreter, tmp_path, sut):
     """A model of 7 billion parameters would wait minutes for them."""
-    names = ("bert", "gemma", "mistral", "distilbert", "xlnet")
+    names = ("bert", "gemma", "mistral", "distilbert")
     cases = [(models.load(name).architecture, tiny_workload(sut, name, CACHE)) for name in names]
     python = interpreter(SUTS[sut].environment)
     run_module(python, "tests.sut.keras_draws", sut, tmp_path / "spec.json", cases)

@@ -118,11 +118,6 @@ def main(directory: Path) -> None:
         ),
         "gpt2": t.GPT2LMHeadModel(t.GPT2Config(**few, n_positions=64, layer_norm_epsilon=1e-4)),
         "roberta": t.RobertaForMaskedLM(t.RobertaConfig(**SIZES)),
-        "xlnet": t.XLNetLMHeadModel(
-            t.XLNetConfig(vocab_size=300, d_model=64, n_layer=2, n_head=4, d_inner=128)
-        ),
-        "xlm": t.XLMWithLMHeadModel(t.XLMConfig(vocab_size=300, emb_dim=64, n_layers=2, n_heads=4)),
-        "ctrl": t.CTRLLMHeadModel(t.CTRLConfig(**few, n_positions=64, dff=128)),
     }
     for name, model in (
         *of_2019.items(),

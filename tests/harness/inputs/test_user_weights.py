@@ -240,7 +240,6 @@ def test_both_spellings_of_scaled_positions_are_read_alike(made):
     [
         ("gpt2", "transformer.", "score.weight"),
         ("distilbert", "distilbert.", "vocab_layer_norm.bias"),
-        ("xlm", "transformer.", "pred.bias"),
     ],
 )
 def test_a_model_without_a_head_is_read_out_of_one_with_any(made, name, prefix, head):

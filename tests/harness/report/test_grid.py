@@ -8,7 +8,7 @@ from harness.report import content, page, sections
 from harness.report.sections import grid
 from tests.support.synthetic_runs import cell, write
 
-EAGER, SCRIPT = "native-torch-eager", "native-torch-script"
+EAGER, COMPILED = "native-torch-eager", "native-torch-compile"
 TENSORFLOW, XLA = "hf-tensorflow", "hf-tensorflow-xla"
 
 
@@ -36,7 +36,7 @@ def measured(tmp_path):
     """gpt2 at two lengths, distilgpt2 at one; TensorFlow lacks the longer length of gpt2."""
     for model, length, ms in (("gpt2", 8, 10), ("gpt2", 64, 40), ("distilgpt2", 8, 4)):
         put(tmp_path, EAGER, model, 1, length, ms)
-        put(tmp_path, SCRIPT, model, 1, length, ms / 2)
+        put(tmp_path, COMPILED, model, 1, length, ms / 2)
     put(tmp_path, TENSORFLOW, "gpt2", 1, 8, 20)
     put(tmp_path, TENSORFLOW, "distilgpt2", 1, 8, 8)
     return tmp_path
@@ -45,7 +45,7 @@ def measured(tmp_path):
 def test_each_sut_is_compared_with_the_plain_one_of_its_library(measured):
     put(measured, XLA, "gpt2", 1, 8, 5)
     found = tables(measured)
-    assert found[f"Speed of {SCRIPT} over {EAGER}"] == [
+    assert found[f"Speed of {COMPILED} over {EAGER}"] == [
         ["1", "2 ×(no interval), 2", "2 ×(no interval), 1"]
     ]
     assert found[f"Speed of {XLA} over {TENSORFLOW}"] == [["1", "4 ×(no interval), 1"]]
@@ -59,17 +59,17 @@ def test_each_sut_is_compared_with_the_plain_one_of_its_library(measured):
 def test_a_distilled_model_is_compared_with_the_full_one_on_each_sut(measured):
     assert tables(measured)["Speed of distilled models over full ones"] == [
         ["distilgpt2 over gpt2", sut, "2.5 ×(no interval), 1"]
-        for sut in (EAGER, SCRIPT, TENSORFLOW)
+        for sut in (EAGER, COMPILED, TENSORFLOW)
     ]
 
 
 def test_rows_are_batches_and_columns_are_lengths(measured):
     put(measured, EAGER, "gpt2", 8, 64, 40)
-    put(measured, SCRIPT, "gpt2", 8, 64, 10)
+    put(measured, COMPILED, "gpt2", 8, 64, 10)
     (table,) = [
         table
         for table in grid.section(content.gather(measured, "runs")).tables
-        if SCRIPT in table.title
+        if COMPILED in table.title
     ]
     assert table.columns == ("batch", "8 tokens", "64 tokens")
     assert table.title.endswith("mean over models, size full, float32, cpu, quick")
@@ -87,7 +87,7 @@ def test_prompts_of_a_user_quantised_weights_and_replicas_are_in_no_grid(measure
 
 def test_one_model_is_no_grid(tmp_path):
     for length in (8, 64):
-        for sut in (EAGER, SCRIPT):
+        for sut in (EAGER, COMPILED):
             put(tmp_path, sut, "bert", 1, length, 10)
     assert grid.grids(content.gather(tmp_path, "runs")) == []
 
@@ -97,9 +97,9 @@ def repeated(root, sweep, lost=None):
     which one cell has no figure.
     """
     for model, ms in (("gpt2", 10), ("distilgpt2", 4)):
-        for sut, speed in ((EAGER, 1), (SCRIPT, 2)):
+        for sut, speed in ((EAGER, 1), (COMPILED, 2)):
             figures = [1e3 * speed / ms / noise for noise in (1, 1.2, 0.8, 1.1)]
-            if lost is not None and (model, sut) == ("gpt2", SCRIPT):
+            if lost is not None and (model, sut) == ("gpt2", COMPILED):
                 figures[lost] = None
             write(
                 root,
@@ -112,12 +112,12 @@ def repeated(root, sweep, lost=None):
 
 def test_repeats_that_were_not_measured_in_turns_are_no_pairs(tmp_path):
     repeated(tmp_path, None)
-    assert "(1." in tables(tmp_path)[f"Speed of {SCRIPT} over {EAGER}"][0][1]
+    assert "(1." in tables(tmp_path)[f"Speed of {COMPILED} over {EAGER}"][0][1]
 
 
 @pytest.mark.parametrize("lost", [None, 1])
 def test_repeats_of_a_sweep_give_these_ratios_an_interval(tmp_path, lost):
-    report = repeated(tmp_path, "hf-2019-1", lost)
+    report = repeated(tmp_path, "front-page-1", lost)
     html = page.render(report, sections.of(report), datetime(2026, 8, 20, tzinfo=UTC))
     assert '2.00 × <br><span class="soft">(2.00–2.00), 2</span>' in html
 
@@ -125,7 +125,7 @@ def test_repeats_of_a_sweep_give_these_ratios_an_interval(tmp_path, lost):
 def test_rows_stand_in_the_order_of_batch_and_tokens(tmp_path):
     for batch in (8, 1):
         for tokens in (128, 8, 64):
-            for sut, ms in ((TENSORFLOW, 10), (SCRIPT, 30), (EAGER, 20)):
+            for sut, ms in ((TENSORFLOW, 10), (COMPILED, 30), (EAGER, 20)):
                 put(tmp_path, sut, "gpt2", batch, tokens, ms)
     report = content.gather(tmp_path, "runs")
     assert [

@@ -73,14 +73,6 @@ def test_a_second_task_is_a_cell_of_its_own_where_the_model_has_it():
     )
 
 
-def test_the_benchmark_of_2019_is_there_with_every_length_that_a_model_has_positions_for():
-    series = cells.make(recipe.read("hf-2019").grids, WHERE, control=False)
-    of_one_sut = [s.request for s in series if s.request.options.sut == "native-torch-eager"]
-    assert len(of_one_sut) == 4 * (3 * 6 + 4 * 5 + 4)
-    assert {r.model.name for r in of_one_sut} == {"bert", *models.in_group("hf-2019")}
-    assert all(r.size.name == "full" for r in of_one_sut)
-
-
 def test_batch_sizes_leave_one_sample_scenarios_alone():
     series = make({"scenario": ["offline,singlestream"], "batch_size": ["2,4"]})
     assert [(s.request.options.scenario, s.request.batch_size) for s in series] == [
@@ -156,8 +148,8 @@ def test_the_published_table_is_there_as_far_as_models_and_suts_are():
     assert on_keras2 == [
         *[("gemma", "generate")] * 2,
         *[("mistral", "generate")] * 2,
-        ("gemma", "fit"),
-        ("mistral", "fit"),
+        *[("sam", "predict"), ("stable-diffusion", "predict")],
+        *[("gemma", "fit"), ("mistral", "fit"), ("sam", "fit"), ("stable-diffusion", "fit")],
     ]
     assert all(s.request.size.name == "full" for s in series)
 
@@ -231,18 +223,18 @@ def test_each_is_the_cell_as_it_comes_and_with_each_switch_of_its_sut(monkeypatc
     for switch in tuning.switches().values():
         for name in switch.variables:
             monkeypatch.delenv(name, raising=False)
-    grid = {"sut": ["mock,native-torch-script"], "tuned": ["each"]}
+    grid = {"sut": ["mock,native-torch-eager"], "tuned": ["each"]}
     series = make(grid)
     assert not any(s.obstacle for s in series)
     tuned = [(s.request.options.sut, s.request.options.tuned) for s in series]
     expected = []
-    for sut in ("mock", "native-torch-script"):
+    for sut in ("mock", "native-torch-eager"):
         place = tuning.Place(sut=sut, architecture="bert", device="cpu", scenario="Offline")
         names = [each.name for each in tuning.candidates(place)]
         expected += [(sut, name) for name in ("off", *names)]
     assert tuned == expected
     assert ("mock", "batch-x2") in tuned and ("mock", "huge-pages") not in tuned
-    assert ("native-torch-script", "huge-pages") in tuned
+    assert ("native-torch-eager", "huge-pages") in tuned
 
 
 def test_a_tuned_batch_is_a_rival_of_the_requested_one():

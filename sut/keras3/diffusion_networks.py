@@ -1,35 +1,34 @@
-"""Stable Diffusion of KerasCV, on Keras 3 and Keras 2. One call runs its three networks and the
-denoising steps.
+"""Stable Diffusion of KerasCV as Keras models: one that makes images, and the encoder of images.
 
 KerasCV's own `text_to_image` calls its networks step by step, and copies the latents to the host
 and back between compiled programs. Here the same steps are in the `call` of one model, so that a
 backend can compile all of them as one program.
-
-KerasCV's names are imported from their own modules. On Keras 3 `sut.keras3.keras_cv_alone` must
-have put the package in place before.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import version
-from pathlib import Path
-from types import SimpleNamespace
+from collections.abc import Mapping
 from typing import Any
 
+import keras
 import numpy as np
-from keras_cv.src.backend import keras, ops
-from keras_cv.src.models.stable_diffusion import decoder, diffusion_model, text_encoder
-from keras_cv.src.models.stable_diffusion import image_encoder as vae_encoder
-from keras_cv.src.models.stable_diffusion.attention_block import AttentionBlock
-from keras_cv.src.models.stable_diffusion.padded_conv2d import PaddedConv2D
-from keras_cv.src.models.stable_diffusion.resnet_block import ResnetBlock
+from keras import ops
 
-from sut.checkpoint import keras_weights, weights_files
-from sut.checkpoint import stable_diffusion as weight_map
-from sut.contract import Batch, Config, Workload
-from sut.keras.predictor import KerasPredictor
+from sut.contract import Config
+from sut.keras3 import keras_cv_alone
+
+keras_cv_alone.place()
+
+from keras_cv.src.models.stable_diffusion import (  # noqa: E402
+    decoder,
+    diffusion_model,
+    text_encoder,
+)
+from keras_cv.src.models.stable_diffusion import image_encoder as vae_encoder  # noqa: E402
+from keras_cv.src.models.stable_diffusion.attention_block import AttentionBlock  # noqa: E402
+from keras_cv.src.models.stable_diffusion.padded_conv2d import PaddedConv2D  # noqa: E402
+from keras_cv.src.models.stable_diffusion.resnet_block import ResnetBlock  # noqa: E402
 
 _PUBLISHED = {
     "unet_channels": [320, 640, 1280, 1280],
@@ -84,59 +83,11 @@ class TextToImage(keras.Model):
         noise = ops.cast(inputs["noise"], "float32")
         latents, kept = ops.fori_loop(0, self.steps, step, (noise, ops.stack([noise] * 4)))
         pixels = (ops.cast(self.image_decoder(latents), "float32") + 1) / 2 * 255
-        whole = ops.floor(pixels + 0.5)  # rounds to the nearest: Keras 2 has no `round` here
+        whole = ops.floor(pixels + 0.5)  # rounds to the nearest
         return {
             "image": ops.cast(ops.clip(whole, 0, 255), "uint8"),
             "latents": ops.moveaxis(kept, 0, 1),
         }
-
-
-def prepare(inputs: Batch) -> Batch:
-    """Return the inputs unchanged."""
-    return inputs
-
-
-def to_host(outputs: Batch) -> Batch:
-    """Return the images in 8 bits, and the latents after each quarter of the steps."""
-    return {name: np.ascontiguousarray(outputs[name]) for name in ("image", "latents")}
-
-
-def predictor(workload: Workload, runtime: Any) -> KerasPredictor:
-    """Return the checkpoint's networks, with every tensor under KerasCV's name. `runtime`: see
-    `KerasPredictor`.
-    """
-    model = TextToImage(workload.config["model"])
-    names = weights_files.names(workload.checkpoint)
-    keras_weights.assign(workload.checkpoint, variables(model, names))
-    return KerasPredictor(
-        model, workload, runtime, prepare=prepare, to_host=to_host, keras_cv=version("keras-cv")
-    )
-
-
-def variables(model: Any, tensors: Iterable[str]) -> Iterator[tuple[str, Any, bool]]:
-    """Yield (name in the checkpoint, the variable, whether it is a layer's weight) of each tensor
-    that is needed to create images.
-    """
-    roots = {"text_encoder": model.text_encoder, "unet": model.unet, "decoder": model.image_decoder}
-    by_kind = {name: SimpleNamespace(**_by_kind(network)) for name, network in roots.items()}
-    layers = len(by_kind["text_encoder"].CLIPEncoderLayer)
-    table = weight_map.keras_cv(set(tensors), layers)
-    return keras_weights.variables(by_kind, table)
-
-
-def load_encoder(encoder: Any, checkpoint: Path) -> None:
-    """Assign its tensor to each variable of `image_encoder`."""
-    roots = {"encoder": SimpleNamespace(**_by_kind(encoder))}
-    table = weight_map.keras_cv_encoder(weights_files.names(checkpoint))
-    keras_weights.assign(checkpoint, keras_weights.variables(roots, table))
-
-
-def _by_kind(network: Any) -> dict[str, list[Any]]:
-    """Return class → its layers, in the order in which they run."""
-    kinds: dict[str, list[Any]] = {}
-    for layer in network.layers:
-        kinds.setdefault(type(layer).__name__, []).append(layer)
-    return kinds
 
 
 def _schedule(config: Config) -> dict[str, np.ndarray]:
