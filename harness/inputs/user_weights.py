@@ -21,7 +21,7 @@ from harness.inputs.models import Model, Size
 from harness.inputs.models.drawn import Parts, Tensor
 from harness.inputs.tokenizer import Tokenizer
 from harness.inputs.user_folder import Document
-from harness.inputs.user_tensors import INDEX, named, todays_name
+from harness.inputs.user_tensors import INDEX, named
 
 SINGLE = "model.safetensors"
 # The exponent bits, which are all set in a number that is not finite. Testing them is faster than
@@ -114,11 +114,10 @@ def _look(path: Path, model: Model) -> Folder:
         shapes = {name: shape for name, (shape, _) in headers.tensors.items()}
         config = architecture.weights_config(path, shapes)
     names = user_tensors.readable_names(model, config, headers)
-    tensors = {name: headers.tensors[stored_name] for name, stored_name in names.items()}
-    expected = user_tensors.expected(model, config, tensors)
-    stored, more_notes = user_tensors.compare(path, model, expected, tensors, names)
-    copied, copy_notes = user_tensors.copied(model, expected, names, headers)
+    parameters, more_notes = user_tensors.parameters(path, config, names, headers)
+    copied, copy_notes = user_tensors.copied(model, parameters, names, headers)
     notes += [*more_notes, *copy_notes]
+    stored = {headers.tensors[names[each.name]][1] for each in parameters}
     user_tokenizer = _tokenizer(path, model, config)
     precision = _precision(config, stored)
     notes += _dtype_notes(config, stored, precision)
@@ -132,7 +131,7 @@ def _look(path: Path, model: Model) -> Folder:
     end_tokens = _end_tokens(path, config)
     return Folder(
         path=path,
-        size=_size(model, config, precision, expected, inputs),
+        size=_size(model, config, precision, parameters, inputs),
         files=files,
         index=headers.files if has_index else {},
         names=copied,
@@ -167,7 +166,7 @@ def _check_links(path: Path) -> None:
 def _tokenizer(path: Path, model: Model, config: Config) -> Tokenizer | None:
     """The folder's tokenizer. Raises UsageError if it has more tokens than the model."""
     folder = path / "tokenizer" if model.parts else path
-    found = tokenizer.of_folder(folder, model.user_weights.adds)
+    found = tokenizer.of_folder(folder)
     if found and found.vocabulary > config.get("vocab_size", found.vocabulary):
         raise Refused(
             f"{found.name} has {found.vocabulary} tokens and config.json says vocab_size"
@@ -273,7 +272,8 @@ def _files_of_parts(path: Path, model: Model, parts: Parts) -> tuple[str, ...]:
 
 
 def _pickle(path: Path, name: str, model: Model) -> UsageError:
-    convert = model.user_weights.convert.replace("{file}", str(path / name))
+    rules = model.user_weights
+    convert = rules.convert.replace("{file}", str(path / name)) if rules else ""
     if not convert and name.startswith("pytorch_model"):
         convert = user_folder.convert(path, "NEW")
     elif not convert:
@@ -289,7 +289,7 @@ def _pickle(path: Path, name: str, model: Model) -> UsageError:
     )
 
 
-def check_finite(folder: Folder, model: Model) -> None:
+def check_finite(folder: Folder) -> None:
     """Read all parameters. Raises UsageError with the name of the first tensor that has a NaN or
     infinite value.
     """
@@ -298,14 +298,8 @@ def check_finite(folder: Folder, model: Model) -> None:
 
     from sut.checkpoint.weights_files import rows
 
-    parameters = {tensor.name for tensor in folder.size.tensors}
-    names = folder.names
-    if not names:
-        stored = user_tensors.headers(folder.path, folder.files).tensors
-        names = {name: name for name in stored}
-    for readable, name in names.items():
-        if todays_name(readable, model) not in parameters:
-            continue
+    for tensor in folder.size.tensors:
+        name = folder.names.get(tensor.name, tensor.name)
         for part in rows(folder.path, name):
             exponent, bits = _EXPONENTS[part.dtype.name]
             faulty = np.count_nonzero((part.view(bits) & exponent) == exponent)

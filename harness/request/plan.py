@@ -217,8 +217,8 @@ def _model(options: Options) -> Model:
             raise UsageError(f"--model is needed, or --weights DIR: {', '.join(models.names())}")
         return unlisted.model_of(options.weights, options.task)
     model = models.load(options.model)
-    if options.weights is not None and not model.reads_folders:
-        return _model_of_folder(options.weights, model, options.task)
+    if options.weights is not None and architectures.of(model).weights_config is None:
+        return unlisted.model_of(options.weights, options.task, model)
     if options.task is None:
         return model
     if options.task not in model.tasks:
@@ -227,18 +227,6 @@ def _model(options: Options) -> Model:
             " leave it out"
         )
     return models.load(options.model, options.task)
-
-
-def _model_of_folder(folder: Path, model: Model, task: str | None) -> Model:
-    """The model of a user's folder that must be of `model`'s type. Raises UsageError."""
-    found = unlisted.model_of(folder, task)
-    if found.like != model.name:
-        raise UsageError(
-            f"--weights {folder}: config.json says model_type {found.config['model_type']}, and"
-            f" --model {model.name} is {model.config['model_type']}: leave --model out, and the"
-            " folder decides"
-        )
-    return found
 
 
 def _model_of_file(options: Options) -> Model:

@@ -29,7 +29,7 @@ from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset,
 from harness.inputs.depth_limits import Limits
 from harness.inputs.keras_file import Input
 from harness.inputs.keras_labels import Label
-from harness.inputs.models import Model, ModelFile, Size, UserWeightsRules
+from harness.inputs.models import Model, ModelFile, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 from sut.contract import Batch
@@ -103,11 +103,10 @@ def model(path: Path, custom: Path | None, trains: bool = False) -> Model:
         logits_rows=0,
         sizes={"user": size},
         weights=(),
-        rules=(),
         parts=None,
         config={},
         also_called={},
-        user_weights=UserWeightsRules(),
+        user_weights=None,
         fit=_fit(description),
         distilled_from=None,
         file=ModelFile(

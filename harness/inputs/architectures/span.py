@@ -104,7 +104,7 @@ def _weights_inputs(path: Path, model: Model, config: Config, own: Tokenizer | N
     """Random inputs have the length of features, or that of the folder's positions."""
     listed = models.load(model.like)
     usual = 1
-    if config["model_type"] == listed.config["model_type"]:
+    if listed.user_weights and config["model_type"] == listed.config["model_type"]:
         usual = listed.user_weights.defaults["type_vocab_size"]
     return {
         "sequence_length": min(features.WIDTH, text.positions(config)),
