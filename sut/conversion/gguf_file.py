@@ -7,7 +7,6 @@ the model.
 
 from __future__ import annotations
 
-from collections import UserDict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.integrations import GGUF_CONFIG_MAPPING
-from transformers.integrations.gguf import GGUF_CONFIG_ARCHS, get_gguf_config, read_gguf_metadata
+from transformers.integrations.gguf import GGUF_CONFIG_ARCHS, read_gguf_metadata
 from transformers.modeling_gguf_pytorch_utils import (
     TENSOR_PROCESSORS,
     TensorProcessor,
@@ -57,18 +56,6 @@ _NAMED = 3
 """How many tensors a sentence names."""
 
 
-class _Asked(UserDict[str, Any]):
-    """Metadata that remember which keys were read."""
-
-    def __init__(self, values: _Keys) -> None:
-        super().__init__(values)
-        self.keys_read: set[str] = set()
-
-    def __getitem__(self, key: str) -> Any:
-        self.keys_read.add(key)
-        return super().__getitem__(key)
-
-
 def load(source: Path, tensors: Mapping[str, Any]) -> tuple[Any, list[str]]:
     """Return Transformers' model in float32, and sentences about tensors without a place in it.
 
@@ -79,7 +66,7 @@ def load(source: Path, tensors: Mapping[str, Any]) -> tuple[Any, list[str]]:
     parts = metadata.get("split.count", 1)
     if parts > 1:
         raise Lost(f"is one of {parts} parts: merge them with llama-gguf-split")
-    config = _configuration(source, metadata, tuple(tensors))
+    config = _configuration(source, metadata)
     model, loading = AutoModelForCausalLM.from_pretrained(
         source.parent,
         gguf_file=source.name,
@@ -93,12 +80,21 @@ def load(source: Path, tensors: Mapping[str, Any]) -> tuple[Any, list[str]]:
     return model, _check_tensors(model, sizes, loading["missing_keys"])
 
 
-def _configuration(source: Path, metadata: _Keys, tensors: tuple[str, ...]) -> Any:
+def _configuration(source: Path, metadata: _Keys) -> Any:
     """Return the configuration with each key of the file. Raises Lost with the keys that have no
     place in it.
+
+    Transformers has a function for each of the newest architectures, which takes over all that a
+    file states.
     """
     config = AutoConfig.from_pretrained(source.parent, gguf_file=source.name, local_files_only=True)
-    stated = _unread(metadata, tensors)
+    architecture = metadata["general.architecture"]
+    if architecture in GGUF_CONFIG_ARCHS:
+        return config
+    stated = {}
+    for key, value in metadata.items():
+        if key.startswith(f"{architecture}."):
+            stated[key.removeprefix(f"{architecture}.")] = value
     places = _places_of_keys(config, [key for key in stated if not key.startswith("rope.")])
     for key, attribute in places.items():
         setattr(config, attribute, stated[key])
@@ -110,28 +106,12 @@ def _configuration(source: Path, metadata: _Keys, tensors: tuple[str, ...]) -> A
         if key not in places and key not in of_positions and not _says_nothing(config, key, value):
             lost.append(key)
     if lost:
-        architecture = metadata["general.architecture"]
         words = [f"{architecture}.{key} = {stated[key]}" for key in lost]
         raise Lost(
             f"Transformers has no place for {', '.join(words)}: the folder would be another model."
             " Give the folder from which the file was made"
         )
     return read_again
-
-
-def _unread(metadata: _Keys, tensors: tuple[str, ...]) -> dict[str, Any]:
-    """Return the keys of the architecture, without its name, except those that Transformers reads
-    by a function instead of its table.
-    """
-    architecture = metadata["general.architecture"]
-    asked = _Asked(metadata)
-    if architecture in GGUF_CONFIG_ARCHS:
-        get_gguf_config(asked, tensors)
-    return {
-        key.removeprefix(f"{architecture}."): value
-        for key, value in metadata.items()
-        if key.startswith(f"{architecture}.") and key not in asked.keys_read
-    }
 
 
 def _places_of_keys(config: Any, keys: Iterable[str]) -> dict[str, str]:
