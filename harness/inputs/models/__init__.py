@@ -242,7 +242,7 @@ def load(name: str, task: str | None = None) -> Model:
         user_weights=UserWeights(**data["user"]) if "user" in data else None,
         fit=data.get("fit", {}),
         distilled_from=data.get("distilled_from"),
-        numbers=tuple(key for key in _NUMBERS if key in sizes["full"].config),
+        numbers=tuple(key for key in _NUMBERS if key in config),
     )
 
 
