@@ -416,7 +416,7 @@ def _prompts(
     lengths = (options.new_tokens, options.seq_len)
     key = (*of_file, *of_model, *lengths, options.trains, options.benchmark)
     if key not in _PROMPTS:
-        of_benchmark = official_runs.read(options, model, size, weights, round_)
+        of_benchmark = official_runs.read(options, size, weights, round_)
         _PROMPTS[key] = of_benchmark or dataset.read(
             model,
             size,
