@@ -25,6 +25,7 @@ from harness.inputs import (
     used_files,
     user_weights,
 )
+from harness.inputs.architectures import UserFile
 from harness.inputs.architectures import keras_file as keras_models
 from harness.inputs.dataset import UserInputs
 from harness.inputs.models import Model, Size
@@ -417,15 +418,15 @@ def _prompts(
     key = (*of_file, *of_model, *lengths, options.trains, options.benchmark)
     if key not in _PROMPTS:
         of_benchmark = official_runs.read(options, size, weights, round_)
-        _PROMPTS[key] = of_benchmark or dataset.read(
-            model,
-            size,
-            path,
-            own=weights.tokenizer if weights else None,
+        given = UserFile(
+            path=path,
+            model=model,
+            size=size,
+            tokenizer=weights.tokenizer if weights else None,
             seq_len=options.seq_len,
-            trains=options.trains,
             options=PromptOptions(field=options.field, chat=chat),
         )
+        _PROMPTS[key] = of_benchmark or dataset.read(given, options.trains)
     return _PROMPTS[key]
 
 

@@ -26,12 +26,12 @@ from harness.inputs.architectures import (
     Dataset,
     Noted,
     SizeInputs,
+    UserFile,
     text,
 )
 from harness.inputs.models import Model, Size
 from harness.inputs.models.drawn import Shapes
 from harness.inputs.models.stable_diffusion import PARTS
-from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 from harness.inputs.user_folder import Document
 from harness.samples import images
@@ -107,25 +107,19 @@ def _arrays(size: Size, rows: list[list[int]], negative: list[list[int]], stream
     }
 
 
-def _read(
-    model: Model,
-    size: Size,
-    path: Path,
-    own: Tokenizer | None,
-    seq_len: int | None,
-    options: PromptOptions,
-) -> Noted:
-    reader = own or tokenizer.of_bytes(closing=True)
-    prompts, unused = prompt_files.read(path, options)
-    rows = text.encode(model, size, prompts, path, reader)
+def _read(given: UserFile) -> Noted:
+    size = given.size
+    reader = given.tokenizer or tokenizer.of_bytes(closing=True)
+    prompts, unused = prompt_files.read(given.path, given.options)
+    rows = text.encode(given, prompts, reader)
     most = size.config["max_position_embeddings"]
     for prompt, row in zip(prompts, rows, strict=True):
         if len(row) > most:
             raise UsageError(
-                f"{path}:{prompt.line}: the prompt has {len(row)} tokens and {model.name} takes"
-                f" {most}: shorten it"
+                f"{given.path}:{prompt.line}: the prompt has {len(row)} tokens and"
+                f" {given.model.name} takes {most}: shorten it"
             )
-    first, *others = text.notes(path, size, rows, reader, own, f", padded to {most}")
+    first, *others = text.notes(given, rows, reader, f", padded to {most}")
     empty = [[size.config["bos_token_id"], size.config["eos_token_id"]]] * len(rows)
     return _arrays(size, rows, empty, 0), (first, *unused, *others)
 
