@@ -95,11 +95,6 @@ def model_of(path: Path, task: str | None = None, named: Model | None = None) ->
 
 def _model_of(path: Path, task: str | None, named: Model | None) -> Model:
     user_folder.check(path)
-    if not path.is_dir():
-        raise Refused(
-            "is not a directory (names of the Hub are not downloaded: `hf download NAME` prints the"
-            " folder to give); give a folder with config.json and model.safetensors"
-        )
     if named is None and not (path / "config.json").is_file():
         raise _unnamed("there is no config.json in it")
     config = user_config.load(path)

@@ -87,13 +87,6 @@ def look(path: Path, model: Model) -> Folder:
 
 def _look(path: Path, model: Model) -> Folder:
     user_folder.check(path)
-    if not path.is_dir():
-        why = (
-            "is not a directory"
-            if path.exists()
-            else "there is no such directory (names of the Hub are not downloaded)"
-        )
-        raise Refused(f"{why}; give {_layout(model)}")
     architecture = architectures.of(model)
     make_inputs = architecture.weights_inputs
     if make_inputs is None:
@@ -173,18 +166,6 @@ def _tokenizer(path: Path, model: Model, config: Config) -> Tokenizer | None:
             f" {config['vocab_size']}: the two are not of one model"
         )
     return found
-
-
-def _layout(model: Model) -> str:
-    """The files that a folder of weights needs, in a few words."""
-    if model.parts:
-        return (
-            f"the folder that {model.native_class}.save_pretrained writes, with a folder for each"
-            " part"
-        )
-    if architectures.of(model).weights_config:
-        return f"a folder with {SINGLE}"
-    return f"a folder with config.json and {SINGLE}"
 
 
 def _end_tokens(path: Path, config: Config) -> tuple[int, ...]:
