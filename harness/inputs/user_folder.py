@@ -15,6 +15,8 @@ from harness.errors import Refused, UsageError
 
 Document = dict[str, Any]
 """A JSON object."""
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+"""Endings of files that run code when they are opened."""
 LARGEST_JSON = 64_000_000
 """Bytes. The index of the largest models has some megabytes."""
 
@@ -60,6 +62,8 @@ def check(path: Path) -> None:
                 "contains an ONNX graph, which no SUT reads: give the folder of safetensors from"
                 " which it was exported"
             )
+    if path.suffix in PICKLES and path.is_file():
+        raise Refused("is a pickle, and pickles run code when opened: give its folder")
     if not is_folder:
         raise Refused(
             "is not a directory (names of the Hub are not downloaded: `hf download NAME` prints the"

@@ -20,7 +20,7 @@ from harness.inputs import architectures, tokenizer, user_config, user_folder, u
 from harness.inputs.models import Model, Size
 from harness.inputs.models.drawn import Parts, Tensor
 from harness.inputs.tokenizer import Tokenizer
-from harness.inputs.user_folder import Document
+from harness.inputs.user_folder import PICKLES, Document
 from harness.inputs.user_tensors import INDEX, named
 
 SINGLE = "model.safetensors"
@@ -31,7 +31,6 @@ _EXPONENTS = {
     "float16": (0x7C00, "uint16"),
     "bfloat16": (0x7F80, "uint16"),
 }
-_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +78,7 @@ def look(path: Path, model: Model) -> Folder:
     SUTs would fail or differ.
     """
     path = user_folder.resolve(path)
-    if path.suffix in _PICKLES and path.is_file():
+    if path.suffix in PICKLES and path.is_file():
         raise _pickle(path.parent, path.name, model)
     with about(f"--weights {path}"):
         return _look(path, model)
@@ -219,7 +218,7 @@ def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
                 " again"
             )
         return tuple(shards), True
-    pickles = sorted(p.name for p in path.iterdir() if p.suffix in _PICKLES)
+    pickles = sorted(p.name for p in path.iterdir() if p.suffix in PICKLES)
     if pickles:
         raise _pickle(path, pickles[0], model)
     other = sorted(p.name for p in path.glob("*.safetensors"))
@@ -235,7 +234,7 @@ def _files_of_parts(path: Path, model: Model, parts: Parts) -> tuple[str, ...]:
     files = sorted(f"{part}/{file}" for part, file in parts.files.items())
     for file in files:
         part = path / file.partition("/")[0]
-        pickles = sorted(p.name for p in part.glob("*") if p.suffix in _PICKLES)
+        pickles = sorted(p.name for p in part.glob("*") if p.suffix in PICKLES)
         if not (path / file).is_file() and pickles:
             raise _pickle(path, f"{part.name}/{pickles[0]}", model)
         needed = ("config.json", Path(file).name)
