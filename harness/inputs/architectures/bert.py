@@ -55,20 +55,12 @@ def _read_labelled(given: UserFile) -> Noted:
     return {**arrays, "label": labels}, (first, *unused, *others)
 
 
-def _least_flops(size: Size, arrays: Arrays) -> float:
-    """Two operations for each weight of the encoder and each token. Pooler and head see only one
-    token and are left out.
-    """
-    tokens = float(arrays["attention_mask"].sum(1).mean())
-    return 2.0 * text.layer_weights(size) * tokens
-
-
 _ANSWERS = Architecture(
     synthetic=_synthetic,
     uneven=_uneven,
     standard="uneven",
     synthetic_like=text.synthetic_of_padded,
-    least_flops=_least_flops,
+    least_flops=text.least_flops,
     counts_most=True,
     describe=text.describe_padded,
     dataset=Dataset(count=prompt_files.count, read=text.read_padded),

@@ -68,14 +68,6 @@ def _with_sequence_length(model: Model, size: Size, length: int) -> Size:
     return replace(size, inputs={**size.inputs, "sequence_length": length})
 
 
-def _least_flops(size: Size, arrays: Arrays) -> float:
-    """Two operations for each weight in the layers' matrices and each token."""
-    tokens = float(arrays["input_ids"].shape[1])
-    if "attention_mask" in arrays:
-        tokens = float(arrays["attention_mask"].sum(1).mean())
-    return 2.0 * text.layer_weights(size) * tokens
-
-
 ARCHITECTURE = Architecture(
     synthetic=_synthetic,
     synthetic_like=_synthetic_like,
@@ -83,6 +75,6 @@ ARCHITECTURE = Architecture(
     dataset=Dataset(count=prompt_files.count, read=_read),
     with_sequence_length=_with_sequence_length,
     weights_inputs=text.weights_inputs,
-    least_flops=_least_flops,
+    least_flops=text.least_flops,
     counts_most=True,
 )

@@ -198,6 +198,16 @@ def layer_weights(size: Size) -> int:
     return sum(math.prod(t.shape) for t in matrices if re.search(r"\.\d+\.", t.name))
 
 
+def least_flops(size: Size, arrays: Arrays) -> float:
+    """Two operations for each weight in the layers' matrices and each token. A pooler and a head
+    see only one token and are left out.
+    """
+    tokens = float(arrays["input_ids"].shape[1])
+    if "attention_mask" in arrays:
+        tokens = float(arrays["attention_mask"].sum(1).mean())
+    return 2.0 * layer_weights(size) * tokens
+
+
 def read_padded(given: UserFile) -> Noted:
     """A `Dataset.read` for models that predict: prompts padded to one length. Raises UsageError for
     prompts that do not fit.
