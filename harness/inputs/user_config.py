@@ -23,6 +23,7 @@ _DROPPED = (
     "attn_implementation",
     "_attn_implementation",
 )
+_MOST_LABELS = 1 << 20
 
 
 def read(path: Path, model: Model) -> tuple[Document, list[str]]:
@@ -82,13 +83,6 @@ def _complete(model: Model, config: Config) -> Document:
     for name, other in model.also_called.items():
         if other in complete:
             complete[name] = complete[other]
-    if not model.like:
-        _derive(complete, model)
-    if model.like or "num_labels" in model.sizes["full"].config:
-        labels = complete.get("id2label")
-        if not labels or not isinstance(labels, dict):
-            labels = {str(n): f"LABEL_{n}" for n in range(complete.get("num_labels", 2))}
-        complete |= {"id2label": labels, "num_labels": len(labels)}
     for name in model.numbers:
         if not _is_count(complete.get(name)):
             value = json.dumps(complete[name]) if name in complete else "no"
@@ -96,6 +90,15 @@ def _complete(model: Model, config: Config) -> Document:
                 f"config.json has {value} {name}, and the harness needs a whole number from 1 on:"
                 " write it there"
             )
+    if not model.like:
+        _derive(complete, model)
+    if model.like or "num_labels" in model.sizes["full"].config:
+        labels = complete.get("id2label")
+        if not labels or not isinstance(labels, dict):
+            stated = complete.get("num_labels")
+            count = min(stated, _MOST_LABELS) if _is_count(stated) else 2
+            labels = {str(n): f"LABEL_{n}" for n in range(count)}
+        complete |= {"id2label": labels, "num_labels": len(labels)}
     return complete | {other: complete[name] for name, other in model.also_called.items()}
 
 
@@ -118,12 +121,11 @@ def _older_rope(config: Config) -> Document:
 
 def _derive(config: Document, model: Model) -> None:
     """Fill in the sizes of heads that Transformers derives from other keys."""
-    heads = config.get("num_attention_heads")
     sizes = model.sizes["full"].config
-    if "head_dim" in sizes and config.get("head_dim") is None and _is_count(heads):
-        config["head_dim"] = config.get("hidden_size", 0) // heads
+    if "head_dim" in sizes and config.get("head_dim") is None:
+        config["head_dim"] = config["hidden_size"] // config["num_attention_heads"]
     if "num_key_value_heads" in sizes and config.get("num_key_value_heads") is None:
-        config["num_key_value_heads"] = heads
+        config["num_key_value_heads"] = config["num_attention_heads"]
 
 
 def load(path: Path, name: str = "config.json") -> Document:
