@@ -95,7 +95,7 @@ def _complete(model: Model, config: Config) -> Document:
     if model.like or "num_labels" in model.sizes["full"].config:
         labels = complete.get("id2label")
         if not labels or not isinstance(labels, dict):
-            stated = complete.get("num_labels")
+            stated: Any = complete.get("num_labels")
             count = min(stated, _MOST_LABELS) if _is_count(stated) else 2
             labels = {str(n): f"LABEL_{n}" for n in range(count)}
         complete |= {"id2label": labels, "num_labels": len(labels)}

@@ -464,7 +464,7 @@ def _read_labelled(given: UserFile) -> Noted:
     found = _read_file(given.path)
     inputs = _specified(given.size)
     labels = _label_arrays(given.size)
-    names = [each.name for each in (*inputs, *labels)]
+    names = [each.name for each in inputs] + [each.name for each in labels]
     if set(found) != set(names):
         raise Refused(
             f"holds {_listed(found)}, and a training of {given.model.name} takes {_listed(names)}:"
