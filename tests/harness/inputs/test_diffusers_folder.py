@@ -111,7 +111,7 @@ MISFITS: list[tuple[Callable[[Path], Any], str]] = [
     ),
     (
         lambda f: (f / "unet" / "config.json").write_text("{"),
-        r"unet/config.json is not a JSON object \(Expecting",
+        r"unet/config.json cannot be read \(Expecting",
     ),
     (
         other_tokenizer,
