@@ -1,10 +1,8 @@
-"""The model of a user's folder if `--model` is left out. `model_type` and `architectures` in
-config.json decide.
+"""The model of a user's folder. `model_type` and `architectures` in config.json decide.
 
-A model of text or pictures that no file in harness/inputs/models/ describes is unlisted. Its
-tensors and its configuration are those of the folder, and Transformers and KerasHub load it by
-their general classes. A listed type of model with another head than that of its file is unlisted,
-too.
+Tensors and configuration are those of the folder. A model of text or pictures that no file in
+harness/inputs/models/ describes is unlisted, and so is a listed type of model with another head
+than that of its file. Transformers and KerasHub load it by their general classes.
 """
 
 from __future__ import annotations

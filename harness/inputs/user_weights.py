@@ -2,8 +2,8 @@
 Every error is one sentence.
 
 The SUTs do not read DIR itself but a folder in the cache with links to the weights' files and a
-config.json in which every default is written out. So a generation_config.json, an adapter or custom
-code in DIR cannot change only one framework, and all libraries have the same values.
+completed config.json (`user_config`). So a generation_config.json, an adapter or custom code in DIR
+cannot change only one framework. The libraries compare the tensors with the model.
 """
 
 from __future__ import annotations
