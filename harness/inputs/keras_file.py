@@ -158,8 +158,7 @@ def _description(path: Path, custom: bool, trains: bool) -> Description:
             f"its {_CONFIG} is not one of Keras 3 ({type(e).__name__}: {e}): save the model again"
             " with Keras 3"
         ) from None
-    policies = {name for each in keras_config.objects(own) if (name := _policy(each))}
-    _check_policies(policies)
+    policies = set(_policies(own))
     return Description(
         inputs=inputs,
         outputs=outputs,
@@ -373,20 +372,19 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _check_policies(policies: set[str]) -> None:
-    for name in policies:
+def _policies(model: Config) -> Iterator[str]:
+    """Yield the precision of each layer. Raises UsageError if one is quantised."""
+    for each in keras_config.objects(model):
+        config = each.get("config")
+        if "DTypePolicy" not in each["class_name"] or not isinstance(config, dict):
+            continue
+        name = str(config.get("name", ""))
         if re.search(r"u?int[48]|float8|gptq|awq", name):
             raise Refused(
                 f"has quantised layers ({name}), which are not measured: give the file from before"
                 " quantisation"
             )
-
-
-def _policy(value: Config) -> str | None:
-    """The name of a precision, if the object is one."""
-    if "DTypePolicy" not in value["class_name"] or not isinstance(value.get("config"), dict):
-        return None
-    return str(value["config"].get("name", ""))
+        yield name
 
 
 def _all_layers(model: Config) -> Iterator[Document]:
@@ -429,6 +427,10 @@ def _inputs(model: Config) -> Iterator[Input]:
         table = next((each for each in readers if each["class_name"] in _IDS), None)
         ids = int(table["config"][_IDS[table["class_name"]]]) if table else None
         masking = any(each["class_name"] == "Masking" for each in readers)
+        bins: list[float] = []
+        for each in readers:
+            if each["class_name"] == "Discretization":
+                bins += each["config"].get("bin_boundaries") or ()
         yield Input(
             name=name,
             shape=tuple(config["batch_shape"][1:]),
@@ -436,7 +438,7 @@ def _inputs(model: Config) -> Iterator[Input]:
             ids=ids,
             padding=_padding_of(readers, ids),
             features=masking or (ids is None and len(config["batch_shape"]) > 2),
-            bins=tuple(_bins(readers)),
+            bins=tuple(bins),
             pixels=len(config["batch_shape"]) == 4 and scales,
         )
 
@@ -451,7 +453,7 @@ def _divides_pixels(layer: Config) -> bool:
 def _input_names(model: Config) -> list[str]:
     """The names of a model's input layers, in the order of Keras' `model.inputs`."""
     if "input_layers" in model:
-        return [layer for layer, _, _ in _tensors(model["input_layers"]).values()]
+        return list(_tensors(model["input_layers"]).values())
     first = model["layers"][:1]
     return [layer["config"]["name"] for layer in first if layer["class_name"] == "InputLayer"]
 
@@ -462,8 +464,8 @@ def _outputs(model: Config) -> Iterator[str]:
         yield str(model["layers"][-1]["config"]["name"])
         return
     tensors = _tensors(model["output_layers"])
-    layers = Counter(layer for layer, _, _ in tensors.values())
-    for key, (layer, _, _) in tensors.items():
+    layers = Counter(tensors.values())
+    for key, layer in tensors.items():
         number = key.rpartition(".")[2]
         if not number.isdigit():
             yield key
@@ -471,16 +473,17 @@ def _outputs(model: Config) -> Iterator[str]:
             yield layer if layers[layer] == 1 else f"{layer}_{number}"
 
 
-def _tensors(value: Any, key: str = "") -> dict[str, tuple[str, int, int]]:
-    """Place of each tensor in a nested structure → (name of its layer, number of the call, number
-    of the layer's output). Dicts are in the order of their keys, as in Keras.
+def _tensors(value: Any, key: str = "") -> dict[str, str]:
+    """Place of each tensor in a nested structure → name of its layer. Dicts are in the order of
+    their keys, as in Keras. A tensor is [name of its layer, number of the call, number of the
+    layer's output].
     """
     if isinstance(value, list) and len(value) == 3 and isinstance(value[0], str):
-        return {key or "0": (value[0], int(value[1]), int(value[2]))}
+        return {key or "0": value[0]}
     if isinstance(value, dict) and "class_name" in value:  # a tuple is {"class_name": "__tuple__"}
         value = value["items"]
     parts = sorted(value.items()) if isinstance(value, dict) else enumerate(value)
-    found: dict[str, tuple[str, int, int]] = {}
+    found: dict[str, str] = {}
     for name, part in parts:
         found |= _tensors(part, f"{key}.{name}" if key else str(name))
     return found
@@ -512,13 +515,6 @@ def _padding_of(readers: Iterable[Config], ids: int | None) -> float | None:
     return None
 
 
-def _bins(readers: Iterable[Config]) -> Iterator[float]:
-    """The boundaries of each Discretization among the readers."""
-    for each in readers:
-        if each["class_name"] == "Discretization":
-            yield from each["config"].get("bin_boundaries") or ()
-
-
 def _padding(layer: Config) -> Any:
     """The value that a layer takes for padding; None: there is none."""
     if layer["class_name"] in _COMPARISONS:
@@ -532,25 +528,17 @@ def _padding(layer: Config) -> Any:
 
 def _read_tensors(layer: Config) -> list[str]:
     """The names of the layers whose outputs a layer reads, in order."""
-    found: list[str] = []
-    pending = list(layer.get("inbound_nodes", ()))
-    while pending:
-        each = pending.pop(0)
-        if isinstance(each, list):
-            pending = [*each, *pending]
-        elif isinstance(each, dict) and each.get("class_name") == "__keras_tensor__":
-            found.append(each["config"]["keras_history"][0])
-        elif isinstance(each, dict):
-            pending = [*each.values(), *pending]
-    return found
+    described = keras_config.objects(layer.get("inbound_nodes"))
+    tensors = [each["config"] for each in described if each["class_name"] == "__keras_tensor__"]
+    return [tensor["keras_history"][0] for tensor in tensors]
 
 
 def newer(version: str, installed: str) -> bool:
     """Return whether a version of Keras is of a later minor release than another. False if one is
     not a version.
     """
-    numbers = [re.match(r"(\d+)\.(\d+)", text) for text in (version, installed)]
-    if not all(numbers):
+    try:
+        file, here = ([int(part) for part in text.split(".")[:2]] for text in (version, installed))
+    except ValueError:
         return False
-    file, here = ([int(part) for part in match.groups()] for match in numbers if match)
     return file > here

@@ -23,8 +23,8 @@ _STRETCHED_FROM = 384
 """From this side on, a picture is not cropped by `crop_pct` but stretched (Transformers'
 ConvNextImageProcessor).
 """
-_USUAL = 0.5
-"""The mean and the deviation of random pictures if no file names others."""
+_WITHOUT_FILE = {"resample": Image.Resampling.BILINEAR, "image_mean": 0.5, "image_std": 0.5}
+"""The steps of random pictures if there is no file."""
 _Sides = tuple[int, int]
 """Height and width."""
 PerChannel = tuple[float, ...]
@@ -101,9 +101,16 @@ def of_folder(path: Path, config: Config) -> Processor:
         raise Refused(
             f"config.json says num_channels {channels}, and pictures have 3, or 1 in greyscale"
         )
-    if not (path / FILE).is_file():
-        return _without_file(config, channels)
-    steps = user_config.load(path, FILE)
+    source = path / FILE if (path / FILE).is_file() else None
+    if source:
+        steps = user_config.load(path, FILE)
+    elif "image_size" in config:
+        steps = {"size": config["image_size"], **_WITHOUT_FILE}
+    else:
+        raise Refused(
+            f"there is no {FILE} in it, and config.json has no image_size, so the size of the input"
+            f" is not known: download {FILE} too"
+        )
     others = [name for name in steps if name.startswith("do_") and steps[name]]
     unknown = sorted(set(others) - set(_KNOWN_STEPS) - set(_NO_CHANGE))
     if unknown:
@@ -111,7 +118,7 @@ def of_folder(path: Path, config: Config) -> Processor:
             f"{FILE} says {unknown[0]}, and the harness knows only {', '.join(_KNOWN_STEPS)}"
         )
     try:
-        return _read(path / FILE, steps, channels)
+        return _read(source, steps, channels)
     except (KeyError, TypeError, ValueError) as e:
         raise Refused(
             f"{FILE} does not say how a picture becomes the model's input ({type(e).__name__}:"
@@ -119,7 +126,7 @@ def of_folder(path: Path, config: Config) -> Processor:
         ) from None
 
 
-def _read(file: Path, steps: Mapping[str, Any], channels: int) -> Processor:
+def _read(source: Path | None, steps: Mapping[str, Any], channels: int) -> Processor:
     """Raises KeyError, TypeError or ValueError if a value is missing or of another kind."""
     stretch: _Sides | None = None
     shorter: int | None = None
@@ -164,28 +171,7 @@ def _read(file: Path, steps: Mapping[str, Any], channels: int) -> Processor:
         scale=scale,
         mean=mean,
         std=std,
-        source=file,
-    )
-
-
-def _without_file(config: Config, channels: int) -> Processor:
-    if "image_size" not in config:
-        raise Refused(
-            f"there is no {FILE} in it, and config.json has no image_size, so the size of the input"
-            f" is not known: download {FILE} too"
-        )
-    height, width = _sides(config["image_size"])
-    return Processor(
-        height=height,
-        width=width,
-        channels=channels,
-        stretch=(height, width),
-        shorter=None,
-        resample=Image.Resampling.BILINEAR,
-        scale=1 / 255,
-        mean=(_USUAL,),
-        std=(_USUAL,),
-        source=None,
+        source=source,
     )
 
 

@@ -4,7 +4,7 @@ model that segments.
 
 from __future__ import annotations
 
-import json
+import codecs
 import math
 import struct
 import warnings
@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
+import msgspec
 import numpy as np
 from PIL import Image, ImageOps
 
@@ -29,7 +30,6 @@ _SUFFIXES = (".jpg", ".jpeg", ".png")
 _MOST_PIXELS = 100_000_000
 _COPIES = 4  # of all images in memory at once, at most
 _SHAPES = 6  # of a random picture
-_FIELDS = {"points", "labels", "box"}
 
 
 @dataclass(frozen=True)
@@ -242,73 +242,61 @@ def _rgb(picture: Image.Image) -> Image.Image:
     return picture.convert("RGB")
 
 
+class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+    """The prompt of a picture in the file. All labels are 1 if there are none."""
+
+    points: list[tuple[float, float]] = []
+    labels: list[Literal[0, 1]] | None = None
+    box: tuple[float, float, float, float] | None = None
+
+
 def _prompts(folder: Path, paths: list[Path]) -> Mapping[str, Target]:
     """Name of a picture → its prompt. Empty if there is no prompts.json."""
     file = folder / PROMPTS
     if not file.exists():
         return {}
     try:
-        document = json.loads(bounds.content(file, bounds.JSON).decode("utf-8-sig"))
-    except (OSError, ValueError) as e:
+        content = bounds.content(file, bounds.JSON).removeprefix(codecs.BOM_UTF8)
+        entries = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+    except (OSError, ValueError, msgspec.MsgspecError) as e:
         raise UsageError(
             f"{file}: not JSON ({e}): it is an object of file names and their prompts"
         ) from None
-    if not isinstance(document, dict):
-        raise UsageError(f"{file}: not an object of file names and their prompts")
     names = {path.name for path in paths}
-    missing = sorted(names - set(document))
+    missing = sorted(names - set(entries))
     if missing:
         raise UsageError(
             f"{file}: has no prompt for {missing[0]} (of {len(missing)}): each picture needs one,"
             " or none has one"
         )
-    strays = sorted(set(document) - names)
+    strays = sorted(set(entries) - names)
     if strays:
         raise UsageError(
             f"{file}: {strays[0]} is no picture of the folder: correct the name, or remove it"
         )
-    return {name: _prompt(file, name, entry) for name, entry in document.items()}
+    return {name: _prompt(f"{file}: {name}", entry) for name, entry in entries.items()}
 
 
-def _prompt(file: Path, name: str, entry: Any) -> Target:
-    where = f"{file}: {name}"
-    if not isinstance(entry, dict) or not entry or set(entry) - _FIELDS:
+def _prompt(where: str, content: msgspec.Raw) -> Target:
+    try:
+        entry = msgspec.json.decode(content, type=_Entry)
+    except msgspec.MsgspecError as e:
         raise UsageError(
             f'{where}: is not such as {{"points": [[x, y]], "labels": [1], "box": [left, top,'
-            " right, bottom]}"
-        )
-    points = entry.get("points", [])
-    box = entry.get("box")
-    if not isinstance(points, list) or not all(_numbers(point, 2) for point in points):
-        raise UsageError(f"{where}: `points` is a list of [x, y] in pixels")
-    labels = entry.get("labels", [1] * len(points))
-    if (
-        not isinstance(labels, list)
-        or len(labels) != len(points)
-        or not all(map(_is_label, labels))
-    ):
-        raise UsageError(
-            f"{where}: `labels` has for each point a 1 (on the object) or a 0 (on its background)"
-        )
-    if box is not None and not (_numbers(box, 4) and box[0] < box[2] and box[1] < box[3]):
-        raise UsageError(f"{where}: `box` is [left, top, right, bottom] in pixels")
-    if not points and box is None:
+            f" right, bottom]}}, with labels 1 (on the object) or 0 (on its background): {e}"
+        ) from None
+    points = tuple(entry.points)
+    labels = (1,) * len(points) if entry.labels is None else tuple(entry.labels)
+    if len(labels) != len(points):
+        raise UsageError(f"{where}: {len(points)} points and {len(labels)} labels: each has one")
+    if not points and entry.box is None:
         raise UsageError(f"{where}: neither a point nor a box: it needs one")
-    corners = ((box[0], box[1]), (box[2], box[3])) if box else None
-    return Target(tuple((x, y) for x, y in points), tuple(labels), corners)
-
-
-def _is_label(value: Any) -> bool:
-    return type(value) is int and value in (0, 1)
-
-
-def _numbers(value: Any, count: int) -> bool:
-    """Whether a JSON value is a list of so many finite numbers."""
-    return isinstance(value, list) and len(value) == count and all(map(_is_finite, value))
-
-
-def _is_finite(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+    if entry.box is None:
+        return Target(points, labels)
+    left, top, right, bottom = entry.box
+    if left >= right or top >= bottom:
+        raise UsageError(f"{where}: `box` is [left, top, right, bottom] in pixels")
+    return Target(points, labels, ((left, top), (right, bottom)))
 
 
 def _default(width: int, height: int) -> Target:

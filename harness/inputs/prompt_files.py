@@ -176,7 +176,8 @@ def _of_text(path: Path, text: str, options: PromptOptions) -> _Noted:
     parts = list(_paragraphs(text))
     notes = []
     if len(parts) == 1:
-        parts = _lines(*parts[0])
+        paragraph, first = parts[0]
+        parts = [(line, number) for number, line in enumerate(paragraph.split("\n"), first)]
         if len(parts) > 1:
             notes.append(
                 f"{path.name} has {len(parts)} lines and no empty line, so each line is a"
@@ -189,11 +190,6 @@ def _of_text(path: Path, text: str, options: PromptOptions) -> _Noted:
         for text, (part, line) in zip(texts, parts, strict=True)
     ]
     return prompts, tuple(notes)
-
-
-def _lines(paragraph: str, first: int) -> list[tuple[str, int]]:
-    """Each line of a paragraph as a prompt, with its number."""
-    return [(line, number) for number, line in enumerate(paragraph.split("\n"), first)]
 
 
 def _paragraphs(text: str) -> Iterator[tuple[str, int]]:
@@ -225,7 +221,10 @@ def _json_lines(path: Path, text: str) -> Iterator[_Row]:
 
 def _table(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (first line, name of the column → value) of each row of a CSV or TSV file."""
-    delimiter = _delimiter(path, text.partition("\n")[0])
+    first = text.partition("\n")[0]
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    if delimiter == "," and ";" in first and "," not in first:
+        delimiter = ";"  # spreadsheets of some languages write semicolons into a .csv
     csv.field_size_limit(_LARGEST)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     header: list[str] = []
@@ -238,37 +237,24 @@ def _table(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
         if row is None:
             return
         if not header:
-            header = _header(path, line, row)
+            header = [name.strip() for name in row]
+            if len(set(header)) < len(header):
+                raise UsageError(
+                    f"{path}:{line}: the header names a column twice ({', '.join(header)}): rename"
+                    " one"
+                )
         elif row and len(row) != len(header):
             raise UsageError(
                 f"{path}:{line}: {len(row)} fields, and the header names {len(header)}: write a"
                 " field that contains the separator in double quotes"
             )
         elif row:
-            yield line, dict(zip(header, map(_cell, header, row), strict=True))
-
-
-def _delimiter(path: Path, header: str) -> str:
-    """Spreadsheets of some languages write semicolons into a .csv."""
-    if path.suffix.lower() == ".tsv":
-        return "\t"
-    return ";" if ";" in header and "," not in header else ","
-
-
-def _header(path: Path, line: int, row: list[str]) -> list[str]:
-    names = [name.strip() for name in row]
-    if len(set(names)) < len(names):
-        raise UsageError(
-            f"{path}:{line}: the header names a column twice ({', '.join(names)}): rename one"
-        )
-    return names
-
-
-def _cell(column: str, value: str) -> Any:
-    """The value of a cell. All are text, and these two columns hold numbers."""
-    if column not in ("max_new_tokens", "label"):
-        return value
-    return int(value) if value.strip().isdecimal() else value or None
+            cells: dict[str, Any] = dict(zip(header, row, strict=True))
+            # All cells are text, and these two columns hold numbers.
+            for column in {"max_new_tokens", "label"} & cells.keys():
+                value = cells[column]
+                cells[column] = int(value) if value.strip().isdecimal() else value or None
+            yield line, cells
 
 
 _ROWS: Mapping[str, Callable[[Path, str], Iterator[_Row]]] = {

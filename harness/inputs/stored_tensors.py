@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from typing import Any
 _WRAPPERS = ("module.", "_orig_mod.", "model.", "transformer.", "language_model.")
 _NEVER_A_BODY = ("module.", "_orig_mod.", "language_model.")
 """The wrappers that no language model of Transformers has in its own names."""
-_BODIES = ("model.", "transformer.")
 _FORMATS = ("pt", "tf", "flax", "mlx")
 
 
@@ -34,66 +33,42 @@ class Place:
 
 
 def readable_names(
-    stored: Collection[str],
-    shared: Mapping[str, str],
-    known: Set[str],
-    today: Callable[[str], str],
+    stored: Collection[str], shared: Mapping[str, str], kind: str, known: Collection[str] = ()
 ) -> dict[str, str]:
-    """Name that the libraries read → stored name, of all stored tensors. A name that cannot be made
-    readable stays.
+    """Name that the libraries read → stored name, of all stored tensors and of the names that only
+    the metadata has.
+
+    A wrapper is removed if all names begin with it, and if the model's own names cannot. A name
+    that lacks its body gets it, if the model's names are known.
 
     Args:
         shared: name that only the metadata has → the stored name of the same tensor.
-        known: the names of the model's tensors.
-        today: a name that the libraries read → the model's.
-    """
-    sources = {**shared, **{name: name for name in stored}}
-    bodies = {f"{name.partition('.')[0]}." for name in known}
-    names: dict[str, str] = {}
-    taken: set[str] = set()
-    # A tensor with the right name is not displaced by another one.
-    for name in sorted(sources, key=lambda each: (today(each) not in known, each)):
-        free = (each for each in _unwrapped(name, bodies) if today(each) in known - taken)
-        readable = next(free, None)
-        if readable is not None:
-            names[readable] = sources[name]
-            taken.add(today(readable))
-        elif name in stored:
-            names[name] = name
-    return names
-
-
-def unwrapped_names(stored: Collection[str], shared: Mapping[str, str]) -> dict[str, str]:
-    """Name without wrappers → stored name, of all stored tensors and of the names that only the
-    metadata has, for a model whose tensors are not known.
-
-    A wrapper is removed if all names begin with it, and if the model's own names cannot.
+        kind: the `model_type`, which is also the name of some bodies.
+        known: the names of the model's tensors, if it is a listed one.
     """
     names = {**shared, **{name: name for name in stored}}
+    after = (*_WRAPPERS, f"{kind}.")
     while names:
         common = [each for each in _WRAPPERS if all(name.startswith(each) for name in names)]
-        wrapper = next((each for each in common if _is_wrapper(each, names)), None)
+        wrapper = next((each for each in common if _is_wrapper(each, names, after)), None)
         if wrapper is None:
             break
         names = {name.removeprefix(wrapper): source for name, source in names.items()}
-    return names
+    bodies = {f"{name.partition('.')[0]}." for name in known}
+    return {_of_body(name, bodies, known): source for name, source in names.items()}
 
 
-def _is_wrapper(beginning: str, names: Iterable[str]) -> bool:
+def _is_wrapper(beginning: str, names: Iterable[str], after: tuple[str, ...]) -> bool:
     """Whether a common beginning of all names is no name of a body. A body's name comes once."""
     rest = (name.removeprefix(beginning) for name in names)
-    return beginning in _NEVER_A_BODY or any(name.startswith(_BODIES) for name in rest)
+    return beginning in _NEVER_A_BODY or any(name.startswith(after) for name in rest)
 
 
-def _unwrapped(name: str, bodies: Collection[str]) -> Iterator[str]:
-    """Yield the name, without one wrapper after another, each also as a part of a body."""
-    while True:
-        yield name
-        yield from (body + name for body in bodies)
-        wrapper = next((each for each in _WRAPPERS if name.startswith(each)), None)
-        if wrapper is None:
-            return
-        name = name.removeprefix(wrapper)
+def _of_body(name: str, bodies: Iterable[str], known: Collection[str]) -> str:
+    """The name with its body. It stays if the model has no tensor of that name."""
+    if name in known:
+        return name
+    return next((body + name for body in bodies if body + name in known), name)
 
 
 def is_readable(metadata: Mapping[str, str] | None) -> bool:

@@ -6,7 +6,7 @@ The ids of the latter are 0 padding, 1 beginning, 2 end, then byte + 3, as in By
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,8 +29,6 @@ VOCABULARY = 256 + _OFFSET
 _CLIP_BEGIN = "<|startoftext|>"
 _CLIP_END = "<|endoftext|>"
 _SPECIAL = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
-_Adds = Mapping[str, bool]
-"""Whether a tokenizer.model adds "beginning" and "end", if tokenizer_config.json does not say."""
 _CALLS = ("encode", "decode", "encode_marked", "decode_marked")
 """The fields of a tokenizer that call its library."""
 
@@ -85,13 +83,9 @@ def of_bytes(closing: bool) -> Tokenizer:
     )
 
 
-def of_folder(path: Path, adds: _Adds) -> Tokenizer | None:
+def of_folder(path: Path) -> Tokenizer | None:
     """The tokenizer of a folder: tokenizer.json, else tokenizer.model, else BERT's vocab.txt, else
     CLIP's vocab.json and merges.txt. None: the folder has none of these.
-
-    Args:
-        adds: whether the architecture's tokenizer.model adds "beginning" and "end" if
-            tokenizer_config.json does not say.
 
     Raises UsageError if a file cannot be read.
     """
@@ -105,7 +99,7 @@ def of_folder(path: Path, adds: _Adds) -> Tokenizer | None:
             continue
         file = path / name
         bounds.check(file, file.stat().st_size, bounds.TOKENIZER)
-        tokenizer = _safe(file, read)(file, _safe(file, settings)(path), adds)
+        tokenizer = _safe(file, read)(file, _safe(file, settings)(path))
         calls: dict[str, Any] = {
             call: _safe(file, each) for call in _CALLS if (each := getattr(tokenizer, call))
         }
@@ -190,7 +184,7 @@ def _document(file: Path) -> Document:
     return dict(user_folder.read_json(file)) if file.is_file() else {}
 
 
-def _json(file: Path, settings: Document, adds: _Adds) -> Tokenizer:
+def _json(file: Path, settings: Document) -> Tokenizer:
     """Read tokenizer.json. Its post-processor adds the marks. Its truncation and padding are
     switched off, because we refuse long prompts and pad ourselves.
     """
@@ -211,7 +205,7 @@ def _json(file: Path, settings: Document, adds: _Adds) -> Tokenizer:
     )
 
 
-def _wordpiece(file: Path, settings: Document, adds: _Adds) -> Tokenizer:
+def _wordpiece(file: Path, settings: Document) -> Tokenizer:
     from tokenizers import BertWordPieceTokenizer
 
     reader = BertWordPieceTokenizer(
@@ -230,7 +224,7 @@ def _wordpiece(file: Path, settings: Document, adds: _Adds) -> Tokenizer:
     )
 
 
-def _clip(file: Path, settings: Document, adds: _Adds) -> Tokenizer:
+def _clip(file: Path, settings: Document) -> Tokenizer:
     """The tokenizer that Transformers makes from CLIP's two files: lower case, words split by
     CLIP's rule, with a mark at their end.
     """
@@ -301,12 +295,15 @@ def _refuse(file: Path) -> list[int]:
     )
 
 
-def _sentencepiece(file: Path, settings: Document, adds: _Adds) -> Tokenizer:
+def _sentencepiece(file: Path, settings: Document) -> Tokenizer:
+    """If tokenizer_config.json does not say, a beginning is added and no end, as Transformers'
+    tokenizers of Llama, Mistral and Gemma do.
+    """
     from sentencepiece import SentencePieceProcessor
 
     reader = SentencePieceProcessor(model_file=str(file))
-    adds_beginning = settings.get("add_bos_token", adds["beginning"]) and reader.bos_id() >= 0
-    adds_end = settings.get("add_eos_token", adds["end"]) and reader.eos_id() >= 0
+    adds_beginning = settings.get("add_bos_token", True) and reader.bos_id() >= 0
+    adds_end = settings.get("add_eos_token", False) and reader.eos_id() >= 0
     before = [reader.bos_id()] if adds_beginning else []
     after = [reader.eos_id()] if adds_end else []
     special = [

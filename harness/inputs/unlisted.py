@@ -1,10 +1,8 @@
-"""The model of a user's folder if `--model` is left out. `model_type` and `architectures` in
-config.json decide.
+"""The model of a user's folder. `model_type` and `architectures` in config.json decide.
 
-A model of text or pictures that no file in harness/inputs/models/ describes is unlisted. Its
-tensors and its configuration are those of the folder, and Transformers and KerasHub load it by
-their general classes. A listed type of model with another head than that of its file is unlisted,
-too.
+Tensors and configuration are those of the folder. A model of text or pictures that no file in
+harness/inputs/models/ describes is unlisted, and so is a listed type of model with another head
+than that of its file. Transformers and KerasHub load it by their general classes.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from typing import Any
 from formats.workload import Config
 from harness.errors import Refused, UsageError, about
 from harness.inputs import models, user_config, user_folder
-from harness.inputs.models import Model, UserWeightsRules
+from harness.inputs.models import Model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +30,7 @@ class _Kind:
             disagreements count.
         classes: library → the name of its general class.
         needs: a key that config.json must have; empty: none.
-        numbers: the keys of config.json whose values must be whole numbers.
+        numbers: see `Model.numbers`.
         batch_size: scenario → the default; empty: that of `like`.
         own: attributes of its Model that differ from those of `like`.
     """
@@ -66,17 +64,6 @@ _KINDS = tuple(
     for kind in tomllib.loads(_FILE.read_text(encoding="utf-8"))["kind"]
 )
 """The first one with a fitting end counts."""
-_BUFFERS = (
-    ".rotary_emb.inv_freq",
-    ".attention.bias",
-    ".attn.bias",
-    ".masked_bias",
-    ".position_ids",
-    ".num_batches_tracked",
-    ".relative_position_index",
-)
-"""The ends of the names of tensors without parameters, which old releases of Transformers saved."""
-_TIED = {"lm_head.weight": "model.embed_tokens.weight"}
 _OTHER_NAMES = {
     "num_hidden_layers": ("n_layer", "num_layers", "n_layers"),
     "hidden_size": ("n_embd", "d_model", "dim"),
@@ -88,42 +75,45 @@ the first one with a value counts.
 """
 
 
-def model_of(path: Path, task: str | None = None) -> Model:
+def model_of(path: Path, task: str | None = None, named: Model | None = None) -> Model:
     """The model of a user's folder: the listed one of its type, or else an unlisted one.
 
     Args:
-        task: the task; None: the default of a listed model, or `generate` if the folder has a head
-            that generates.
+        task: the task; None: that of `named`, the default of a listed model, or `generate` if the
+            folder has a head that generates.
+        named: the listed model of `--model`, whose type the folder must have; None: the folder
+            decides.
 
     Raises UsageError if config.json does not name a model that can be measured.
     """
     path = user_folder.resolve(path)
     with about(f"--weights {path}"):
-        return _model_of(path, task)
+        return _model_of(path, task, named)
 
 
-def _model_of(path: Path, task: str | None) -> Model:
+def _model_of(path: Path, task: str | None, named: Model | None) -> Model:
     user_folder.check(path)
-    if not path.is_dir():
-        raise Refused(
-            "is not a directory (names of the Hub are not downloaded: `hf download NAME` prints the"
-            " folder to give); give a folder with config.json and model.safetensors"
-        )
-    if not (path / "config.json").is_file():
+    if named is None and not (path / "config.json").is_file():
         raise _unnamed("there is no config.json in it")
     config = user_config.load(path)
     kind = config.get("model_type")
     heads = _strings(config.get("architectures"))
     does = _kind(heads, config)
-    known = models.of_type(kind)
-    is_listed = known is not None and _does_as(known, does)
-    if known and is_listed and models.load(known).reads_folders:
-        tasks = models.load(known).tasks
-        if task is None and does is _KINDS[0] and "generate" in tasks:
+    if named and kind != named.config["model_type"]:
+        raise Refused(
+            f"config.json says model_type {kind}, and --model {named.name} is"
+            f" {named.config['model_type']}: leave --model out, and the folder decides"
+        )
+    known = named.name if named else models.of_type(kind)
+    listed = models.load(known) if known and _does_as(known, does) else None
+    if named and listed is None:
+        raise _other_head(named, heads)
+    if listed and listed.user_weights:
+        if task is None and named:
+            task = named.task
+        elif task is None and does is _KINDS[0] and "generate" in listed.tasks:
             task = "generate"
-        if task is not None and task not in tasks:
-            raise UsageError(f"--task {task}: {known} has only {' and '.join(tasks)}: leave it out")
-        return models.load(known, task)
+        return _listed(listed, task, heads)
     if not isinstance(kind, str) or not re.fullmatch(r"[\w.-]+", kind):
         raise _unnamed("config.json has no model_type")
     if does is None or config.get("is_encoder_decoder"):
@@ -133,12 +123,34 @@ def _model_of(path: Path, task: str | None) -> Model:
             f" `architectures` in its config.json is one of {ends}, without a decoder beside an"
             " encoder"
         )
-    like = models.load(known if known and is_listed else does.like)
+    like = listed or models.load(does.like)
     if task not in (None, like.task):
         raise UsageError(f"--task {task}: this {kind} has only {like.task}: leave it out")
     # The name of a listed model that does something else is taken.
-    name = heads[0] if known and not is_listed else kind
+    name = heads[0] if known and not listed else kind
     return _unlisted(name, like, does, config)
+
+
+def _listed(listed: Model, task: str | None, heads: list[str]) -> Model:
+    """The listed model for a task. Raises UsageError if it lacks the task, or if the folder has
+    another head. A model without a head reads a folder with any.
+    """
+    if task not in (None, *listed.tasks):
+        tasks = " and ".join(listed.tasks)
+        raise UsageError(f"--task {task}: {listed.name} has only {tasks}: leave it out")
+    model = models.load(listed.name, task)
+    if heads and model.native_class not in heads and model.architecture != "hidden_states":
+        raise _other_head(model, heads)
+    return model
+
+
+def _other_head(model: Model, heads: list[str]) -> Refused:
+    needed = model.native_class
+    return Refused(
+        f"contains {', '.join(heads)}, and {model.name} here is {needed}: train the missing head"
+        f" first. {needed}.from_pretrained(DIR).save_pretrained(NEW) adds a random head, which is"
+        " only good for measuring speed"
+    )
 
 
 def _kind(heads: list[str], config: Config) -> _Kind | None:
@@ -186,10 +198,10 @@ def _unlisted(name: str, like: Model, does: _Kind, config: Config) -> Model:
         classes=does.classes,
         sizes={**like.sizes, "full": full},
         weights=(),
-        rules=(),
         config={"model_type": config["model_type"]},
         also_called=other_names,
-        user_weights=UserWeightsRules(ignored=_BUFFERS, tied=_TIED, numbers=does.numbers),
+        user_weights=None,
+        numbers=does.numbers,
         fit={},
     )
     return replace(model, **{key: _frozen(value) for key, value in does.own.items()})

@@ -1,5 +1,5 @@
-"""Read config.json of a user's own folder: check that the model's SUTs support it, and write out
-every default of Transformers.
+"""Read config.json of a user's own folder, and complete it for libraries that do not know
+Transformers' defaults and its names.
 """
 
 from __future__ import annotations
@@ -23,14 +23,7 @@ _DROPPED = (
     "attn_implementation",
     "_attn_implementation",
 )
-_ROPE = {
-    "linear": ("factor",),
-    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
-    "yarn": ("factor", "original_max_position_embeddings"),
-}
-"""Way of scaling rotary positions → the keys that it needs. None of these ways depends on the
-length of a prompt.
-"""
+_MOST_LABELS = 1 << 20
 
 
 def read(path: Path, model: Model) -> tuple[Document, list[str]]:
@@ -38,32 +31,28 @@ def read(path: Path, model: Model) -> tuple[Document, list[str]]:
     does not fit.
     """
     config = load(path)
-    if not model.like:
-        _check_kind(model, config)
     if "quantization_config" in config:
         raise Refused(
             "config.json has a quantization_config, and quantised weights are not supported: give"
             " the weights from which they were made"
         )
-    config = _of_unlisted(model, config) if model.like else _complete(model, config)
+    complete = _complete(model, config)
     notes = []
     if "auto_map" in config:
         notes.append("config.json names code of its own (auto_map), which is not run")
     dtypes = [config.get(key) for key in ("dtype", "torch_dtype")]
     named = [str(dtype).removeprefix("torch.") for dtype in dtypes if dtype]
-    config["dtype"] = named[0] if named else None
+    complete["dtype"] = named[0] if named else None
     if len(set(named)) > 1:
         notes.append(
             f"config.json says dtype {named[0]} and torch_dtype {named[1]}: the first counts, as in"
             " Transformers"
         )
-    kept = {key: value for key, value in config.items() if key not in _DROPPED}
-    if model.like:
-        if models.of_type(model.name) != model.like:
-            notes.append(_of_limits(model))
-        return kept, notes
-    kept |= {other: kept[name] for name, other in model.also_called.items()}
-    return {**kept, "architectures": [model.native_class]}, notes
+    if model.like and models.of_type(model.name) != model.like:
+        notes.append(_of_limits(model))
+    if not model.like:
+        complete["architectures"] = [model.native_class]
+    return {key: value for key, value in complete.items() if key not in _DROPPED}, notes
 
 
 def _of_limits(model: Model) -> str:
@@ -82,44 +71,61 @@ def _of_limits(model: Model) -> str:
 
 
 def _complete(model: Model, config: Config) -> Document:
-    """The configuration of a listed model, with every default written out."""
-    complete = {
-        **model.user_weights.defaults,
-        **_rope(model, config),
-        **model.user_weights.always,
-    }
-    named = {name: other for name, other in model.also_called.items() if other in complete}
-    complete |= {name: complete[other] for name, other in named.items()}
-    _derive(complete, model)
-    _check_dimensions(model, complete)
-    for key, accepted in model.user_weights.only.items():
-        value = complete.get(key)
-        if value is not None and value not in accepted:
-            there = " or ".join(map(json.dumps, accepted))
-            raise Refused(
-                f"config.json says {key} {json.dumps(value)}, and {model.name} here is computed"
-                f" with {there} only: not every SUT has another"
-            )
-    return complete
+    """The folder's configuration, with the numbers that the harness and KerasHub read under their
+    names. Raises UsageError if one of them is no whole number.
 
-
-def _of_unlisted(model: Model, config: Config) -> Document:
-    """The configuration of an unlisted model as it is, with the numbers that the harness and
-    KerasHub read under their names. The libraries know the defaults. Only Transformers knows that
-    of `id2label`, which Transformers 5 does not store for two classes without names.
+    The libraries know the other defaults. Only Transformers knows that of `id2label`, which
+    Transformers 5 does not store for two classes without names.
     """
-    complete = {**config, **{name: config[other] for name, other in model.also_called.items()}}
-    if not complete.get("id2label"):
-        classes = range(config.get("num_labels", 2))
-        complete["id2label"] = {str(each): f"LABEL_{each}" for each in classes}
-    for name in model.user_weights.numbers:
-        if not _whole(complete.get(name)):
+    complete = dict(config)
+    if rules := model.user_weights:
+        complete = {**rules.defaults, **_older_rope(config), **rules.always}
+    for name, other in model.also_called.items():
+        if other in complete:
+            complete[name] = complete[other]
+    for name in model.numbers:
+        if not _is_count(complete.get(name)):
             value = json.dumps(complete[name]) if name in complete else "no"
             raise Refused(
                 f"config.json has {value} {name}, and the harness needs a whole number from 1 on:"
                 " write it there"
             )
-    return complete
+    if not model.like:
+        _derive(complete, model)
+    if model.like or "num_labels" in model.sizes["full"].config:
+        labels = complete.get("id2label")
+        if not labels or not isinstance(labels, dict):
+            stated: Any = complete.get("num_labels")
+            count = min(stated, _MOST_LABELS) if _is_count(stated) else 2
+            labels = {str(n): f"LABEL_{n}" for n in range(count)}
+        complete |= {"id2label": labels, "num_labels": len(labels)}
+    return complete | {other: complete[name] for name, other in model.also_called.items()}
+
+
+def _older_rope(config: Config) -> Document:
+    """Convert today's `rope_parameters` to `rope_theta` and, if positions are scaled,
+    `rope_scaling`, which all libraries read.
+    """
+    rest = dict(config)
+    older = rest.pop("rope_scaling", None) or {}
+    rope = {**older, **(rest.pop("rope_parameters", None) or {})}
+    older_kind = rope.pop("type", "default")
+    kind = rope.pop("rope_type", older_kind)
+    theta = rope.pop("rope_theta", None)
+    if theta is not None:
+        rest["rope_theta"] = theta
+    if kind != "default" or rope:
+        rest["rope_scaling"] = {"rope_type": kind, **rope}
+    return rest
+
+
+def _derive(config: Document, model: Model) -> None:
+    """Fill in the sizes of heads that Transformers derives from other keys."""
+    sizes = model.sizes["full"].config
+    if "head_dim" in sizes and config.get("head_dim") is None:
+        config["head_dim"] = config["hidden_size"] // config["num_attention_heads"]
+    if "num_key_value_heads" in sizes and config.get("num_key_value_heads") is None:
+        config["num_key_value_heads"] = config["num_attention_heads"]
 
 
 def load(path: Path, name: str = "config.json") -> Document:
@@ -136,88 +142,5 @@ def load(path: Path, name: str = "config.json") -> Document:
     return document
 
 
-def _check_kind(model: Model, config: Config) -> None:
-    kind = config.get("model_type")
-    expected_kind = model.config["model_type"]
-    if kind != expected_kind:
-        other = models.of_type(kind)
-        advice = f"--model {other}" if other else "leave --model out, and the folder decides"
-        raise Refused(
-            f"config.json says model_type {kind}, and --model {model.name} is {expected_kind}:"
-            f" {advice}"
-        )
-    named = config.get("architectures")
-    needed = model.native_class
-    if named and needed not in named and not model.user_weights.any_head:
-        raise Refused(
-            f"contains {', '.join(map(str, named))}, and {model.name} here is {needed}: train the"
-            f" missing head first. {needed}.from_pretrained(DIR).save_pretrained(NEW) adds a random"
-            " head, which is only good for measuring speed"
-        )
-
-
-def _rope(model: Model, config: Config) -> Document:
-    """Convert today's `rope_parameters` and the older spelling to `rope_theta` and, if positions
-    are scaled, `rope_scaling`.
-    """
-    rest = dict(config)
-    older = rest.pop("rope_scaling", None) or {}
-    present = rest.pop("rope_parameters", None) or {}
-    rope = {**older, **present}
-    older_kind = rope.pop("type", "default")
-    kind = rope.pop("rope_type", older_kind)
-    theta = rope.pop("rope_theta", None)
-    if theta is not None:
-        rest["rope_theta"] = theta
-    if kind == "default" and not rope:
-        return rest
-    if kind not in model.user_weights.rope:
-        ways = " or ".join(model.user_weights.rope)
-        supported = f"scaled as {ways}" if ways else "not scaled"
-        raise Refused(
-            f"config.json scales its rotary positions ({kind}), and those of {model.name} here are"
-            f" {supported}"
-        )
-    missing = [key for key in _ROPE[kind] if not isinstance(rope.get(key), int | float)]
-    if missing:
-        raise Refused(
-            f"config.json scales its rotary positions ({kind}) and gives no number for {missing[0]}"
-        )
-    return {**rest, "rope_scaling": {"rope_type": kind, **rope}}
-
-
-def _derive(config: Document, model: Model) -> None:
-    """Fill in null or missing dimensions that Transformers derives from other keys.
-
-    `id2label` decides `num_labels` even if config.json has both. Without both, `num_labels` is 2.
-    """
-    if "num_labels" in model.dimensions:
-        names = config.get("id2label")
-        stated = config.get("num_labels", 2)
-        config["num_labels"] = len(names) if isinstance(names, dict) else stated
-    lacks_head_dim = "head_dim" in model.dimensions and config.get("head_dim") is None
-    if lacks_head_dim and _whole(config.get("num_attention_heads")):
-        config["head_dim"] = config.get("hidden_size", 0) // config["num_attention_heads"]
-    if "num_key_value_heads" in model.dimensions and config.get("num_key_value_heads") is None:
-        config["num_key_value_heads"] = config.get("num_attention_heads")
-
-
-def _check_dimensions(model: Model, config: Config) -> None:
-    needed = model.dimensions | {"num_attention_heads", "max_position_embeddings"}
-    for key in sorted(needed & model.sizes["full"].config.keys()):
-        if not _whole(config.get(key)):
-            value = json.dumps(config[key]) if key in config else "no"
-            raise Refused(
-                f"config.json has {value} {key}, and {model.name} needs a whole number from 1 on"
-            )
-    heads = config["num_attention_heads"]
-    divisors = [("num_key_value_heads", config.get("num_key_value_heads", 1), heads)]
-    if "head_dim" not in model.dimensions:
-        divisors.append(("num_attention_heads", heads, config["hidden_size"]))
-    for key, number, whole in divisors:
-        if whole % number:
-            raise Refused(f"config.json says {key} {number}, which does not divide {whole}")
-
-
-def _whole(value: Any) -> bool:
+def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0

@@ -15,6 +15,8 @@ from harness.errors import Refused, UsageError
 
 Document = dict[str, Any]
 """A JSON object."""
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+"""Endings of files that run code when they are opened."""
 LARGEST_JSON = 64_000_000
 """Bytes. The index of the largest models has some megabytes."""
 
@@ -30,12 +32,14 @@ def convert(source: Path, *more: str) -> str:
 
 
 def check(path: Path) -> None:
-    """Raises UsageError if a path is a file, or a folder without any weights that are read, and its
-    ending says what it is.
+    """Raises UsageError if a path is no folder, or one without any weights that are read. The
+    ending of a file says what it is.
     """
-    folder = path if path.is_dir() else path.parent
-    names = sorted(each.name for each in path.iterdir()) if path.is_dir() else [path.name]
-    if any(name.endswith(".safetensors") and not _of_adapter(name) for name in names):
+    is_folder = path.is_dir()
+    folder = path if is_folder else path.parent
+    names = sorted(each.name for each in path.iterdir()) if is_folder else [path.name]
+    weights = [name for name in names if name.endswith(".safetensors") and not _of_adapter(name)]
+    if is_folder and weights:
         return
     if any(_of_adapter(name) for name in names):
         raise Refused(
@@ -58,6 +62,13 @@ def check(path: Path) -> None:
                 "contains an ONNX graph, which no SUT reads: give the folder of safetensors from"
                 " which it was exported"
             )
+    if path.suffix in PICKLES and path.is_file():
+        raise Refused("is a pickle, and pickles run code when opened: give its folder")
+    if not is_folder:
+        raise Refused(
+            "is not a directory (names of the Hub are not downloaded: `hf download NAME` prints the"
+            " folder to give); give a folder with model.safetensors"
+        )
 
 
 def _names(folder: Path) -> list[str]:

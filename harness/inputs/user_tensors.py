@@ -1,5 +1,5 @@
-"""Compare the tensors in a user's files (`--weights`) with those of the model. Only the headers of
-the files are read, and the values of tied tensors.
+"""The tensors in a user's files (`--weights`). Only the headers of the files are read, and the
+values of tied tensors. The libraries compare them with the model when they load it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from formats import bounds
 from formats.workload import Config
 from harness.errors import Refused, UsageError
 from harness.inputs import architectures, stored_tensors, user_folder
-from harness.inputs.models import Model
+from harness.inputs.models import Model, drawn
 from harness.inputs.models.drawn import Shape, Tensor
 
 INDEX = "model.safetensors.index.json"
@@ -22,6 +22,19 @@ DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 """dtype of a parameter, as safetensors names it → as Transformers names it."""
 Stored = Mapping[str, tuple[Shape, str]]
 """Name of a tensor in a file → (its shape, its dtype)."""
+_BUFFERS = (
+    ".rotary_emb.inv_freq",
+    ".attention.bias",
+    ".attn.bias",
+    ".masked_bias",
+    "position_ids",
+    ".num_batches_tracked",
+    ".relative_position_index",
+)
+"""The ends of the names of tensors without parameters, which old releases of Transformers saved."""
+_HEAD = "lm_head.weight"
+_EMBEDDINGS = ("embed_tokens.weight", "wte.weight")
+"""The ends of the names of the embeddings with which a head may be tied."""
 _NAMED = 3
 _POINTER = b"version https://git-lfs"
 
@@ -108,16 +121,16 @@ def readable_names(model: Model, config: Config, headers: Headers) -> dict[str, 
     """
     if model.parts or architectures.of(model).weights_config:
         return {name: name for name in headers.tensors}
-    if model.like:
-        return stored_tensors.unwrapped_names(headers.tensors, headers.shared)
-    known = {tensor.name for tensor in model.tensors(config)} | model.user_weights.tied.keys()
-    return stored_tensors.readable_names(
-        headers.tensors, headers.shared, known, lambda name: todays_name(name, model)
-    )
+    known: set[str] = set()
+    if not model.like:
+        for row in model.weights:
+            known.update(drawn.expanded(row.name, config))
+    kind = str(config.get("model_type"))
+    return stored_tensors.readable_names(headers.tensors, headers.shared, kind, known)
 
 
 def copied(
-    model: Model, expected: Iterable[Tensor], names: Mapping[str, str], headers: Headers
+    model: Model, parameters: Iterable[Tensor], names: Mapping[str, str], headers: Headers
 ) -> tuple[dict[str, str], list[str]]:
     """Return (name that the libraries read → stored name, notes) of the parameters, if they must be
     copied for that. Else both are empty.
@@ -125,10 +138,7 @@ def copied(
     Args:
         names: those of `readable_names`.
     """
-    parameters = {tensor.name for tensor in expected}
-    read = {
-        name: stored for name, stored in names.items() if todays_name(name, model) in parameters
-    }
+    read = {each.name: names[each.name] for each in parameters}
     renamed = sorted(name for name, stored in read.items() if name != stored)
     if renamed:
         first = renamed[0]
@@ -159,113 +169,38 @@ def weight_map(path: Path) -> dict[str, str]:
         ) from None
 
 
-def expected(model: Model, config: Config, tensors: Stored) -> tuple[Tensor, ...]:
-    """The tensors that a folder must contain, and the optional ones that it contains."""
-    if model.like:
-        return _stored(model, config, tensors)
-    there = {todays_name(name, model) for name in tensors}
-    optional = model.user_weights.optional
-    every = model.tensors(config)
-    return tuple(t for t in every if t.name in there or not t.name.endswith(optional))
-
-
-def _stored(model: Model, config: Config, tensors: Stored) -> tuple[Tensor, ...]:
-    """The parameters of an unlisted model's folder. A head tied to the embedding is not one."""
-    ignored = model.user_weights.ignored
-    ties = model.user_weights.tied if config.get("tie_word_embeddings") else {}
-    tied = [name for name, other in ties.items() if other in tensors]
-    return tuple(
-        Tensor(name=name, shape=shape, mean=0.0, std=0.0)
-        for name, (shape, _) in tensors.items()
-        if name not in tied and not name.endswith(ignored)
-    )
-
-
-def compare(
-    path: Path,
-    model: Model,
-    expected: Iterable[Tensor],
-    tensors: Stored,
-    names: Mapping[str, str],
-) -> tuple[set[str], list[str]]:
-    """Return (dtypes of the parameters, notes). Raises UsageError with the first names that are
-    missing, unknown or of another shape.
+def parameters(
+    path: Path, config: Config, names: Mapping[str, str], headers: Headers
+) -> tuple[tuple[Tensor, ...], list[str]]:
+    """Return (the parameters of a folder, notes). A head tied to the embedding is not one. Raises
+    UsageError if one is quantised, or if a tied head differs from its embedding.
 
     Args:
-        names: name in `tensors` → stored name.
+        names: those of `readable_names`.
     """
-    found = {todays_name(name, model): (name, *header) for name, header in tensors.items()}
-    shapes = {t.name: t.shape for t in expected}
-    missing = [name for name in shapes if name not in found]
-    if missing:
-        raise Refused(
-            f"lacks {named(missing)}, of the {len(shapes)} tensors that {model.name} has:"
-            f" {_advice(model)}"
-        )
-    rules = model.user_weights
-    unexpected = set(found) - set(shapes)
-    ignored = {name for name in unexpected if name.endswith(rules.ignored)}
-    tied = {name for name in unexpected if name in rules.tied}
-    head = {name for name in unexpected - ignored if _of_head(found[name][0], tensors, model)}
-    extra = sorted(unexpected - ignored - tied - head)
-    if extra:
-        raise Refused(f"contains {named(extra)}, which {model.name} lacks: {_advice(model)}")
-    wrong = [name for name, shape in shapes.items() if found[name][1] != shape]
-    if wrong:
-        first = wrong[0]
-        more = f" (and {len(wrong) - 1} more)" if wrong[1:] else ""
-        raise Refused(
-            f"{first}{more} is {list(found[first][1])} and config.json makes it"
-            f" {list(shapes[first])}: not of one model"
-        )
-    others = [name for name in shapes if found[name][2] not in DTYPES]
-    if others:
-        raise Refused(
-            f"{others[0]} is stored as {found[others[0]][2]}: quantised weights are not supported,"
-            " only F32, F16 and BF16; give the folder from which it was made"
-        )
-    for name in tied:
-        stored = names[found[name][0]]
-        other = names[found[rules.tied[name]][0]]
-        if stored != other:
-            _check_equal(path, stored, other)
+    found = []
+    ignored = []
     notes = []
+    embedding = next((name for name in names if name.endswith(_EMBEDDINGS)), None)
+    is_tied = bool(embedding and config.get("tie_word_embeddings"))
+    for name, stored in names.items():
+        shape, dtype = headers.tensors[stored]
+        if name.endswith(_BUFFERS):
+            ignored.append(name)
+        elif is_tied and embedding and name == _HEAD:
+            if stored != names[embedding]:
+                _check_equal(path, stored, names[embedding])
+            notes.append(f"{name} equals {embedding}, with which it is tied: not read")
+        elif dtype not in DTYPES:
+            raise Refused(
+                f"{name} is stored as {dtype}: quantised weights are not supported, only F32, F16"
+                " and BF16; give the folder from which it was made"
+            )
+        else:
+            found.append(Tensor(name=name, shape=shape, mean=0.0, std=0.0))
     if ignored:
-        notes.append(f"tensors without parameters, not read: {named(sorted(ignored))}")
-    if head:
-        of_head = named(sorted(found[name][0] for name in head))
-        notes.append(f"tensors of a head, which {model.name} here lacks, not read: {of_head}")
-    for name in sorted(tied):
-        notes.append(f"{name} equals {rules.tied[name]}, with which it is tied: not read")
-    return {found[name][2] for name in shapes}, notes
-
-
-def _of_head(name: str, names: Iterable[str], model: Model) -> bool:
-    """Return whether a tensor belongs to a head that is not read, in a folder of a model that takes
-    any head (`any_head`).
-
-    If some names begin with the body's prefix, the names without it belong to the head.
-    """
-    rules = model.user_weights
-    if not rules.any_head or name.startswith(rules.prefix):
-        return False
-    return any(each.startswith(rules.prefix) for each in names)
-
-
-def todays_name(name: str, model: Model) -> str:
-    """The name in the model's table of a tensor of the user's."""
-    prefix = model.user_weights.prefix
-    if prefix:
-        name = name.removeprefix(prefix)
-        if model.weights[0].name.startswith(prefix):
-            name = prefix + name
-    for old, new in model.user_weights.prefixes.items():
-        if name.startswith(old) and not name.startswith(new):
-            name = new + name.removeprefix(old)
-    for old, new in model.user_weights.renamed.items():
-        if name.endswith(old):
-            return name.removesuffix(old) + new
-    return name
+        notes.insert(0, f"tensors without parameters, not read: {named(sorted(ignored))}")
+    return tuple(found), notes
 
 
 def _check_equal(path: Path, name: str, other: str) -> None:
@@ -283,16 +218,6 @@ def _check_equal(path: Path, name: str, other: str) -> None:
                 f"{name} differs from {other}, with which this model ties it: one of the two would"
                 " be lost"
             )
-
-
-def _advice(model: Model) -> str:
-    if architectures.of(model).weights_config and not model.parts:
-        return "give the checkpoint as it was published"
-    kind = model.native_class
-    return (
-        f"save the folder again with {kind}.from_pretrained(DIR).save_pretrained(NEW), whose"
-        " warnings say what is wrong"
-    )
 
 
 def named(names: list[str]) -> str:

@@ -2,8 +2,8 @@
 Every error is one sentence.
 
 The SUTs do not read DIR itself but a folder in the cache with links to the weights' files and a
-config.json in which every default is written out. So a generation_config.json, an adapter or custom
-code in DIR cannot change only one framework, and all libraries have the same values.
+completed config.json (`user_config`). So a generation_config.json, an adapter or custom code in DIR
+cannot change only one framework. The libraries compare the tensors with the model.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from harness.inputs import architectures, tokenizer, user_config, user_folder, u
 from harness.inputs.models import Model, Size
 from harness.inputs.models.drawn import Parts, Tensor
 from harness.inputs.tokenizer import Tokenizer
-from harness.inputs.user_folder import Document
-from harness.inputs.user_tensors import INDEX, named, todays_name
+from harness.inputs.user_folder import PICKLES, Document
+from harness.inputs.user_tensors import INDEX, named
 
 SINGLE = "model.safetensors"
 # The exponent bits, which are all set in a number that is not finite. Testing them is faster than
@@ -31,7 +31,6 @@ _EXPONENTS = {
     "float16": (0x7C00, "uint16"),
     "bfloat16": (0x7F80, "uint16"),
 }
-_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +78,7 @@ def look(path: Path, model: Model) -> Folder:
     SUTs would fail or differ.
     """
     path = user_folder.resolve(path)
-    if path.suffix in _PICKLES and path.is_file():
+    if path.suffix in PICKLES and path.is_file():
         raise _pickle(path.parent, path.name, model)
     with about(f"--weights {path}"):
         return _look(path, model)
@@ -87,13 +86,6 @@ def look(path: Path, model: Model) -> Folder:
 
 def _look(path: Path, model: Model) -> Folder:
     user_folder.check(path)
-    if not path.is_dir():
-        why = (
-            "is not a directory"
-            if path.exists()
-            else "there is no such directory (names of the Hub are not downloaded)"
-        )
-        raise Refused(f"{why}; give {_layout(model)}")
     architecture = architectures.of(model)
     make_inputs = architecture.weights_inputs
     if make_inputs is None:
@@ -114,11 +106,10 @@ def _look(path: Path, model: Model) -> Folder:
         shapes = {name: shape for name, (shape, _) in headers.tensors.items()}
         config = architecture.weights_config(path, shapes)
     names = user_tensors.readable_names(model, config, headers)
-    tensors = {name: headers.tensors[stored_name] for name, stored_name in names.items()}
-    expected = user_tensors.expected(model, config, tensors)
-    stored, more_notes = user_tensors.compare(path, model, expected, tensors, names)
-    copied, copy_notes = user_tensors.copied(model, expected, names, headers)
+    parameters, more_notes = user_tensors.parameters(path, config, names, headers)
+    copied, copy_notes = user_tensors.copied(model, parameters, names, headers)
     notes += [*more_notes, *copy_notes]
+    stored = {headers.tensors[names[each.name]][1] for each in parameters}
     user_tokenizer = _tokenizer(path, model, config)
     precision = _precision(config, stored)
     notes += _dtype_notes(config, stored, precision)
@@ -132,7 +123,7 @@ def _look(path: Path, model: Model) -> Folder:
     end_tokens = _end_tokens(path, config)
     return Folder(
         path=path,
-        size=_size(model, config, precision, expected, inputs),
+        size=_size(model, config, precision, parameters, inputs),
         files=files,
         index=headers.files if has_index else {},
         names=copied,
@@ -167,25 +158,13 @@ def _check_links(path: Path) -> None:
 def _tokenizer(path: Path, model: Model, config: Config) -> Tokenizer | None:
     """The folder's tokenizer. Raises UsageError if it has more tokens than the model."""
     folder = path / "tokenizer" if model.parts else path
-    found = tokenizer.of_folder(folder, model.user_weights.adds)
+    found = tokenizer.of_folder(folder)
     if found and found.vocabulary > config.get("vocab_size", found.vocabulary):
         raise Refused(
             f"{found.name} has {found.vocabulary} tokens and config.json says vocab_size"
             f" {config['vocab_size']}: the two are not of one model"
         )
     return found
-
-
-def _layout(model: Model) -> str:
-    """The files that a folder of weights needs, in a few words."""
-    if model.parts:
-        return (
-            f"the folder that {model.native_class}.save_pretrained writes, with a folder for each"
-            " part"
-        )
-    if architectures.of(model).weights_config:
-        return f"a folder with {SINGLE}"
-    return f"a folder with config.json and {SINGLE}"
 
 
 def _end_tokens(path: Path, config: Config) -> tuple[int, ...]:
@@ -239,7 +218,7 @@ def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
                 " again"
             )
         return tuple(shards), True
-    pickles = sorted(p.name for p in path.iterdir() if p.suffix in _PICKLES)
+    pickles = sorted(p.name for p in path.iterdir() if p.suffix in PICKLES)
     if pickles:
         raise _pickle(path, pickles[0], model)
     other = sorted(p.name for p in path.glob("*.safetensors"))
@@ -255,7 +234,7 @@ def _files_of_parts(path: Path, model: Model, parts: Parts) -> tuple[str, ...]:
     files = sorted(f"{part}/{file}" for part, file in parts.files.items())
     for file in files:
         part = path / file.partition("/")[0]
-        pickles = sorted(p.name for p in part.glob("*") if p.suffix in _PICKLES)
+        pickles = sorted(p.name for p in part.glob("*") if p.suffix in PICKLES)
         if not (path / file).is_file() and pickles:
             raise _pickle(path, f"{part.name}/{pickles[0]}", model)
         needed = ("config.json", Path(file).name)
@@ -273,7 +252,8 @@ def _files_of_parts(path: Path, model: Model, parts: Parts) -> tuple[str, ...]:
 
 
 def _pickle(path: Path, name: str, model: Model) -> UsageError:
-    convert = model.user_weights.convert.replace("{file}", str(path / name))
+    rules = model.user_weights
+    convert = rules.convert.replace("{file}", str(path / name)) if rules else ""
     if not convert and name.startswith("pytorch_model"):
         convert = user_folder.convert(path, "NEW")
     elif not convert:
@@ -289,7 +269,7 @@ def _pickle(path: Path, name: str, model: Model) -> UsageError:
     )
 
 
-def check_finite(folder: Folder, model: Model) -> None:
+def check_finite(folder: Folder) -> None:
     """Read all parameters. Raises UsageError with the name of the first tensor that has a NaN or
     infinite value.
     """
@@ -298,14 +278,8 @@ def check_finite(folder: Folder, model: Model) -> None:
 
     from sut.checkpoint.weights_files import rows
 
-    parameters = {tensor.name for tensor in folder.size.tensors}
-    names = folder.names
-    if not names:
-        stored = user_tensors.headers(folder.path, folder.files).tensors
-        names = {name: name for name in stored}
-    for readable, name in names.items():
-        if todays_name(readable, model) not in parameters:
-            continue
+    for tensor in folder.size.tensors:
+        name = folder.names.get(tensor.name, tensor.name)
         for part in rows(folder.path, name):
             exponent, bits = _EXPONENTS[part.dtype.name]
             faulty = np.count_nonzero((part.view(bits) & exponent) == exponent)

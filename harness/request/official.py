@@ -150,9 +150,7 @@ def requires_token_latencies(options: Options, rules: Rules) -> bool:
     return options.benchmark is not None and rules.benchmarks[options.benchmark].token_latencies
 
 
-def read(
-    options: Options, model: Model, size: Size, weights: Folder | None, rules: Rules
-) -> UserInputs | None:
+def read(options: Options, size: Size, weights: Folder | None, rules: Rules) -> UserInputs | None:
     """The inputs of --dataset in the benchmark's own format. None: the reader of the architecture
     reads them. Raises UsageError.
     """
@@ -160,7 +158,8 @@ def read(
         return None
     assert weights
     workload = rules.workloads[rules.benchmarks[options.benchmark].workload]
-    return KINDS[workload.metric].read(options, workload, model, size, weights)
+    reader = KINDS[workload.metric].read
+    return reader(options, workload, size, weights) if reader else None
 
 
 def of(

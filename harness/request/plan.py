@@ -25,6 +25,7 @@ from harness.inputs import (
     used_files,
     user_weights,
 )
+from harness.inputs.architectures import UserFile
 from harness.inputs.architectures import keras_file as keras_models
 from harness.inputs.dataset import UserInputs
 from harness.inputs.models import Model, Size
@@ -217,8 +218,8 @@ def _model(options: Options) -> Model:
             raise UsageError(f"--model is needed, or --weights DIR: {', '.join(models.names())}")
         return unlisted.model_of(options.weights, options.task)
     model = models.load(options.model)
-    if options.weights is not None and not model.reads_folders:
-        return _model_of_folder(options.weights, model, options.task)
+    if options.weights is not None and architectures.of(model).weights_config is None:
+        return unlisted.model_of(options.weights, options.task, model)
     if options.task is None:
         return model
     if options.task not in model.tasks:
@@ -227,18 +228,6 @@ def _model(options: Options) -> Model:
             " leave it out"
         )
     return models.load(options.model, options.task)
-
-
-def _model_of_folder(folder: Path, model: Model, task: str | None) -> Model:
-    """The model of a user's folder that must be of `model`'s type. Raises UsageError."""
-    found = unlisted.model_of(folder, task)
-    if found.like != model.name:
-        raise UsageError(
-            f"--weights {folder}: config.json says model_type {found.config['model_type']}, and"
-            f" --model {model.name} is {model.config['model_type']}: leave --model out, and the"
-            " folder decides"
-        )
-    return found
 
 
 def _model_of_file(options: Options) -> Model:
@@ -428,16 +417,16 @@ def _prompts(
     lengths = (options.new_tokens, options.seq_len)
     key = (*of_file, *of_model, *lengths, options.trains, options.benchmark)
     if key not in _PROMPTS:
-        of_benchmark = official_runs.read(options, model, size, weights, round_)
-        _PROMPTS[key] = of_benchmark or dataset.read(
-            model,
-            size,
-            path,
-            own=weights.tokenizer if weights else None,
+        of_benchmark = official_runs.read(options, size, weights, round_)
+        given = UserFile(
+            path=path,
+            model=model,
+            size=size,
+            tokenizer=weights.tokenizer if weights else None,
             seq_len=options.seq_len,
-            trains=options.trains,
             options=PromptOptions(field=options.field, chat=chat),
         )
+        _PROMPTS[key] = of_benchmark or dataset.read(given, options.trains)
     return _PROMPTS[key]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,10 +23,6 @@ _ROUNDING = 1e-3
 _WITH_LABELS = ("SEQ_CLS", "TOKEN_CLS")
 _Tensors = Mapping[str, torch.Tensor]
 """The tensors of an adapter, by name."""
-_Norms = tuple[float, ...]
-"""Squares of the norms of a tensor of the base, of what was added to it, and of what of that is
-lost to the rounding of the sum to the dtype of the base.
-"""
 
 
 def merge(source: Path, base: Path) -> tuple[Any, list[str]]:
@@ -39,15 +34,18 @@ def merge(source: Path, base: Path) -> tuple[Any, list[str]]:
     stored = load_file(source / "adapter_model.safetensors")
     model, dtype = _base_model(source, base, stored)
     adapted = _adapted(model, source, stored)
+    layers = [name for name, each in adapted.named_modules() if isinstance(each, BaseTunerLayer)]
     with torch.no_grad():
         expected = _outputs(adapted, model)
-        changes = _merge_layers(adapted, dtype)
-        merged = adapted.merge_and_unload()
+        try:
+            merged = adapted.merge_and_unload(safe_merge=True)
+        except NotImplementedError as e:
+            raise Lost(f"cannot be merged: {e}") from e
         outputs = _outputs(merged, model)
     if not torch.allclose(outputs, expected, rtol=0, atol=_ROUNDING * float(expected.abs().max())):
         raise Lost("cannot be merged: the model would give other outputs than its base with it")
     merged.to(dtype)
-    notes = [_digest(merged, changes, stored)]
+    notes = [_digest(merged, layers, stored)]
     others = sorted(path.parent.name for path in source.glob("*/adapter_config.json"))
     if others:
         notes.append(f"left out: the adapters in {', '.join(others)}")
@@ -127,46 +125,18 @@ def _outputs(model: Any, base: Any) -> torch.Tensor:
     return first
 
 
-def _merge_layers(adapted: Any, dtype: torch.dtype) -> dict[str, _Norms]:
-    """Merge each layer. Return the changed tensors by name. Raises Lost if a layer cannot be
-    merged.
-    """
-    changes = {}
-    for name, layer in adapted.named_modules():
-        if not isinstance(layer, BaseTunerLayer):
-            continue
-        base = layer.get_base_layer()
-        old = {key: value.clone() for key, value in base.named_parameters(recurse=False)}
-        try:
-            layer.merge(safe_merge=True)
-        except NotImplementedError as e:
-            raise Lost(f"cannot be merged: {e}") from e
-        for key, value in base.named_parameters(recurse=False):
-            parts = old[key], value - old[key], value.to(dtype) - value
-            if parts[1].any():
-                norms = tuple(part.square().sum().item() for part in parts)
-                changes[f"{name.removeprefix(_PREFIX)}.{key}"] = norms
-    return changes
-
-
-def _digest(merged: Any, changes: Mapping[str, _Norms], stored: _Tensors) -> str:
-    """Return a sentence with the changed tensors, by how much, and their SHA-256."""
+def _digest(merged: Any, layers: list[str], stored: _Tensors) -> str:
+    """Return a sentence with the changed layers and the SHA-256 of their tensors."""
     values = merged.state_dict()
     whole = {name.replace(".base_layer.", ".").removeprefix(_PREFIX) for name in stored}
-    replaced = sorted(whole & values.keys() - changes.keys())
-    names = sorted(changes) + replaced
+    names = {name.removeprefix(_PREFIX) for name in layers}
+    parts = [f"{count} {kind}" for kind, count in Counter(n.split(".")[-1] for n in names).items()]
+    changed = [n for n in sorted(values) if n in whole or n.rpartition(".")[0] in names]
     digest = hashlib.sha256()
-    for name in names:
+    for name in changed:
         digest.update(name.encode())
         digest.update(values[name].contiguous().view(torch.uint8).numpy())
-    layers = Counter(name.split(".")[-2] for name in sorted(changes))
-    parts = [f"{count} {layer}" for layer, count in layers.items()] + replaced
-    text = f"the adapter changed {len(names)} of {len(values)} tensors ({', '.join(parts)})"
-    if changes:
-        before, learnt, rounded = map(sum, zip(*changes.values(), strict=True))
-        text += f", the merged ones by {math.sqrt(learnt / before):.2%} of their norm"
-        if rounded:
-            lost = math.sqrt(rounded / learnt)
-            name = str(merged.dtype).removeprefix("torch.")
-            text += f"; their rounding to {name} loses {lost:.2%} of that"
-    return f"{text}; SHA-256 {digest.hexdigest()[:16]}"
+    return (
+        f"the adapter changed {', '.join(parts) or 'whole tensors'}; SHA-256 of"
+        f" {len(changed)} tensors {digest.hexdigest()[:16]}"
+    )

@@ -30,12 +30,13 @@ def load(workload: Workload) -> KerasPredictor:
 
 
 def complete(model: Any, workload: Workload) -> None:
-    """Set the weights of the head and the exact activation. KerasHub's converter leaves both out,
-    because it converts only the backbone.
+    """Set the weights of the head, the epsilon and the exact activation, which KerasHub's converter
+    leaves out, because it converts only the backbone.
     """
     weight = weights_files.tensor(workload.checkpoint, "classifier.weight")
     bias = weights_files.tensor(workload.checkpoint, "classifier.bias")
     model.output_dense.set_weights([weight.T, bias])
+    exact.epsilon(model, workload.config["model"]["layer_norm_eps"])
     if workload.config["model"]["hidden_act"] == "gelu":
         exact.gelu(model)
 

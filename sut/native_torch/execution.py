@@ -70,18 +70,16 @@ def load_model(
 def _from_folder(workload: Workload, **arguments: Any) -> torch.nn.Module:
     """Return the model that Transformers' class loads.
 
-    Raises Unsupported if the general class, for an unlisted model, does not load the folder or
-    would draw random values for missing tensors.
+    Raises Unsupported if the class does not load the folder or would draw random values for missing
+    tensors.
     """
     kind = getattr(transformers, workload.config["classes"]["transformers"])
-    arguments["local_files_only"] = True
+    if not issubclass(kind, transformers.PreTrainedModel):
+        arguments["trust_remote_code"] = False
     model: torch.nn.Module
-    if issubclass(kind, transformers.PreTrainedModel):
-        model = kind.from_pretrained(workload.checkpoint, **arguments)
-        return model
     try:
         model, loading = kind.from_pretrained(
-            workload.checkpoint, trust_remote_code=False, output_loading_info=True, **arguments
+            workload.checkpoint, local_files_only=True, output_loading_info=True, **arguments
         )
     except (ValueError, KeyError, ImportError, StrictDataclassError) as e:
         words = " ".join(str(e).split())

@@ -77,9 +77,8 @@ def load_model(workload: Workload, **config: Any) -> Any:
         output_loading_info=True,
         **config,
     )
-    general = not issubclass(kind, transformers.PreTrainedModel)
     missing = sorted(key for key in loading["missing_keys"] if not key.startswith("pooler."))
-    if general and missing:
+    if missing:
         raise ValueError(f"the folder lacks {', '.join(missing)}")
     return model.to(workload.device).eval()
 

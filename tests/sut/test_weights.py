@@ -17,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 from harness import cli
 from harness.inputs import checkpoint, models, user_weights
+from harness.inputs.models import drawn
 from sut.checkpoint import weights_files
 from sut.contract import Workload
 from sut.registry import SUTS
@@ -165,7 +166,11 @@ def refused(
     for case, (name, changes, _, _) in KERAS_CANNOT.items():
         model = models.load(name)
         config = {**model.sizes["tiny"].config, **changes}
-        size = replace(model.sizes["tiny"], config=config, tensors=model.tensors(config))
+        size = replace(
+            model.sizes["tiny"],
+            config=config,
+            tensors=drawn.tensors(model.weights, config, model.parts),
+        )
         cases[case] = {
             **tiny_workload("keras3-jax", name, root),
             "checkpoint": str(checkpoint.ensure(model, size, root).path),

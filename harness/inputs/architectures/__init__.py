@@ -70,6 +70,24 @@ class Description:
 
 
 @dataclass(frozen=True, kw_only=True)
+class UserFile:
+    """A user's file or folder (`--dataset`), and the cell whose inputs it has.
+
+    Attributes:
+        tokenizer: that of the user's weights; None: they have none.
+        seq_len: `--seq-len`; None: prompts are padded to the longest.
+        options: how prompts are read.
+    """
+
+    path: Path
+    model: Model
+    size: Size
+    tokenizer: Tokenizer | None = None
+    seq_len: int | None = None
+    options: PromptOptions = field(default_factory=PromptOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dataset:
     """The functions by which an architecture reads a user's file or folder (`--dataset`). Both
     raise UsageError that names file and line.
@@ -77,15 +95,11 @@ class Dataset:
     Attributes:
         folder: whether `--dataset` may be a folder.
         count: (file, options) → the number of its inputs.
-        read: (model, size, file, tokenizer of the user's weights or None, `--seq-len` or None,
-            options) → (inputs, notes for the reader).
+        read: → (inputs, notes for the reader).
     """
 
     count: Callable[[Path, PromptOptions], int]
-    read: Callable[
-        [Model, Size, Path, Tokenizer | None, int | None, PromptOptions],
-        Noted,
-    ]
+    read: Callable[[UserFile], Noted]
     folder: bool = False
 
 

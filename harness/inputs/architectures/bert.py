@@ -7,16 +7,13 @@ compiled SUTs cannot. Keras' published benchmark pads texts, too.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from harness.errors import UsageError
 from harness.inputs import prompt_files
-from harness.inputs.architectures import Architecture, Arrays, Dataset, Draw, Noted, text
-from harness.inputs.models import Model, Size
-from harness.inputs.prompt_files import PromptOptions
-from harness.inputs.tokenizer import Tokenizer
+from harness.inputs.architectures import Architecture, Arrays, Dataset, Draw, Noted, UserFile, text
+from harness.inputs.models import Size
 
 
 def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
@@ -43,36 +40,19 @@ def _labelled(draw: Draw) -> Draw:
     return labelled
 
 
-def _read_labelled(
-    model: Model,
-    size: Size,
-    path: Path,
-    own: Tokenizer | None,
-    seq_len: int | None,
-    options: PromptOptions,
-) -> Noted:
-    prompts, unused = prompt_files.read(path, options, labels=True)
-    classes = size.config["num_labels"]
+def _read_labelled(given: UserFile) -> Noted:
+    prompts, unused = prompt_files.read(given.path, given.options, labels=True)
+    classes = given.size.config["num_labels"]
     for prompt in prompts:
         if type(prompt.label) is not int or not 0 <= prompt.label < classes:
             found = "none" if prompt.label is None else repr(prompt.label)
             raise UsageError(
-                f"{path}:{prompt.line}: {model.name} is trained on JSON Lines (.jsonl) with"
-                f" `prompt` and `label`, a whole number from 0 to {classes - 1}; found {found}"
+                f"{given.path}:{prompt.line}: {given.model.name} is trained on JSON Lines (.jsonl)"
+                f" with `prompt` and `label`, a whole number from 0 to {classes - 1}; found {found}"
             )
-    arrays, (first, *others) = text.of_one_length(
-        model, size, prompts, path, own=own, seq_len=seq_len, closing=True
-    )
+    arrays, (first, *others) = text.of_one_length(given, prompts, closing=True)
     labels = np.array([prompt.label for prompt in prompts], np.int32)
     return {**arrays, "label": labels}, (first, *unused, *others)
-
-
-def _least_flops(size: Size, arrays: Arrays) -> float:
-    """Two operations for each weight of the encoder and each token. Pooler and head see only one
-    token and are left out.
-    """
-    tokens = float(arrays["attention_mask"].sum(1).mean())
-    return 2.0 * text.layer_weights(size) * tokens
 
 
 _ANSWERS = Architecture(
@@ -80,7 +60,7 @@ _ANSWERS = Architecture(
     uneven=_uneven,
     standard="uneven",
     synthetic_like=text.synthetic_of_padded,
-    least_flops=_least_flops,
+    least_flops=text.least_flops,
     counts_most=True,
     describe=text.describe_padded,
     dataset=Dataset(count=prompt_files.count, read=text.read_padded),

@@ -23,11 +23,11 @@ from harness.inputs.architectures import (
     Description,
     Noted,
     SizeInputs,
+    UserFile,
     causal_lm_fit,
     text,
 )
 from harness.inputs.models import Model, Size
-from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 from harness.samples import words
 
@@ -58,31 +58,25 @@ def _uneven(size: Size, samples: int, stream: int) -> Arrays:
     }
 
 
-def _read(
-    model: Model,
-    size: Size,
-    path: Path,
-    own: Tokenizer | None,
-    seq_len: int | None,
-    options: PromptOptions,
-) -> Noted:
-    reader = own or tokenizer.of_bytes(closing=False)
-    if options.chat and reader.encode_marked:
+def _read(given: UserFile) -> Noted:
+    size = given.size
+    reader = given.tokenizer or tokenizer.of_bytes(closing=False)
+    if given.options.chat and reader.encode_marked:
         reader = replace(reader, encode=reader.encode_marked)
-    prompts, unused = prompt_files.read(path, options)
-    rows = text.encode(model, size, prompts, path, reader)
+    prompts, unused = prompt_files.read(given.path, given.options)
+    rows = text.encode(given, prompts, reader)
     most = text.positions(size.config)
     default = _default_new_tokens(size, most - max(map(len, rows)))
     new = [p.max_new_tokens or default for p in prompts]
     for prompt, row, count in zip(prompts, rows, new, strict=True):
         if len(row) + count > most:
             raise UsageError(
-                f"{path}:{prompt.line}: {len(row)} prompt tokens + {count} new ones are more than"
-                f" the {most} positions of {model.name} {size.name}: shorten or split the prompt,"
-                " or request fewer max_new_tokens"
+                f"{given.path}:{prompt.line}: {len(row)} prompt tokens + {count} new ones are more"
+                f" than the {most} positions of {given.model.name} {size.name}: shorten or split"
+                " the prompt, or request fewer max_new_tokens"
             )
     arrays = arrays_of(rows, new, size)
-    first, *others = text.notes(path, size, rows, reader, own)
+    first, *others = text.notes(given, rows, reader)
     if default != size.inputs["new_tokens"] and not all(p.max_new_tokens for p in prompts):
         others.append(
             f"an answer has at most {default} tokens, the default for prompts of yours;"

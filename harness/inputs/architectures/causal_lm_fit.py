@@ -7,16 +7,13 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 
 from harness.errors import UsageError
 from harness.inputs import prompt_files
-from harness.inputs.architectures import Architecture, Arrays, Dataset, Noted, text
-from harness.inputs.models import Model, Size
-from harness.inputs.prompt_files import PromptOptions
-from harness.inputs.tokenizer import Tokenizer
+from harness.inputs.architectures import Architecture, Arrays, Dataset, Noted, UserFile, text
+from harness.inputs.models import Size
 
 NO_LABEL = -100
 """The number in Transformers and PyTorch."""
@@ -40,28 +37,19 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
     return _labelled({"input_ids": ids, "attention_mask": np.ones_like(ids)})
 
 
-def _read(
-    model: Model,
-    size: Size,
-    path: Path,
-    own: Tokenizer | None,
-    seq_len: int | None,
-    options: PromptOptions,
-) -> Noted:
-    prompts, unused = prompt_files.read(path, options)
-    arrays, (first, *others) = text.of_one_length(
-        model, size, prompts, path, own=own, seq_len=seq_len, closing=False
-    )
+def _read(given: UserFile) -> Noted:
+    prompts, unused = prompt_files.read(given.path, given.options)
+    arrays, (first, *others) = text.of_one_length(given, prompts, closing=False)
     for prompt, length in zip(prompts, arrays["attention_mask"].sum(1), strict=True):
         if length < 2:
             raise UsageError(
-                f"{path}:{prompt.line}: the prompt has one token: {model.name} is trained on the"
-                " tokens that follow others"
+                f"{given.path}:{prompt.line}: the prompt has one token: {given.model.name} is"
+                " trained on the tokens that follow others"
             )
     if any(prompt.max_new_tokens is not None for prompt in prompts):
         unused = (
             *unused,
-            f"max_new_tokens of {path.name} is ignored: a training generates no tokens",
+            f"max_new_tokens of {given.path.name} is ignored: a training generates no tokens",
         )
     return _labelled(arrays), (first, *unused, *others)
 

@@ -7,7 +7,6 @@ A user's prompts are padded to one length, and an `attention_mask` of the same s
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -20,31 +19,23 @@ from harness.inputs.architectures import (
     Dataset,
     Description,
     Noted,
+    UserFile,
     text,
 )
 from harness.inputs.models import Model, Size
-from harness.inputs.prompt_files import PromptOptions
-from harness.inputs.tokenizer import Tokenizer
 
 
 def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
     return {"input_ids": text.random_ids(size, (samples, size.inputs["sequence_length"]), stream)}
 
 
-def _read(
-    model: Model,
-    size: Size,
-    path: Path,
-    own: Tokenizer | None,
-    seq_len: int | None,
-    options: PromptOptions,
-) -> Noted:
+def _read(given: UserFile) -> Noted:
     """Read a user's prompts, and replace the padding id by another one. Transformers' RoBERTa
     counts positions by that id, and KerasHub's does not. The mask marks padding. The tokenizer of
     bytes begins each prompt with that id.
     """
-    arrays, notes = text.read_padded(model, size, path, own, seq_len, options)
-    padding = size.config.get("pad_token_id")
+    arrays, notes = text.read_padded(given)
+    padding = given.size.config.get("pad_token_id")
     if padding is None:
         return arrays, notes
     ids = arrays["input_ids"]
@@ -77,14 +68,6 @@ def _with_sequence_length(model: Model, size: Size, length: int) -> Size:
     return replace(size, inputs={**size.inputs, "sequence_length": length})
 
 
-def _least_flops(size: Size, arrays: Arrays) -> float:
-    """Two operations for each weight in the layers' matrices and each token."""
-    tokens = float(arrays["input_ids"].shape[1])
-    if "attention_mask" in arrays:
-        tokens = float(arrays["attention_mask"].sum(1).mean())
-    return 2.0 * text.layer_weights(size) * tokens
-
-
 ARCHITECTURE = Architecture(
     synthetic=_synthetic,
     synthetic_like=_synthetic_like,
@@ -92,6 +75,6 @@ ARCHITECTURE = Architecture(
     dataset=Dataset(count=prompt_files.count, read=_read),
     with_sequence_length=_with_sequence_length,
     weights_inputs=text.weights_inputs,
-    least_flops=_least_flops,
+    least_flops=text.least_flops,
     counts_most=True,
 )

@@ -22,6 +22,7 @@ from harness.inputs.architectures import (
     Description,
     Noted,
     SizeInputs,
+    UserFile,
 )
 from harness.inputs.depth_limits import Limits
 from harness.inputs.imagenet import CHANNELS, SIDE, Preparation
@@ -66,21 +67,14 @@ def _count(path: Path, options: PromptOptions) -> int:
     return len(imagenet.listed(path)[1])
 
 
-def _read(
-    model: Model,
-    size: Size,
-    path: Path,
-    own: Tokenizer | None,
-    seq_len: int | None,
-    options: PromptOptions,
-) -> Noted:
-    way: Preparation = size.inputs["preparation"]
-    pixel_values = imagenet.read(path, imagenet.listed(path)[1], way)
+def _read(given: UserFile) -> Noted:
+    way: Preparation = given.size.inputs["preparation"]
+    pixel_values = imagenet.read(given.path, imagenet.listed(given.path)[1], way)
     note = (
-        f"{path.name}: {len(pixel_values)} pictures of the list, cropped to 224 x 224,"
+        f"{given.path.name}: {len(pixel_values)} pictures of the list, cropped to 224 x 224,"
         f" prepared as by MLPerf's reference: {way.words}"
     )
-    return _arrays(pixel_values, size), (note,)
+    return _arrays(pixel_values, given.size), (note,)
 
 
 def _weights_inputs(path: Path, model: Model, config: Config, own: Tokenizer | None) -> SizeInputs:

@@ -25,13 +25,12 @@ from compliance.logs.files import unpacked_bytes
 from formats import bounds
 from harness.errors import Refused, UsageError, about
 from harness.inputs import depth_limits, keras_file, keras_labels, pictures
-from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset, Noted
+from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset, Noted, UserFile
 from harness.inputs.depth_limits import Limits
 from harness.inputs.keras_file import Input
 from harness.inputs.keras_labels import Label
-from harness.inputs.models import Model, ModelFile, Size, UserWeightsRules
+from harness.inputs.models import Model, ModelFile, Size
 from harness.inputs.prompt_files import PromptOptions
-from harness.inputs.tokenizer import Tokenizer
 from sut.contract import Batch
 
 NAME = "keras_file"
@@ -103,11 +102,10 @@ def model(path: Path, custom: Path | None, trains: bool = False) -> Model:
         logits_rows=0,
         sizes={"user": size},
         weights=(),
-        rules=(),
         parts=None,
         config={},
         also_called={},
-        user_weights=UserWeightsRules(),
+        user_weights=None,
         fit=_fit(description),
         distilled_from=None,
         file=ModelFile(
@@ -310,29 +308,22 @@ def _count(path: Path, options: PromptOptions) -> int:
     return len(next(iter(_read_file(path, first=True).values())))
 
 
-def _read(
-    model: Model,
-    size: Size,
-    path: Path,
-    own: Tokenizer | None,
-    seq_len: int | None,
-    options: PromptOptions,
-) -> Noted:
+def _read(given: UserFile) -> Noted:
     """The inputs of a user's file or folder, checked against the model's specification."""
-    given = _specified(size)
-    if path.is_dir():
-        return _pictures(model, given, path)
-    found = _read_file(path)
-    names = [each.name for each in given]
-    if len(given) == len(found) == 1:
+    inputs = _specified(given.size)
+    if given.path.is_dir():
+        return _pictures(given.model, inputs, given.path)
+    found = _read_file(given.path)
+    names = [each.name for each in inputs]
+    if len(inputs) == len(found) == 1:
         found = {names[0]: next(iter(found.values()))}
     if set(found) != set(names):
         raise Refused(
-            f"holds {_listed(found)}, and the inputs of {model.name} are {_listed(names)}: write"
-            f" numpy.savez(FILE, {names[0]}=...)"
+            f"holds {_listed(found)}, and the inputs of {given.model.name} are {_listed(names)}:"
+            f" write numpy.savez(FILE, {names[0]}=...)"
         )
-    arrays = {each.name: _fitted(each, found[each.name]) for each in given}
-    return arrays, (_counted(path, arrays),)
+    arrays = {each.name: _fitted(each, found[each.name]) for each in inputs}
+    return arrays, (_counted(given.path, arrays),)
 
 
 def _counted(path: Path, arrays: Arrays) -> str:
@@ -468,27 +459,21 @@ def _synthetic_labelled(size: Size, samples: int, stream: int) -> Arrays:
     return _synthetic(size, samples, stream) | labels
 
 
-def _read_labelled(
-    model: Model,
-    size: Size,
-    path: Path,
-    own: Tokenizer | None,
-    seq_len: int | None,
-    options: PromptOptions,
-) -> Noted:
+def _read_labelled(given: UserFile) -> Noted:
     """The inputs and labels of a user's .npz, checked against the model."""
-    found = _read_file(path)
-    names = [each.name for each in _specified(size)]
-    names += [each.name for each in _label_arrays(size)]
+    found = _read_file(given.path)
+    inputs = _specified(given.size)
+    labels = _label_arrays(given.size)
+    names = [each.name for each in inputs] + [each.name for each in labels]
     if set(found) != set(names):
         raise Refused(
-            f"holds {_listed(found)}, and a training of {model.name} takes {_listed(names)}: write"
-            f" numpy.savez(FILE, {names[0]}=..., {names[-1]}=...)"
+            f"holds {_listed(found)}, and a training of {given.model.name} takes {_listed(names)}:"
+            f" write numpy.savez(FILE, {names[0]}=..., {names[-1]}=...)"
         )
-    arrays = {each.name: _fitted(each, found[each.name]) for each in _specified(size)}
-    for each in _label_arrays(size):
+    arrays = {each.name: _fitted(each, found[each.name]) for each in inputs}
+    for each in labels:
         arrays[each.name] = keras_labels.fitted(each, found[each.name])
-    return arrays, (_counted(path, arrays),)
+    return arrays, (_counted(given.path, arrays),)
 
 
 def loss_limits(size: Size, precision: str, reference: Batch) -> Limits:

@@ -20,10 +20,10 @@ from harness.inputs.architectures import (
     Description,
     Noted,
     SizeInputs,
+    UserFile,
 )
 from harness.inputs.models import Model, Size
 from harness.inputs.picture_processor import Processor
-from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 
 _SEED = 20240611
@@ -40,25 +40,18 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
     return {"pixel_values": np.stack(rows)}
 
 
-def _read(
-    model: Model,
-    size: Size,
-    path: Path,
-    own: Tokenizer | None,
-    seq_len: int | None,
-    options: PromptOptions,
-) -> Noted:
-    processor: Processor = size.inputs["processor"]
+def _read(given: UserFile) -> Noted:
+    processor: Processor = given.size.inputs["processor"]
     if processor.source is None:
         raise Refused(
             f"the weights have no {picture_processor.FILE}, which says how a picture becomes the"
             " model's input: download it too"
         )
     picture_bytes = 4 * processor.channels * processor.height * processor.width
-    pictures.check_memory(path, len(pictures.files(path)), picture_bytes)
-    rows = [processor(picture) for picture in pictures.upright(path)]
+    pictures.check_memory(given.path, len(pictures.files(given.path)), picture_bytes)
+    rows = [processor(picture) for picture in pictures.upright(given.path)]
     note = (
-        f"{path.name}: {len(rows)} pictures, made {processor.height} x {processor.width} as"
+        f"{given.path.name}: {len(rows)} pictures, made {processor.height} x {processor.width} as"
         f" {picture_processor.FILE} of the weights says"
     )
     return {"pixel_values": np.stack(rows)}, (note,)

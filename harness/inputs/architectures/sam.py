@@ -15,11 +15,9 @@ import numpy as np
 
 from harness.errors import Refused
 from harness.inputs import pictures
-from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset, Noted
-from harness.inputs.models import Model, Size
+from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset, Noted, UserFile
+from harness.inputs.models import Size
 from harness.inputs.models.drawn import Shapes
-from harness.inputs.prompt_files import PromptOptions
-from harness.inputs.tokenizer import Tokenizer
 from harness.inputs.user_folder import Document
 from harness.samples import masks
 
@@ -85,15 +83,8 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
     return 2.0 * weights * size.config["image_embedding_size"] ** 2
 
 
-def _read(
-    model: Model,
-    size: Size,
-    path: Path,
-    own: Tokenizer | None,
-    seq_len: int | None,
-    options: PromptOptions,
-) -> Noted:
-    return pictures.read(path, size.config["image_size"])
+def _read(given: UserFile) -> Noted:
+    return pictures.read(given.path, given.size.config["image_size"])
 
 
 def _weights_config(path: Path, shapes: Shapes) -> Document:

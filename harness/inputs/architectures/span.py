@@ -24,6 +24,7 @@ from harness.inputs.architectures import (
     Draw,
     Noted,
     SizeInputs,
+    UserFile,
     bert,
     text,
 )
@@ -63,27 +64,20 @@ def _count(path: Path, options: PromptOptions) -> int:
     raise UsageError(f"--dataset {path}: the number of features depends on the vocabulary")
 
 
-def _read(
-    model: Model,
-    size: Size,
-    path: Path,
-    own: Tokenizer | None,
-    seq_len: int | None,
-    options: PromptOptions,
-) -> Noted:
+def _read(given: UserFile) -> Noted:
     """Read the questions of a file, and make their features. Raises UsageError."""
-    if options.field:
+    if given.options.field:
         raise UsageError("--field: is for a file of prompts: leave it out")
-    pieces = tokenizer.word_pieces(own)
-    width = seq_len or features.WIDTH
-    positions = text.positions(size.config)
+    pieces = tokenizer.word_pieces(given.tokenizer)
+    width = given.seq_len or features.WIDTH
+    positions = text.positions(given.size.config)
     if width > positions:
         raise Refused(
-            f"a feature has {width} tokens, and {model.name} has positions for {positions}: give"
-            f" --seq-len {positions}"
+            f"a feature has {width} tokens, and {given.model.name} has positions for {positions}:"
+            f" give --seq-len {positions}"
         )
     try:
-        questions = features.parse(bounds.content(path, bounds.JSON))
+        questions = features.parse(bounds.content(given.path, bounds.JSON))
         made = features.make(questions, pieces, width)
     except OSError as e:
         raise Refused(f"cannot be read ({e.strerror})") from None
@@ -92,10 +86,11 @@ def _read(
     if not made:
         raise Refused("no question has a text")
     arrays = features.arrays(made, pieces, width)
-    if not size.inputs["has_types"]:
+    if not given.size.inputs["has_types"]:
         del arrays[_TYPES]
     note = (
-        f"{path.name}: {len(questions)} questions, which are {len(made)} features of {width} tokens"
+        f"{given.path.name}: {len(questions)} questions, which are {len(made)} features of {width}"
+        " tokens"
     )
     return arrays, (note,)
 
@@ -104,7 +99,7 @@ def _weights_inputs(path: Path, model: Model, config: Config, own: Tokenizer | N
     """Random inputs have the length of features, or that of the folder's positions."""
     listed = models.load(model.like)
     usual = 1
-    if config["model_type"] == listed.config["model_type"]:
+    if listed.user_weights and config["model_type"] == listed.config["model_type"]:
         usual = listed.user_weights.defaults["type_vocab_size"]
     return {
         "sequence_length": min(features.WIDTH, text.positions(config)),

@@ -18,7 +18,7 @@ import numpy as np
 
 from formats.workload import Config
 from harness.errors import Refused, UsageError
-from harness.inputs import models, prompt_files, tokenizer
+from harness.inputs import models, prompt_files, tokenizer, user_config
 from harness.inputs.architectures import (
     Architecture,
     Arrays,
@@ -26,12 +26,12 @@ from harness.inputs.architectures import (
     Dataset,
     Noted,
     SizeInputs,
+    UserFile,
     text,
 )
 from harness.inputs.models import Model, Size
 from harness.inputs.models.drawn import Shapes
 from harness.inputs.models.stable_diffusion import PARTS
-from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 from harness.inputs.user_folder import Document
 from harness.samples import images
@@ -107,25 +107,19 @@ def _arrays(size: Size, rows: list[list[int]], negative: list[list[int]], stream
     }
 
 
-def _read(
-    model: Model,
-    size: Size,
-    path: Path,
-    own: Tokenizer | None,
-    seq_len: int | None,
-    options: PromptOptions,
-) -> Noted:
-    reader = own or tokenizer.of_bytes(closing=True)
-    prompts, unused = prompt_files.read(path, options)
-    rows = text.encode(model, size, prompts, path, reader)
+def _read(given: UserFile) -> Noted:
+    size = given.size
+    reader = given.tokenizer or tokenizer.of_bytes(closing=True)
+    prompts, unused = prompt_files.read(given.path, given.options)
+    rows = text.encode(given, prompts, reader)
     most = size.config["max_position_embeddings"]
     for prompt, row in zip(prompts, rows, strict=True):
         if len(row) > most:
             raise UsageError(
-                f"{path}:{prompt.line}: the prompt has {len(row)} tokens and {model.name} takes"
-                f" {most}: shorten it"
+                f"{given.path}:{prompt.line}: the prompt has {len(row)} tokens and"
+                f" {given.model.name} takes {most}: shorten it"
             )
-    first, *others = text.notes(path, size, rows, reader, own, f", padded to {most}")
+    first, *others = text.notes(given, rows, reader, f", padded to {most}")
     empty = [[size.config["bos_token_id"], size.config["eos_token_id"]]] * len(rows)
     return _arrays(size, rows, empty, 0), (first, *unused, *others)
 
@@ -172,7 +166,7 @@ def _weights_config(path: Path, shapes: Shapes) -> Document:
     """
     full = models.load("stable-diffusion").sizes["full"].config
     _check_pipeline(path)
-    own = {part: _document(path, f"{part}/config.json") for part in PARTS.files}
+    own = {part: user_config.load(path, f"{part}/config.json") for part in PARTS.files}
     try:
         config = {
             **full,
@@ -202,7 +196,7 @@ def _weights_config(path: Path, shapes: Shapes) -> Document:
             f"text_encoder/config.json says vocab_size {config['vocab_size']}, and the vocabulary"
             f" of CLIP has {config['eos_token_id'] + 1}"
         )
-    scheduler = _document(path, "scheduler/scheduler_config.json")
+    scheduler = user_config.load(path, "scheduler/scheduler_config.json")
     kind = scheduler.get("prediction_type", "epsilon")
     if kind != "epsilon":
         raise Refused(
@@ -223,22 +217,12 @@ def _check_pipeline(path: Path) -> None:
     if not (path / "model_index.json").is_file():
         return
     ours = models.load("stable-diffusion").native_class
-    kind = _document(path, "model_index.json").get("_class_name")
+    kind = user_config.load(path, "model_index.json").get("_class_name")
     if kind != ours:
         raise Refused(
             f"model_index.json says {kind}, and stable-diffusion here is {ours} (Stable Diffusion"
             " 1.1 to 1.5)"
         )
-
-
-def _document(path: Path, name: str) -> Document:
-    file = path / name
-    if not file.is_file():
-        raise Refused(f"there is no {name} in it; give the folder that save_pretrained wrote")
-    try:
-        return dict(json.loads(file.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as e:
-        raise Refused(f"{name} is not a JSON object ({e}): download or save it again") from None
 
 
 def _least_flops_of_encoder(size: Size, arrays: Arrays) -> float:

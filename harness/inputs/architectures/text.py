@@ -15,9 +15,16 @@ import numpy as np
 from formats.workload import Config
 from harness.errors import Refused, UsageError
 from harness.inputs import prompt_files, tokenizer
-from harness.inputs.architectures import Arrays, Counted, Description, Noted, SizeInputs
+from harness.inputs.architectures import (
+    Arrays,
+    Counted,
+    Description,
+    Noted,
+    SizeInputs,
+    UserFile,
+)
 from harness.inputs.models import Model, Size
-from harness.inputs.prompt_files import Prompt, PromptOptions
+from harness.inputs.prompt_files import Prompt
 from harness.inputs.tokenizer import Tokenizer
 
 SEED = 20240611
@@ -118,80 +125,66 @@ def random_padded(size: Size, lengths: np.ndarray, width: int, stream: int) -> A
     return {"input_ids": padded(rows, width, size), "attention_mask": mask.astype(np.int32)}
 
 
-def encode(
-    model: Model, size: Size, prompts: list[Prompt], path: Path, reader: Tokenizer
-) -> list[list[int]]:
+def encode(given: UserFile, prompts: list[Prompt], reader: Tokenizer) -> list[list[int]]:
     """The ids of each prompt. Raises UsageError if the vocabulary is too small, for a prompt
     without a token, and for one that takes far too long to encode.
     """
+    size = given.size
+    name = f"{given.model.name} {size.name}"
     if size.config["vocab_size"] < reader.vocabulary:
         raise UsageError(
             f"--dataset: the byte-level tokenizer needs a vocabulary of {reader.vocabulary};"
-            f" {model.name} {size.name} has {size.config['vocab_size']}: put a tokenizer.json into"
-            " the folder of the weights"
+            f" {name} has {size.config['vocab_size']}: put a tokenizer.json into the folder of the"
+            " weights"
         )
     most = positions(size.config)
     for prompt in prompts:
         if len(prompt.text) > most * _LONGEST_TOKEN:
             raise UsageError(
-                f"{path}:{prompt.line}: a prompt of {len(prompt.text):,} characters, and"
-                f" {model.name} {size.name} has {most} positions: shorten or split it"
+                f"{given.path}:{prompt.line}: a prompt of {len(prompt.text):,} characters, and"
+                f" {name} has {most} positions: shorten or split it"
             )
     rows = [reader.encode(prompt.text) for prompt in prompts]
     for prompt, row in zip(prompts, rows, strict=True):
         if not row:
             raise UsageError(
-                f"{path}:{prompt.line}: {reader.name} makes no token of this prompt: leave it out"
+                f"{given.path}:{prompt.line}: {reader.name} makes no token of this prompt: leave it"
+                " out"
             )
     return rows
 
 
-def of_one_length(
-    model: Model,
-    size: Size,
-    prompts: list[Prompt],
-    path: Path,
-    *,
-    own: Tokenizer | None,
-    seq_len: int | None,
-    closing: bool,
-) -> Noted:
+def of_one_length(given: UserFile, prompts: list[Prompt], *, closing: bool) -> Noted:
     """Prompts padded to one length → (`input_ids` and `attention_mask`, int32 [prompts, length],
     notes for the reader).
 
     Args:
-        own: the tokenizer of the user's weights, if they have one.
-        seq_len: the length; None: that of the longest prompt.
-        closing: whether the tokenizer of bytes adds an end mark to each prompt. It is used if they
-            have none.
+        closing: whether the tokenizer of bytes adds an end mark to each prompt. It is used if the
+            user's weights have none.
 
     Raises UsageError for a prompt that is too long.
     """
-    reader = own or tokenizer.of_bytes(closing=closing)
-    rows = encode(model, size, prompts, path, reader)
-    most = positions(size.config)
+    reader = given.tokenizer or tokenizer.of_bytes(closing=closing)
+    rows = encode(given, prompts, reader)
+    most = positions(given.size.config)
     for prompt, row in zip(prompts, rows, strict=True):
+        where = f"{given.path}:{prompt.line}: the prompt has {len(row)} tokens"
         if len(row) > most:
-            text = (
-                f"the prompt has {len(row)} tokens and {model.name} {size.name} takes {most}:"
-                " shorten or split it"
+            raise UsageError(
+                f"{where} and {given.model.name} {given.size.name} takes {most}: shorten or split"
+                " it"
             )
-            raise UsageError(f"{path}:{prompt.line}: {text}")
-        if seq_len is not None and len(row) > seq_len:
-            text = (
-                f"the prompt has {len(row)} tokens: shorten it, or give --seq-len {len(row)} or"
-                " more"
-            )
-            raise UsageError(f"{path}:{prompt.line}: {text}")
+        if given.seq_len is not None and len(row) > given.seq_len:
+            raise UsageError(f"{where}: shorten it, or give --seq-len {len(row)} or more")
     lengths = np.array([len(row) for row in rows], np.int32)
     rounded_up = -(-int(lengths.max()) // _WIDTH) * _WIDTH
-    width = seq_len or min(rounded_up, most)
+    width = given.seq_len or min(rounded_up, most)
     is_token = np.arange(width) < lengths[:, None]
     arrays = {
-        "input_ids": padded(rows, width, size),
+        "input_ids": padded(rows, width, given.size),
         "attention_mask": is_token.astype(np.int32),
     }
-    return arrays, notes(path, size, rows, reader, own, f", padded to {width}")
+    return arrays, notes(given, rows, reader, f", padded to {width}")
 
 
 def layer_weights(size: Size) -> int:
@@ -205,25 +198,26 @@ def layer_weights(size: Size) -> int:
     return sum(math.prod(t.shape) for t in matrices if re.search(r"\.\d+\.", t.name))
 
 
-def read_padded(
-    model: Model,
-    size: Size,
-    path: Path,
-    own: Tokenizer | None,
-    seq_len: int | None,
-    options: PromptOptions,
-) -> Noted:
+def least_flops(size: Size, arrays: Arrays) -> float:
+    """Two operations for each weight in the layers' matrices and each token. A pooler and a head
+    see only one token and are left out.
+    """
+    tokens = float(arrays["input_ids"].shape[1])
+    if "attention_mask" in arrays:
+        tokens = float(arrays["attention_mask"].sum(1).mean())
+    return 2.0 * layer_weights(size) * tokens
+
+
+def read_padded(given: UserFile) -> Noted:
     """A `Dataset.read` for models that predict: prompts padded to one length. Raises UsageError for
     prompts that do not fit.
     """
-    prompts, unused = prompt_files.read(path, options)
-    arrays, (first, *others) = of_one_length(
-        model, size, prompts, path, own=own, seq_len=seq_len, closing=True
-    )
+    prompts, unused = prompt_files.read(given.path, given.options)
+    arrays, (first, *others) = of_one_length(given, prompts, closing=True)
     if any(prompt.max_new_tokens is not None for prompt in prompts):
         note = (
-            f"max_new_tokens of {path.name} is ignored: {model.name} predicts, and generates"
-            " no tokens"
+            f"max_new_tokens of {given.path.name} is ignored: {given.model.name} predicts, and"
+            " generates no tokens"
         )
         unused = (*unused, note)
     return arrays, (first, *unused, *others)
@@ -274,20 +268,15 @@ def padded(rows: Sequence[Sequence[int] | np.ndarray], width: int, size: Size) -
 
 
 def notes(
-    path: Path,
-    size: Size,
-    rows: list[list[int]],
-    reader: Tokenizer,
-    own: Tokenizer | None,
-    padding: str = "",
+    given: UserFile, rows: list[list[int]], reader: Tokenizer, padding: str = ""
 ) -> tuple[str, ...]:
     """Notes on the prompts for a reader of the result."""
     lengths = [len(row) for row in rows]
     summary = (
-        f"{path.name}: {len(rows)} prompts of {min(lengths)} to {max(lengths)} tokens{padding}"
-        f" ({reader.name})"
+        f"{given.path.name}: {len(rows)} prompts of {min(lengths)} to {max(lengths)}"
+        f" tokens{padding} ({reader.name})"
     )
-    if size.name != "user" or own is not None:
+    if given.size.name != "user" or given.tokenizer is not None:
         return (summary,)
     return (
         summary,

@@ -1,20 +1,17 @@
-"""Checkpoints drawn by rules from the native library's state dict, for models with too many tensors
-for a table by hand.
+"""The tensors of a seeded checkpoint: their names, their shapes, and the distribution from which
+each is drawn.
 
-Names and shapes are in one JSON file for each size, written once by `python -m
-sut.native_torch.state_shapes`. For other models a module next to the TOML derives them from a
-size's configuration (`Parts`). The rules are in the TOML: a pattern of tensor names, and how
-matching tensors are initialised.
+A model's TOML has a table of them (`Weight`). A model with too many tensors for a table by hand has
+a module next to its TOML, which derives names and shapes from a size's configuration (`Parts`). The
+rows of its table are patterns of names.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 from formats.workload import Config
@@ -37,22 +34,33 @@ class Tensor:
     std: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """How the tensors that match a pattern are initialised.
+@dataclass(frozen=True)
+class Weight:
+    """One row of a model's table, before its dimensions are known.
 
     Attributes:
-        pattern: pattern of the whole name, with `*`, `?` and `[…]` as for file names. The first
-            matching rule counts.
-        mean, std: of the normal distribution.
-        gain: if not None, std = gain / sqrt(fan-in), which keeps a product's or a convolution's
-            scale at every width.
+        name: the native library's name. `{layer}` stands for each of num_hidden_layers,
+            `{global_layer}` for the layers in the configuration's `global_attn_indexes`, and
+            `{window_layer}` for the others. Words separated by commas, `{q,k}`, give one name each.
+            In a model with parts it is a pattern of names, with `*`, `?` and `[…]` as for file
+            names, and the first matching row counts.
+        shape: each axis is a product of configuration keys and whole numbers
+            ("num_attention_heads*head_dim", "3*hidden_size"). Empty in a model with parts.
+        mean, std: of the normal distribution from which it is drawn.
+        gain: if not None, std = gain / sqrt(fan-in), which keeps the scale of a product or a
+            convolution at every width.
+        residual: std is also divided by sqrt(num_hidden_layers), so that the sum that all layers
+            add to the residual keeps its scale at every depth.
+        unless: a configuration key; if its value is true, the model has no such tensor.
     """
 
-    pattern: str
+    name: str
+    shape: tuple[str, ...] = ()
     mean: float = 0.0
     std: float = 0.0
     gain: float | None = None
+    residual: bool = False
+    unless: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,49 +78,68 @@ class Parts:
     files: Mapping[str, str]
 
 
-def fan_in(shape: Sequence[int]) -> int:
-    """The number of inputs of one output. For a matrix [out, in] and a convolution [out, in,
-    height, width] it is the product of all axes but the first.
-    """
-    return math.prod(shape[1:]) if len(shape) > 1 else shape[-1]
-
-
-def tensors(rules: Sequence[Rule], shapes: Mapping[str, Sequence[int]]) -> tuple[Tensor, ...]:
-    """The tensors of the checkpoint, in the order of `shapes`. Raises ValueError for a name that no
-    rule matches and for a rule that matches no name.
+def tensors(rows: Sequence[Weight], config: Config, parts: Parts | None) -> tuple[Tensor, ...]:
+    """The checkpoint of a configuration, in file order: by table row, then by layer, or in the
+    order of the parts. Raises ValueError for a name of a part that no row matches.
     """
     found: list[Tensor] = []
-    used: list[Rule] = []
-    for name, shape in shapes.items():
-        rule = _rule_for(name, rules)
-        used.append(rule)
-        found.append(_tensor(name, tuple(shape), rule))
-    idle = [rule.pattern for rule in rules if rule not in used]
-    if idle:
-        raise ValueError(f"the rule {idle[0]!r} matches no tensor: remove or correct it")
+    if parts:
+        for name, shape in parts.shapes(config).items():
+            found.append(_tensor(_row_of(name, rows), name, shape, config))
+        return tuple(found)
+    for row in rows:
+        if row.unless and config.get(row.unless):
+            continue
+        shape = tuple(_length(axis, config) for axis in row.shape)
+        found += [_tensor(row, name, shape, config) for name in expanded(row.name, config)]
     return tuple(found)
 
 
-def _rule_for(name: str, rules: Sequence[Rule]) -> Rule:
-    for rule in rules:
-        if fnmatchcase(name, rule.pattern):
-            return rule
-    raise ValueError(f"no rule matches {name}: add one")
+def _row_of(name: str, rows: Sequence[Weight]) -> Weight:
+    for row in rows:
+        if fnmatchcase(name, row.name):
+            return row
+    raise ValueError(f"no row of the table matches {name}: add one")
 
 
-def _tensor(name: str, shape: Shape, rule: Rule) -> Tensor:
-    std = rule.std
-    if rule.gain is not None:
-        std = rule.gain / math.sqrt(fan_in(shape))
-    return Tensor(name=name, shape=shape, mean=rule.mean, std=std)
+def _tensor(row: Weight, name: str, shape: Shape, config: Config) -> Tensor:
+    std = row.std
+    if row.gain is not None:
+        # The inputs of one output: all axes but the first, of a matrix and of a convolution.
+        fan_in = math.prod(shape[1:]) if len(shape) > 1 else shape[-1]
+        std = row.gain / math.sqrt(fan_in)
+    if row.residual:
+        std /= math.sqrt(config["num_hidden_layers"])
+    return Tensor(name=name, shape=shape, mean=row.mean, std=std)
 
 
-def shapes(path: Path, layers: int) -> Shapes:
-    """Name → shape, from a file of `state_shapes`. `{layer}` stands for each of `layers`."""
-    document = json.loads(path.read_text(encoding="utf-8"))["tensors"]
-    found: Shapes = {}
-    for name, shape in document.items():
-        numbers = range(layers) if "{layer}" in name else range(1)
-        for number in numbers:
-            found[name.replace("{layer}", str(number))] = tuple(shape)
-    return found
+def _length(axis: str, config: Config) -> int:
+    """The length of an axis, which is a product of configuration keys and whole numbers."""
+    return math.prod(int(config.get(factor, factor)) for factor in axis.split("*"))
+
+
+def expanded(name: str, config: Config) -> list[str]:
+    """All names that a row of the table stands for. With several braces the last one changes
+    fastest.
+    """
+    before, brace, rest = name.partition("{")
+    if not brace:
+        return [name]
+    inside, _, after = rest.partition("}")
+    names = []
+    for word in _words(inside, config):
+        names += [f"{before}{word}{end}" for end in expanded(after, config)]
+    return names
+
+
+def _words(inside: str, config: Config) -> Sequence[int | str]:
+    """The words that a pair of braces stands for."""
+    layers = range(config["num_hidden_layers"])
+    of_image = config.get("global_attn_indexes", ())
+    if inside == "layer":
+        return layers
+    if inside == "global_layer":
+        return [n for n in layers if n in of_image]
+    if inside == "window_layer":
+        return [n for n in layers if n not in of_image]
+    return inside.split(",")

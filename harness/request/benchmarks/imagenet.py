@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from compliance.rules import OfficialWorkload
 from compliance.scoring.imagenet import LIST
 from harness.errors import UsageError
-from harness.inputs.dataset import UserInputs
-from harness.inputs.models import Model, Size
 from harness.inputs.user_weights import Folder
 from harness.request.options import Options
 
@@ -16,17 +14,6 @@ _CLASSES = 1000
 _DEFAULT_CLASSES = 2
 """Those of Transformers, if config.json names none."""
 _HEAD = "ForImageClassification"
-
-
-def check(options: Options, workload: OfficialWorkload) -> None:
-    """No flag contradicts the benchmark."""
-
-
-def read(
-    options: Options, workload: OfficialWorkload, model: Model, size: Size, weights: Folder
-) -> UserInputs | None:
-    """None: the architecture reads the pictures."""
-    return None
 
 
 def files(options: Options, workload: OfficialWorkload, weights: Folder) -> dict[str, bytes]:

@@ -9,8 +9,6 @@ from compliance.rules import OfficialWorkload
 from formats import bounds
 from harness.errors import UsageError
 from harness.inputs import tokenizer
-from harness.inputs.dataset import UserInputs
-from harness.inputs.models import Model, Size
 from harness.inputs.user_weights import Folder
 from harness.request.options import Options
 
@@ -26,13 +24,6 @@ def check(options: Options, workload: OfficialWorkload) -> None:
             f"--seq-len {options.seq_len}: {options.benchmark} has {workload.sequence_length}:"
             " leave it out"
         )
-
-
-def read(
-    options: Options, workload: OfficialWorkload, model: Model, size: Size, weights: Folder
-) -> UserInputs | None:
-    """None: the architecture reads the questions."""
-    return None
 
 
 def files(options: Options, workload: OfficialWorkload, weights: Folder) -> dict[str, bytes]:

@@ -21,7 +21,7 @@ from formats import bounds
 from harness.errors import UsageError
 from harness.inputs.architectures import causal_lm
 from harness.inputs.dataset import UserInputs
-from harness.inputs.models import Model, Size
+from harness.inputs.models import Size
 from harness.inputs.user_weights import Folder
 from harness.request.options import Options
 
@@ -80,9 +80,7 @@ def check(options: Options, workload: OfficialWorkload) -> None:
             )
 
 
-def read(
-    options: Options, workload: OfficialWorkload, model: Model, size: Size, weights: Folder
-) -> UserInputs:
+def read(options: Options, workload: OfficialWorkload, size: Size, weights: Folder) -> UserInputs:
     """The prompts of the file, which are tokens. Raises UsageError."""
     path = options.dataset
     assert path

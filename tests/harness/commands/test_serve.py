@@ -28,7 +28,6 @@ _TEMPLATE = (
 )
 _NEW = 24
 _MESSAGES = [{"role": "user", "content": "ais bjt"}]
-_ADDS = {"beginning": True, "end": False}
 _ENDING = [20, 21]
 """A prompt whose answer ends at its third token."""
 
@@ -90,7 +89,7 @@ def own_tokens(folder, ids, new):
 def own_answer(folder, ids, new):
     """The text of these tokens."""
     answer = own_tokens(folder, ids, new)
-    reader = tokenizer.of_folder(folder, _ADDS)
+    reader = tokenizer.of_folder(folder)
     prompt = reader.decode(ids)
     return reader.decode([*ids, *answer]).removeprefix(prompt)
 
@@ -108,7 +107,7 @@ def test_the_ready_server_says_how_it_is_called(served):
 
 
 def test_an_answer_is_that_of_the_sut(served, folder):
-    ids = tokenizer.of_folder(folder, _ADDS).encode("ais bjt")
+    ids = tokenizer.of_folder(folder).encode("ais bjt")
     found = served.complete("ais bjt", max_tokens=9, temperature=0, seed=1)
     (choice,) = found["choices"]
     assert choice["text"] == own_answer(folder, ids, 9)
@@ -149,7 +148,7 @@ def test_a_stream_has_the_same_text_in_a_part_for_each_token(served):
 
 
 def test_a_chat_is_answered_as_its_template_says(served, folder):
-    reader = tokenizer.of_folder(folder, _ADDS)
+    reader = tokenizer.of_folder(folder)
     text = chat.of_folder(folder, "default", ()).texts({"messages": _MESSAGES})[0]
     plain = served.complete(reader.encode_marked(text), max_tokens=6)
     body = {"messages": _MESSAGES, "max_completion_tokens": 6}
@@ -164,7 +163,7 @@ def test_a_chat_is_answered_as_its_template_says(served, folder):
 
 
 def test_a_request_sets_variables_of_the_chat_template(served, folder):
-    reader = tokenizer.of_folder(folder, _ADDS)
+    reader = tokenizer.of_folder(folder)
     plain = served.complete(reader.encode_marked("<s>user: ais bjt\nmore assistant:"))
     body = {"messages": _MESSAGES, "max_tokens": 16, "chat_template_kwargs": {"more": "more "}}
     status, found = served.post("/v1/chat/completions", body)

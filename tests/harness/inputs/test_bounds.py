@@ -53,7 +53,7 @@ READERS = {
     "prompts.jsonl": (_text, prompt_files.read),
     "tokenizer.json": (
         lambda path: bpe(300).save(str(path)),
-        lambda path: tokenizer.of_folder(path.parent, {}),
+        lambda path: tokenizer.of_folder(path.parent),
     ),
     "config.json": (_text, lambda path: user_config.load(path.parent)),
     "chat_template.jinja": (_text, lambda path: chat.of_folder(path.parent, "default", [])),

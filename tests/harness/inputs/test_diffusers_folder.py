@@ -48,16 +48,6 @@ def other_tokenizer(folder: Path) -> None:
     bpe(400).save(str(folder / "tokenizer" / "tokenizer.json"))
 
 
-def renamed(folder: Path) -> None:
-    save_file(
-        {
-            name.replace("to_q", "q"): np.array(value)
-            for name, value in load_file(folder / VAE).items()
-        },
-        folder / VAE,
-    )
-
-
 def pickled(file: str) -> Callable[[Path], Any]:
     return lambda folder: (folder / file).rename((folder / file).with_suffix(".bin"))
 
@@ -121,20 +111,13 @@ MISFITS: list[tuple[Callable[[Path], Any], str]] = [
     ),
     (
         lambda f: (f / "unet" / "config.json").write_text("{"),
-        r"unet/config.json is not a JSON object \(Expecting",
+        r"unet/config.json cannot be read \(Expecting",
     ),
     (
         other_tokenizer,
         (
             r"tokenizer/tokenizer.json makes \[1\] of an empty prompt, and that of CLIP makes"
             r" \[49406, 49407\]"
-        ),
-    ),
-    (
-        renamed,
-        (
-            "lacks"
-            " vae/encoder.mid_block.attentions.0.to_q.weight.*StableDiffusionPipeline.from_pretrained"
         ),
     ),
 ]
@@ -186,7 +169,7 @@ def test_the_folder_tells_its_configuration(folder, tmp_path, change):
 def test_the_two_files_of_a_clip_are_a_tokenizer(tmp_path):
     write_clip(tmp_path)
     vocabulary, _ = clip()
-    found = tokenizer.of_folder(tmp_path, {})
+    found = tokenizer.of_folder(tmp_path)
     word = TEXT[0].split()[0]
     assert found.encode(f"{word.upper()}  {word}!") == [
         49406,

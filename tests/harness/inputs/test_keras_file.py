@@ -11,6 +11,7 @@ from PIL import Image
 
 from harness.errors import UsageError
 from harness.inputs import checkpoint, dataset, keras_file
+from harness.inputs.architectures import UserFile
 from harness.inputs.architectures import keras_file as architecture
 from harness.inputs.keras_file import Input
 from harness.inputs.keras_labels import Label
@@ -277,11 +278,11 @@ def test_a_training_takes_the_labels_of_the_users_file(tmp_path):
     path = tmp_path / "own.npz"
     np.savez(path, x=np.ones((6, 4)), label=np.ones((6, 2)))
     model = own_model(dense(tmp_path / "m.keras"))
-    arrays, _ = trained.dataset.read(model, size, path, None, None, None)
+    arrays, _ = trained.dataset.read(UserFile(path=path, model=model, size=size))
     assert arrays["label"].dtype == np.float32
     np.savez(path, x=np.ones((6, 4)))
     with pytest.raises(UsageError, match="holds x, and a training of m-.* takes x, label"):
-        trained.dataset.read(model, size, path, None, None, None)
+        trained.dataset.read(UserFile(path=path, model=model, size=size))
 
 
 def test_losses_are_judged_by_how_far_rounding_moves_them():

@@ -12,10 +12,9 @@ from PIL import Image
 
 from harness.errors import UsageError
 from harness.inputs import depth_limits, picture_processor, unlisted, user_weights
-from harness.inputs.architectures import picture_encoder
+from harness.inputs.architectures import UserFile, picture_encoder
 from harness.inputs.models import Size
 from harness.inputs.models.drawn import Tensor
-from harness.inputs.prompt_files import PromptOptions
 from tests.support.weights_folders import DROP, config, made, tensors
 
 __all__ = ["made"]
@@ -100,12 +99,12 @@ def test_a_folder_of_a_model_of_pictures_has_pixels_as_inputs(vit, tmp_path):
     assert -1 <= drawn.min() < drawn.max() <= 1
     Image.new("RGB", (20, 30), "white").save(tmp_path / "a.png")
     read = picture_encoder.ARCHITECTURE.dataset.read
-    place = (model, found.size, tmp_path, None, None, PromptOptions())
+    place = UserFile(model=model, size=found.size, path=tmp_path)
     with pytest.raises(UsageError, match="the weights have no preprocessor_config.json"):
-        read(*place)
+        read(place)
     (vit / picture_processor.FILE).write_text(json.dumps(STEPS))
     size = user_weights.look(vit, model).size
-    arrays, notes = read(model, size, tmp_path, None, None, PromptOptions())
+    arrays, notes = read(UserFile(model=model, size=size, path=tmp_path))
     assert arrays["pixel_values"].shape == (1, 3, 8, 6)
     assert "1 pictures, made 8 x 6 as preprocessor_config.json of the weights says" in notes[0]
 

@@ -13,8 +13,6 @@ from harness.errors import UsageError
 from harness.inputs import tokenizer
 from tests.support.tokens import TEXT, bpe
 
-CAUSAL, BERT = {"beginning": True, "end": False}, {"beginning": True, "end": True}
-
 
 @pytest.fixture
 def sentences(tmp_path: Path) -> Path:
@@ -31,7 +29,7 @@ def test_tokenizer_json_adds_its_own_marks_and_neither_cuts_nor_pads(tmp_path):
     made.enable_truncation(4)
     made.enable_padding(length=50)
     made.save(str(tmp_path / "tokenizer.json"))
-    found = tokenizer.of_folder(tmp_path, CAUSAL)
+    found = tokenizer.of_folder(tmp_path)
     ids = found.encode("ais bjt ais bjt")
     assert ids[0] == 1
     assert 0 not in ids
@@ -41,20 +39,17 @@ def test_tokenizer_json_adds_its_own_marks_and_neither_cuts_nor_pads(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("adds", "settings", "begins", "ends"),
+    ("settings", "begins", "ends"),
     [
-        (CAUSAL, None, True, False),
-        (BERT, None, True, True),
-        (CAUSAL, {"add_bos_token": False}, False, False),
-        (CAUSAL, {"add_eos_token": True}, True, True),
+        (None, True, False),
+        ({"add_bos_token": False}, False, False),
+        ({"add_eos_token": True}, True, True),
     ],
 )
-def test_tokenizer_model_adds_the_marks_its_settings_or_its_architecture_have(
-    sentences, adds, settings, begins, ends
-):
+def test_tokenizer_model_adds_the_marks_of_its_settings(sentences, settings, begins, ends):
     if settings is not None:
         (sentences / "tokenizer_config.json").write_text(json.dumps(settings))
-    found = tokenizer.of_folder(sentences, adds)
+    found = tokenizer.of_folder(sentences)
     reader = SentencePieceProcessor(model_file=str(sentences / "tokenizer.model"))
     wanted = [reader.bos_id()] * begins + reader.encode("ais bjt") + [reader.eos_id()] * ends
     assert found.encode("ais bjt") == wanted
@@ -65,19 +60,19 @@ def test_a_berts_vocab_txt_is_a_tokenizer_of_words_and_their_pieces(tmp_path):
     (tmp_path / "vocab.txt").write_text(
         "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "red", "##dish", "apple"])
     )
-    found = tokenizer.of_folder(tmp_path, BERT)
+    found = tokenizer.of_folder(tmp_path)
     assert found.encode("Reddish apple stone") == [2, 5, 6, 7, 1, 3]
     assert (found.name, found.vocabulary, found.special) == ("vocab.txt", 8, (0, 1, 2, 3, 4))
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    assert tokenizer.of_folder(tmp_path, BERT).encode("Red red") == [2, 1, 5, 3]
+    assert tokenizer.of_folder(tmp_path).encode("Red red") == [2, 1, 5, 3]
 
 
 def test_tokenizer_json_goes_before_the_others_and_none_is_none(sentences):
     bpe(300).save(str(sentences / "tokenizer.json"))
-    assert tokenizer.of_folder(sentences, CAUSAL).name == "tokenizer.json"
+    assert tokenizer.of_folder(sentences).name == "tokenizer.json"
     for file in sentences.iterdir():
         file.unlink()
-    assert tokenizer.of_folder(sentences, CAUSAL) is None
+    assert tokenizer.of_folder(sentences) is None
 
 
 def test_bytes_are_marked_at_the_end_only_for_a_model_that_predicts():
@@ -87,10 +82,10 @@ def test_bytes_are_marked_at_the_end_only_for_a_model_that_predicts():
 
 def test_tokens_that_only_a_tokenizer_json_carries_are_not_cut_into_pieces(sentences):
     (sentences / "added_tokens.json").write_text('{"<s>": 1}')
-    assert tokenizer.of_folder(sentences, CAUSAL).encode("the cat")
+    assert tokenizer.of_folder(sentences).encode("the cat")
     (sentences / "added_tokens.json").write_text('{"<|im_start|>": 60}')
     with pytest.raises(UsageError, match="added_tokens.json has tokens that tokenizer.model lacks"):
-        tokenizer.of_folder(sentences, CAUSAL).encode("the cat")
+        tokenizer.of_folder(sentences).encode("the cat")
 
 
 _PANICS = {
@@ -112,4 +107,4 @@ def test_a_panic_of_the_library_is_one_sentence(tmp_path, when):
     made = json.loads(bpe(300).to_str()) | _PANICS[when]
     (tmp_path / "tokenizer.json").write_text(json.dumps(made))
     with pytest.raises(UsageError, match="tokenizer.json is not a tokenizer .*download it again"):
-        tokenizer.of_folder(tmp_path, CAUSAL).encode("ais bjt")
+        tokenizer.of_folder(tmp_path).encode("ais bjt")
