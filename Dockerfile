@@ -1,8 +1,9 @@
 # The harness in a container. For the CPU:
 #     docker build -t harness . && docker run --rm harness
 #     docker run --rm harness test
-# On a vendor's image for GPUs, which brings PyTorch or JAX, with a folder of wheels, and without a network:
-#     docker build -t harness-gpu --build-arg BASE=<the vendor's image> --build-arg PIP_NO_INDEX=1 --build-arg PIP_FIND_LINKS=/harness/wheels .
+# On a vendor's image for GPUs, which brings PyTorch or JAX: the build's folder is a bundle, and nothing is loaded from a network.
+#     ./run.sh bundle DIR --core --python 3.12
+#     docker build -t harness-gpu --build-arg BASE=<the vendor's image> DIR
 #     docker run --rm --gpus all --shm-size 1g harness-gpu --python python3 --sut native-torch --scenario Offline --model mistral
 # docs/offline.md says more.
 ARG BASE=python:3.12-slim
@@ -17,7 +18,6 @@ COPY . .
 # Where pip is told to look, at build time too.
 ARG PIP_INDEX_URL
 ARG PIP_FIND_LINKS
-ARG PIP_NO_INDEX
 # The core environment is made here; those of frameworks on first use, below /harness/.cache, where a volume keeps them.
 RUN ./run.sh --version
 ENTRYPOINT ["./run.sh"]

@@ -20,10 +20,16 @@ if ! made "$core"; then
             if [ "$word" = --cache ]; then previous='--cache '; fi
         done
     fi
+    bundled=  # the Python that the wheels of a bundle are for
+    if [ -e "$root/bundle.json" ]; then bundled=$(sed -n 's/^ "python": "\(.*\)",$/\1/p' "$root/bundle.json"); fi
     for python in python3 python3.13 python3.12 python3.11; do
-        if "$python" -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))" 2>/dev/null; then found=1; break; fi
+        if "$python" -c "import sys; own = sys.version_info[:2]; wanted = '$bundled' or '%d.%d' % own
+sys.exit(not (3, 11) <= own <= (3, 13) or '%d.%d' % own != wanted)" 2>/dev/null; then found=1; break; fi
     done
-    if [ -z "${found:-}" ]; then
+    if [ -z "${found:-}" ] && [ -n "$bundled" ]; then
+        echo "run.sh: the wheels of this bundle are for Python $bundled and none was found: put python$bundled on PATH, or make the bundle with --python" >&2
+        exit 3
+    elif [ -z "${found:-}" ]; then
         echo "run.sh: Python 3.11, 3.12 or 3.13 is needed (LoadGen has wheels for these) and none was found: install one, or put it on PATH" >&2
         exit 3
     fi

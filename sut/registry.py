@@ -49,6 +49,21 @@ ONE_PACKAGE = (("tensorflow-cpu", "tensorflow"),)
 CPU_BUILDS = {"torch": ("--torch-backend", "cpu")}
 """Distribution → uv's options for its CPU builds, because PyPI has only its large CUDA builds."""
 
+CPU_INDEXES = {"torch": "https://download.pytorch.org/whl/cpu"}
+"""Distribution → the package index, for pip, with its builds for the CPU."""
+
+COMES_WITH_TORCH = (
+    "torch",
+    "triton",
+    "sympy",
+    "mpmath",
+    "networkx",
+    "setuptools",
+    "cuda-",
+    "nvidia-",
+)
+"""Distributions that an interpreter with PyTorch for GPUs has: names, and beginnings of names."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SutSpec:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from harness.execution import environments
+from harness.execution import environments, wheels
 from sut.registry import REFERENCE, SUTS, spec_of
 
 CACHE = environments.ROOT / ".cache"
@@ -170,11 +170,17 @@ def pytest_runtest_teardown() -> None:
 def interpreter() -> Callable[[str], Path]:
     """name of an environment → its interpreter, made from its lock on first use; `core` is the one
     that runs the tests.
+
+    In a bundle that does not hold the environment the test is skipped: no network could bring it.
     """
 
     def ensure(name: str) -> Path:
         if name == "core":
             return Path(sys.executable)
+        if (bundle := wheels.bundle(environments.ROOT)) and f"{name}-cpu" not in wheels.manifest(
+            bundle
+        )["environments"]:
+            pytest.skip(f"the bundle {bundle} holds no {name}")
         return environments.ensure(CACHE, name, "cpu", "v6.1", environments.say_on_stderr).python
 
     return ensure

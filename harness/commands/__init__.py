@@ -39,6 +39,10 @@ COMMANDS = {
         "MLPerf's compliance tests on a finished run directory: ./run.sh compliance runs/…/valid-1"
     ),
     "pack": "the trees of --mode submission runs as one: ./run.sh pack runs --out submission",
+    "bundle": (
+        "all that a machine without a network needs, in one folder: ./run.sh bundle DIR --sut"
+        " keras3-jax"
+    ),
     "clean": "what the cache holds, in sizes; --yes removes it",
     "doctor": (
         "is this machine fit to measure on? --limits: what each framework reaches here, in matrix"
@@ -49,7 +53,6 @@ COMMANDS = {
 """Command, which is also the name of its file → its text in --help."""
 
 GONE = {
-    "bundle": "pip wheel (docs/offline.md)",
     "history": "./run.sh report ROOT --history",
     "limits": "./run.sh doctor --limits",
     "tune": "./run.sh sweep … --tuned each",

@@ -42,7 +42,8 @@ def write_page(flag: str, path: Path, what: str, beginning: str, content: str) -
 
 
 def drawing(flag: str, module: str) -> ModuleType:
-    """Import `harness.report.page` or `.figures`. They need matplotlib, which is slow to import.
+    """Import `harness.report.page` or `.figures`. They need matplotlib, which is slow to import and
+    not part of a bundle made with --core.
 
     Raises EnvironmentFailure if matplotlib is not installed.
     """
@@ -52,6 +53,6 @@ def drawing(flag: str, module: str) -> ModuleType:
         if (e.name or "").partition(".")[0] != "matplotlib":
             raise
         raise EnvironmentFailure(
-            f"{flag}: needs matplotlib, which is not installed here: copy the"
+            f"{flag}: needs matplotlib, which a bundle made with --core does not have: copy the"
             " runs to another machine, and call the command there"
         ) from None

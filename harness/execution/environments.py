@@ -23,6 +23,7 @@ from pathlib import Path
 
 from compliance.rules import CURRENT
 from harness.errors import EnvironmentFailure
+from harness.execution import wheels
 from harness.execution.interpreter import BESIDE_PTH, inventory, let_see
 from harness.locks import held
 from scenarios.worker.child import end_with_parent
@@ -34,14 +35,6 @@ LOCKS = ROOT / "environments"
 ADOPTED = " (--python)"
 """The end of the name of an environment that `adopt` returns."""
 _LOADGEN = "loadgen-{round}.txt"
-_BESIDE = "beside"
-"""An environment that adds packages to a user's own interpreter."""
-_NOT_FOR_MEASURING = frozenset(
-    ("contourpy", "cycler", "fonttools", "kiwisolver", "matplotlib", "pyparsing", "hf-xet")
-)
-"""Packages of the core environment that a machine without an index may lack: those of the figures
-of a report, and one for downloads.
-"""
 
 # Packages of a lock that an interpreter of --python may lack → the effect.
 _NOT_NEEDED = {
@@ -123,14 +116,15 @@ def adopt(
     """Return a user's own interpreter (such as that of a vendor's GPU image) as an environment.
     Nothing is installed into it. Raises EnvironmentFailure that lists the missing packages.
 
-    With a `cache`, and with wheels of missing packages where `wheels` looks, the result is a new
-    environment in the cache that sees the packages of both.
+    With a `cache` and a bundle made with --core, the result is a new environment in the cache that
+    sees the packages of both.
     """
     resolved = shutil.which(python)
     if resolved is None:
         raise EnvironmentFailure(f"--python {python}: there is no such interpreter")
-    versions = inventory(resolved)
-    brought = {wheel.partition("==")[0] for wheel in wheels()} - versions.keys()
+    versions, brought = inventory(resolved), set[str]()
+    if bundle := wheels.bundle(ROOT):
+        brought = wheels.distributions(bundle, wheels.BESIDE) - versions.keys()
     requirements = [
         r
         for file in (f"{name}-{device}.in", f"loadgen-{round_}.in")
@@ -146,11 +140,14 @@ def adopt(
             f"--python {python} lacks {', '.join(lacking)}: install with `{python} -m pip install"
             f" {' '.join(lacking)}`, or leave --python out"
         )
-    if cache and brought:
-        locks = lock_files(name, device, round_)
-        beside = _beside(cache, resolved, versions, brought, locks)
-        if beside:
-            resolved, versions, brought = beside, inventory(beside), set()
+    if (
+        cache
+        and brought
+        and (
+            beside := _beside(cache, resolved, versions, brought, lock_files(name, device, round_))
+        )
+    ):
+        resolved, versions, brought = beside, inventory(beside), set()
     notes = [
         f"{n} {versions[n]}, where the lock has {v}"
         for n, v in requirements
@@ -168,24 +165,29 @@ def adopt(
 def _beside(
     cache: Path, python: str, versions: Mapping[str, str], brought: set[str], locks: list[Path]
 ) -> str | None:
-    """Return an interpreter that imports the packages of `python` and the `brought` ones.
+    """Return an interpreter that imports the packages of `python` and those in `brought`, from the
+    bundle in use.
     None if the locks name none of them.
     """
-    found = wheels()
     blocks = [
-        block
-        for lock in locks
-        for block in lock_blocks(lock)
-        if block_name(block) in brought and _pinned(block) in found
+        block for lock in locks for block in lock_blocks(lock) if block_name(block) in brought
     ]
     if not blocks:
         return None
     key = hashlib.sha256(json.dumps([python, dict(versions), blocks]).encode()).hexdigest()[:12]
-    directory = cache / "environments" / f"{_BESIDE}-{key}"
+    directory = cache / "environments" / f"{wheels.BESIDE}-{key}"
     directory.parent.mkdir(parents=True, exist_ok=True)
     lock = directory.with_suffix(".txt")
     lock.write_text("".join(blocks), encoding="utf-8")
-    make(directory, [lock], installer(), say_on_stderr, bytecode=True, python=python)
+    make(
+        directory,
+        [lock],
+        installer(),
+        say_on_stderr,
+        bytecode=True,
+        python=python,
+        name=wheels.BESIDE,
+    )
     own = directory / "bin" / "python"
     if not any(directory.glob(f"lib/*/site-packages/{BESIDE_PTH}")):
         let_see(directory, python)
@@ -211,28 +213,6 @@ def block_name(block: str) -> str:
     return block.partition("==")[0].lower().replace("_", "-")
 
 
-def _pinned(block: str) -> str:
-    """`name==version` of a block of a lock, as `wheels` returns it."""
-    return f"{block_name(block)}=={block.split()[0].partition('==')[2]}"
-
-
-def offline() -> bool:
-    """Return whether pip's variable PIP_NO_INDEX forbids a package index."""
-    return os.environ.get("PIP_NO_INDEX", "").lower() in ("1", "true", "yes", "on")
-
-
-def wheels() -> set[str]:
-    """`name==version` of each wheel in the folders of PIP_FIND_LINKS, as an index spells them.
-    Empty if there is an index.
-    """
-    if not offline():
-        return set()
-    folders = map(Path, os.environ.get("PIP_FIND_LINKS", "").split())
-    files = [file for folder in folders for file in folder.glob("*.whl")]
-    named = [file.name.lower().split("-")[:2] for file in files]
-    return {f"{name.replace('_', '-')}=={version.partition('+')[0]}" for name, version in named}
-
-
 def make(
     directory: Path,
     locks: list[Path],
@@ -240,18 +220,20 @@ def make(
     say: Callable[[str], None],
     bytecode: bool = False,
     python: str = sys.executable,
+    name: str | None = None,
 ) -> float:
     """Make the environment in `directory`, unless it is finished. → the seconds that it took, 0.0
     if it was finished.
 
     Args:
-        uv: the command of uv. None: pip installs it first. Then `python` may replace wheels that a
-            machine without an index lacks (`_at_hand`).
+        uv: the command of uv. None: uv is installed first, by pip or from the bundle in use.
         bytecode: compile every module now instead of at a worker's start (torch: 11 s without, 5 s
             with).
         python: the interpreter that it is made from.
+        name: its name in a bundle; None: the folder's name.
 
-    Raises EnvironmentFailure with the installer's last words.
+    Raises EnvironmentFailure with the installer's last words. If the bundle in use cannot make the
+    environment, it is raised before anything is changed.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     with held(
@@ -261,18 +243,24 @@ def make(
         stamp = directory / "lock.txt"
         if stamp.exists() and stamp.read_bytes() == _joined(locks):
             return 0.0
+        bundle = wheels.bundle(ROOT)
+        if bundle:
+            wheels.check(bundle, name or directory.name)
         say(f"making the environment {directory.name} (first use, or its lock changed)")
         start = time.monotonic()
         _remove(directory)
-        installed, sees = locks, False
-        if uv is None:
+        if uv is None and bundle:  # without pip, which some machines lack
+            _run(
+                [sys.executable, "-m", "venv", "--without-pip", str(directory)],
+                "a virtual environment",
+            )
+            uv = [wheels.unpack_uv(bundle, directory)]
+        elif uv is None:
             _run(
                 [sys.executable, "-m", "venv", str(directory)],
                 "a virtual environment (on Debian and Ubuntu: apt install python3-venv)",
             )
             uv = [_bootstrap_uv(directory, locks[0])]
-            if wheels():
-                installed, sees = _at_hand(directory, locks, python)
         else:
             _run([*uv, "venv", "-q", "--python", python, str(directory)], directory.name)
         _run(
@@ -286,30 +274,16 @@ def make(
                 "--python",
                 str(directory / "bin" / "python"),
                 *sources(locks),
-                *(part for lock in installed for part in ("-r", str(lock))),
+                *(part for lock in locks for part in ("-r", str(lock))),
             ],
             directory.name,
         )
-        if sees:
+        if bundle and name is None and wheels.manifest(bundle).get("without"):
             let_see(directory, python)
         partial = stamp.with_suffix(".partial")
         partial.write_bytes(_joined(locks))
         partial.replace(stamp)
         return time.monotonic() - start
-
-
-def _at_hand(directory: Path, locks: list[Path], python: str) -> tuple[list[Path], bool]:
-    """Return (the locks without the packages that have no wheel here and are in `python` or not
-    needed to measure, whether some are in `python`).
-    """
-    blocks = [block for lock in locks for block in lock_blocks(lock)]
-    lacking = {block_name(block) for block in blocks if _pinned(block) not in wheels()}
-    in_python = lacking & inventory(python).keys()
-    left_out = in_python | lacking & _NOT_FOR_MEASURING
-    file = directory / "wheels.txt"
-    kept = [block for block in blocks if block_name(block) not in left_out]
-    file.write_text("".join(kept), encoding="utf-8")
-    return [file], bool(in_python)
 
 
 def _remove(directory: Path) -> None:
@@ -369,10 +343,14 @@ def sources(locks: list[Path]) -> list[str]:
     """Return uv's flags for package sources. uv does not read pip's configuration, so pip's sources
     are passed on, with those of builds for the CPU (`CPU_BUILDS`).
 
-    If PIP_NO_INDEX is set, uv uses no network, and does not compare hashes, because wheels that a
-    user built have none in a lock. For an accelerator a folder with a distribution in `CPU_BUILDS`
-    is left out, because a CPU build there (2.13.0+cpu) would count as newer than PyPI's.
+    With a bundle, or if PIP_NO_INDEX is set, uv uses no network. For an accelerator a folder with a
+    distribution in `CPU_BUILDS` is left out, because a CPU build there (2.13.0+cpu) would count as
+    newer than PyPI's.
     """
+    if bundle := wheels.bundle(ROOT):
+        # `wheels.check` has compared the wheels. A wheel that was built has no hash in a lock.
+        flags = ["--offline", "--no-index", "--no-verify-hashes"]
+        return [*flags, "--find-links", str(bundle / wheels.FOLDER)]
     folders, flags = os.environ.get("PIP_FIND_LINKS", "").split(), list[str]()
     for name, source in CPU_BUILDS.items():
         holders = folders_with(name)
@@ -384,10 +362,10 @@ def sources(locks: list[Path]) -> list[str]:
         devices = {stem.rpartition("-")[2] for stem in locked}
         if any(DEVICES[device].accelerator for device in devices & DEVICES.keys()):
             folders = [folder for folder in folders if folder not in holders]
-        if HOST in devices and not holders and not offline():
+        if HOST in devices and not holders and not wheels.no_index():
             flags += source
-    if offline():
-        flags = ["--offline", "--no-index", "--no-verify-hashes"]
+    if wheels.no_index():
+        flags = ["--offline", "--no-index"]
     elif index := os.environ.get("PIP_INDEX_URL"):
         flags = ["--index-url", index, *flags]
     return [*(part for folder in folders for part in ("--find-links", folder)), *flags]

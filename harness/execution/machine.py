@@ -20,6 +20,7 @@ import psutil
 
 from compliance.logs.files import source_digest
 from formats.record import Accelerator, Git, Machine
+from harness.execution import wheels
 from harness.execution.environments import ROOT
 from scenarios.worker import control_groups, counters
 from scenarios.worker.replicas.placement import NODE
@@ -167,13 +168,21 @@ SOURCES = ("run.sh", "harness", "scenarios", "sut", "compliance", "formats", "en
 
 
 def git() -> Git:
-    """The revision of this source tree, and the changed files. None without git."""
+    """The revision of this source tree, and the changed files. In a bundle both are in its
+    manifest.
+    """
+    source = source_digest(ROOT)
+    if wheels.bundle(ROOT) == ROOT:
+        manifest = wheels.manifest(ROOT)
+        return Git(
+            revision=manifest["revision"], dirty=manifest["dirty"], worker_source_sha256=source
+        )
     changed = _git("status", "--porcelain", "--", *SOURCES)
     return Git(
         revision=_git("rev-parse", "HEAD"),
         dirty=None if changed is None else bool(changed),
         changed=tuple((changed or "").splitlines()[:50]),
-        worker_source_sha256=source_digest(ROOT),
+        worker_source_sha256=source,
     )
 
 

@@ -19,7 +19,7 @@ from formats.job import COUNT, REFERENCE, Job, Limits
 from formats.outcome import WorkerOutcome
 from formats.work import Counted, Work
 from harness.errors import EnvironmentFailure
-from harness.execution import environments, process
+from harness.execution import process, wheels
 from harness.execution.environments import ROOT, Environment, lock_files
 from harness.inputs import used_files
 from harness.inputs.checkpoint import Checkpoint
@@ -241,7 +241,7 @@ class _Maker:
                 counted = self.count()
                 path = engines.with_texts(self.request, self.path)
         except EnvironmentFailure as e:
-            if not environments.offline():
+            if wheels.bundle(ROOT) is None:
                 raise
             return Reference(None, reason=f"{_NONE}{e}")
         reason = counted.reason

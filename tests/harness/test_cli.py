@@ -215,7 +215,6 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
             ["tune", "--sut", "mock"],
             "tune: is no command any more: ./run.sh sweep … --tuned each does it",
         ),
-        (["bundle"], "bundle: is no command any more: pip wheel (docs/offline.md) does it"),
         (["limits"], "limits: is no command any more: ./run.sh doctor --limits does it"),
         (
             ["history", "runs"],

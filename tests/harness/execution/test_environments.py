@@ -10,15 +10,18 @@ import subprocess
 import sys
 import threading
 import time
-import zipfile
 
 import psutil
 import pytest
 
-from harness.execution import environments, interpreter
+from harness.execution import environments, interpreter, wheels
 from harness.execution.environments import ROOT, EnvironmentFailure
 from sut.registry import SUTS
-from tests.support.wheels import PYTHON, lock, wheel
+
+pytestmark = pytest.mark.skipif(
+    wheels.bundle(ROOT) == ROOT,
+    reason="it makes environments as a checkout does, and this is a bundle",
+)
 
 
 @pytest.fixture
@@ -375,60 +378,3 @@ def test_no_environment_holds_a_framework_that_is_not_its_own(name):
 
 def test_core_is_found_beside_run_sh():
     assert (ROOT / "run.sh").exists()
-
-
-@pytest.fixture
-def vendor(tmp_path):
-    """A user's interpreter with some packages."""
-    folder = tmp_path / "vendor"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    site = folder / f"lib/python{PYTHON}/site-packages"
-    for name in ("torch", "safetensors", "numpy"):
-        zipfile.ZipFile(wheel(tmp_path, name)).extractall(site)
-    return folder
-
-
-@pytest.fixture
-def folder_of_wheels(tmp_path, monkeypatch):
-    """name → a wheel in the folder that takes the place of an index."""
-    folder = tmp_path / "wheels"
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    return lambda name: wheel(folder, name)
-
-
-def test_what_an_interpreter_lacks_is_put_beside_it_and_not_into_it(
-    tmp_path, monkeypatch, vendor, folder_of_wheels
-):
-    names = ("mlcommons_loadgen", "transformers", "torch")
-    loadgen, transformers, torch = map(folder_of_wheels, names)
-    locks = tmp_path / "locks"
-    locks.mkdir()
-    lock(locks / "native-torch-cpu.txt", transformers, torch)
-    lock(locks / "loadgen-v6.1.txt", loadgen)
-    (locks / "native-torch-cpu.in").write_text("torch\ntransformers\n")
-    (locks / "loadgen-v6.1.in").write_text("mlcommons-loadgen\n")
-    monkeypatch.setattr(environments, "LOCKS", locks)
-    site = vendor / f"lib/python{PYTHON}/site-packages"
-    before = sorted(site.iterdir())
-    adopted = environments.adopt(
-        str(vendor / "bin/python"), "native-torch", "v6.1", cache=tmp_path / "cache"
-    )
-    places = "import torch, transformers; print(torch.__file__, transformers.__file__)"
-    both = subprocess.run(
-        [adopted.python, "-c", places], capture_output=True, text=True, check=True
-    ).stdout.split()
-    assert [str(vendor) in place for place in both] == [True, False]
-    assert sorted(path for path in site.iterdir() if path.name != "__pycache__") == before
-
-
-def test_without_an_index_the_python_replaces_wheels_that_are_missing(
-    tmp_path, vendor, folder_of_wheels
-):
-    there = folder_of_wheels("fast")
-    missing = [wheel(tmp_path, name) for name in ("numpy", "matplotlib", "lost")]
-    whole = lock(tmp_path / "core.txt", there, *missing)
-    (installed,), sees = environments._at_hand(tmp_path, [whole], str(vendor / "bin/python"))
-    names = list(map(environments.block_name, environments.lock_blocks(installed)))
-    assert names == ["fast", "lost"], "uv refuses the lost one by its name"
-    assert sees

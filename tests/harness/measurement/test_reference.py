@@ -72,15 +72,15 @@ def test_one_that_could_not_be_made_says_why_and_is_tried_again(made):
     assert len(made.calls) == 2
 
 
-def test_without_its_environment_only_a_machine_without_an_index_goes_on(made, monkeypatch):
+def test_without_its_environment_only_a_bundle_goes_on(made, monkeypatch, tmp_path):
     def lacking(*arguments):
-        raise EnvironmentFailure("there is no wheel")
+        raise EnvironmentFailure("the bundle holds core")
 
     monkeypatch.setattr(reference, "lock_files", lacking)
     with pytest.raises(EnvironmentFailure):
         made()
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    assert made() == reference.Reference(None, reason="no reference: there is no wheel")
+    monkeypatch.setattr(reference.wheels, "bundle", lambda root: tmp_path)
+    assert made() == reference.Reference(None, reason="no reference: the bundle holds core")
 
 
 def test_the_batches_of_an_interrupted_one_stay_for_the_next_and_then_go(made, monkeypatch):

@@ -1,0 +1,315 @@
+"""`./run.sh bundle DIR` writes all that a machine without a network needs into one folder.
+
+After an interruption the same command continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Container, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from compliance.rules import CURRENT
+from harness import terminal
+from harness.errors import EnvironmentFailure, UsageError
+from harness.execution import bundle, environments, machine, wheels
+from harness.execution.bundle import Package
+from harness.execution.environments import ROOT
+from harness.inputs import checkpoint, models
+from harness.request.flags import Parser, add_common, known_name, model_names, size_name, sut_name
+from sut.devices import DEVICES, HOST
+from sut.registry import REFERENCE, SUTS, spec_of
+
+_UNFINISHED = f"{wheels.MANIFEST}.partial"
+_PYTHONS = ("3.11", "3.12", "3.13")
+_LEFT_TO_PYTHON = ("numpy", "scipy")  # half of the size of --core
+_BECAUSE = {
+    "without": "the environments of SUTs are complete. Use --core.",
+    "reference": "--sut brings the environment of the reference. Leave --reference out.",
+    "tests": "the tests need complete environments. Use --sut.",
+}
+_EPILOG = """\
+Copy DIR to the other machine and call DIR/run.sh there. It makes its environments from DIR and uses
+no network. With --core only the harness itself is bundled, for an interpreter that has its
+frameworks: DIR/run.sh --python PATH …"""
+
+_Weights = tuple[models.Model, models.Size]
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command. → the exit code."""
+    options = _parser().parse_args(arguments)
+    _check(options)
+    weights = _weights(options)
+    with tempfile.TemporaryDirectory() as scratch:
+        locks = _locks(options, Path(scratch))
+        target = (options.python, options.platform)
+        plan = {name: bundle.packages(files, *target) for name, files in locks.items()}
+        sources = _sources(options)
+        if options.core:
+            sources["environments/core.txt"] = locks["core"][1]
+        summary = {
+            "python": options.python,
+            "platforms": options.platform,
+            "device": options.device,
+            "environments": {name: sorted(map(str, set(each))) for name, each in plan.items()},
+            "source_bytes": sum(path.stat().st_size for path in sources.values()),
+            "weight_bytes": _weight_bytes(options, weights),
+        }
+        if not options.dry_run:
+            summary["bytes"] = _write(options, plan, sources, weights)
+    if options.json:
+        terminal.document(summary)
+    elif options.dry_run:
+        _show(summary)
+    else:
+        folder = options.folder
+        size_mb = summary["bytes"] / 1e6
+        terminal.line(f"{folder}: {size_mb:,.1f} MB; on the other machine: {folder.name}/run.sh …")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="./run.sh bundle",
+        usage=(
+            "./run.sh bundle DIR --sut A,B|all [flags]\n       ./run.sh bundle DIR --core [flags]"
+        ),
+        description="Write all that a machine without a network needs into one folder.",
+        epilog=_EPILOG,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    here = f"manylinux_2_28_{os.uname().machine}"
+    own = f"3.{sys.version_info.minor}"
+    parser.add_argument("folder", metavar="DIR", type=Path, help="a new folder, or a bundle")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--sut", metavar="A,B", type=_suts, default=[], help="SUTs, or all")
+    what.add_argument("--core", action="store_true", help="only the harness, for --python PATH")
+
+    def add(flag: str, words: str, **settings: Any) -> None:
+        parser.add_argument(flag, help=words, **settings)
+
+    there = f"with --core: packages that the Python there has, of {', '.join(_LEFT_TO_PYTHON)}"
+    libraries = "with --core: the reference's libraries without PyTorch, such as Transformers"
+    machine_there = f"the oldest glibc there, and the processor (default {here})"
+    weights = "with seeded weights of these models, and with their references in the cache"
+    add("--without", there, metavar="A,B", type=_without, default=[])
+    add("--reference", libraries, action="store_true")
+    add("--tests", "with --sut: what ./run.sh test needs", action="store_true")
+    add("--device", f"the device there (default {HOST})", choices=tuple(DEVICES), default=HOST)
+    add("--python", f"the Python there (default {own})", choices=_PYTHONS, default=own)
+    add("--platform", machine_there, metavar="TAG,TAG", type=_platforms, default=[here])
+    add("--model", weights, metavar="A,B", type=_words, default=[])
+    add("--size", "of these weights (default tiny)", metavar="S", default="tiny")
+    add("--dry-run", "list the packages, and write nothing", action="store_true")
+    add_common(parser)
+    return parser
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",")]
+
+
+def _suts(text: str) -> list[str]:
+    return list(SUTS) if text == "all" else list(map(sut_name, _words(text)))
+
+
+def _without(text: str) -> list[str]:
+    return [known_name(word, _LEFT_TO_PYTHON, "--without") for word in _words(text)]
+
+
+def _platforms(text: str) -> list[str]:
+    for tag in _words(text):
+        if not re.fullmatch(r"manylinux_\d+_\d+_\w+", tag):
+            raise UsageError(f"--platform {tag}: write it as manylinux_2_28_x86_64 (glibc 2.28)")
+    return _words(text)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Raise UsageError if flags contradict each other, or if DIR has files of the user's own.
+
+    The path of DIR becomes absolute.
+    """
+    for flag, other in (("without", "sut"), ("reference", "sut"), ("tests", "core")):
+        if getattr(options, flag) and getattr(options, other):
+            raise UsageError(f"--{flag} cannot be combined with --{other}: {_BECAUSE[flag]}")
+    folder = options.folder.absolute()
+    options.folder = folder
+    new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    if folder == ROOT or not (new or _is_bundle(folder)):
+        raise UsageError(f"{folder}: the folder is not empty and not a bundle. Name a new folder.")
+
+
+def _is_bundle(folder: Path) -> bool:
+    return (folder / wheels.MANIFEST).exists() or (folder / _UNFINISHED).exists()
+
+
+def _weights(options: argparse.Namespace) -> list[_Weights]:
+    """Return each model, once for each of its tasks, with its size. Raises UsageError."""
+    result = []
+    for word in options.model:
+        name = known_name(word, model_names(), "--model")
+        for task in models.load(name).tasks:
+            model = models.load(name, task)
+            size = size_name(options.size, model.sizes)
+            result.append((model, model.sizes[size]))
+    return result
+
+
+def _locks(options: argparse.Namespace, scratch: Path) -> dict[str, list[Path]]:
+    """Return environment → its locks. Those of `--core` are written to `scratch`."""
+    core, loadgen = environments.lock_files("core", HOST, CURRENT)
+    if options.core:
+        texts = bundle.parts(options.device, options.without, options.reference)
+        names = ("core", wheels.BESIDE)
+        for name, text in zip(names, texts, strict=True):
+            (scratch / f"{name}.txt").write_text(text, encoding="utf-8")
+        return {name: [loadgen, scratch / f"{name}.txt"] for name in names}
+    locks = {"core": [loadgen, core]}  # LoadGen first: it has wheels for the fewest machines
+    specs = [SUTS[name] for name in options.sut]
+    if any(spec.reads_weights for spec in specs):
+        specs.append(spec_of(REFERENCE))
+    for name in {spec.environment: None for spec in specs if spec.environment != "core"}:
+        files = environments.lock_files(name, options.device, CURRENT)
+        locks[f"{name}-{options.device}"] = files
+    if options.tests:
+        locks["dev"] = environments.locks_of_tests(CURRENT)
+    return locks
+
+
+def _sources(options: argparse.Namespace) -> dict[str, Path]:
+    """Return path in the bundle → file, of the files of this checkout that git does not ignore.
+
+    The tests are left out with `--core`.
+    """
+    command = ["git", "-C", str(ROOT), "ls-files", "-z"]
+    command += ["--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(command, capture_output=True, check=False)
+    if listing.returncode or wheels.bundle(ROOT) == ROOT:
+        raise EnvironmentFailure(f"{ROOT} is not a git checkout. Make the bundle in a checkout.")
+    sources = {}
+    for word in listing.stdout.split(b"\0"):
+        name = os.fsdecode(word)
+        path = ROOT / name
+        if not path.is_file() or options.folder in path.parents:
+            continue
+        if options.core and name.startswith("tests/"):
+            continue
+        sources[name] = path
+    return sources
+
+
+def _weight_bytes(options: argparse.Namespace, weights: Sequence[_Weights]) -> int:
+    sizes = {}
+    for model, size in weights:
+        sizes[checkpoint.place(model, size, options.cache)] = size.weight_bytes(size.precision)
+    return sum(sizes.values())
+
+
+def _show(summary: Mapping[str, Any]) -> None:
+    rows = []
+    for environment, packages in summary["environments"].items():
+        rows += [[environment, *package.split("==")] for package in packages]
+    terminal.table("Bundle (nothing was written)", ("environment", "package", "version"), rows)
+    packages = {package for _, package, _ in rows}
+    terminal.line(
+        f"{len(packages)} packages; source {summary['source_bytes'] / 1e6:.1f} MB; weights"
+        f" {summary['weight_bytes'] / 1e6:,.1f} MB. The locks have no sizes of wheels:"
+        " docs/offline.md shows those of some bundles."
+    )
+
+
+def _data(weights: Sequence[_Weights], cache: Path, reporter: terminal.Terminal) -> dict[str, Path]:
+    """Return path in the bundle → file of the checkpoints and of their references in the cache.
+
+    A checkpoint that is missing is written to the cache first.
+    """
+    folders = [checkpoint.ensure(model, size, cache, reporter.say).path for model, size in weights]
+    for model, size in dict.fromkeys((model.name, size.name) for model, size in weights):
+        references = list(cache.glob(f"references/{model}-{size}-*/reference.npz"))
+        if not references:
+            reporter.say(
+                f"{model} {size}: there is no reference in {cache}. The other machine computes"
+                " its own."
+            )
+        folders += [path.parent for path in references]
+    files = {}
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                files[f".cache/{path.relative_to(cache).as_posix()}"] = path
+    return files
+
+
+def _write(
+    options: argparse.Namespace,
+    plan: Mapping[str, Sequence[Package]],
+    sources: Mapping[str, Path],
+    weights: Sequence[_Weights],
+) -> int:
+    """Write the wheels, the weights, the source, the manifest and finally run.sh, which uses them.
+
+    Returns the bytes of all files.
+    """
+    reporter = terminal.Terminal(options.quiet or options.json)
+    folder = options.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / _UNFINISHED
+    partial.touch()
+    for name in (wheels.MANIFEST, "run.sh"):
+        (folder / name).unlink(missing_ok=True)
+    copied = {**sources, **_data(weights, options.cache, reporter)}
+    target = (options.python, options.device)
+    found = bundle.download(plan, *target, folder / wheels.FOLDER, reporter.say)
+    paths = dict(copied)
+    for name in {name for each in found.values() for name in each}:
+        paths[f"{wheels.FOLDER}/{name}"] = folder / wheels.FOLDER / name
+    _remove_others(folder, paths, sources)
+    files: dict[str, Any] = {}
+    for name, path in sorted(paths.items()):
+        files[name] = {"bytes": path.stat().st_size, "sha256": wheels.sha256(path)}
+        if name in copied and name != "run.sh":
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, folder / name)
+    git = machine.git()
+    manifest = {
+        "schema": "bundle-1",
+        "made": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "revision": git.revision,
+        "dirty": git.dirty,
+        "round": CURRENT,
+        "python": options.python,
+        "platforms": options.platform,
+        "device": options.device,
+        "core": options.core,
+        "without": options.without,
+        "suts": options.sut,
+        "environments": found,
+        "files": files,
+    }
+    partial.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    partial.replace(folder / wheels.MANIFEST)
+    shutil.copy2(sources["run.sh"], folder / "run.sh")
+    return sum(file["bytes"] for file in files.values())
+
+
+def _remove_others(folder: Path, names: Container[str], sources: Iterable[str]) -> None:
+    """Remove the wheels and modules of an earlier bundle. Other files are kept, because they may be
+    the user's.
+    """
+    paths = list((folder / wheels.FOLDER).iterdir())
+    for top in {name.partition("/")[0] for name in sources}:
+        paths += (folder / top).rglob("*.py")
+    for path in paths:
+        if path.relative_to(folder).as_posix() not in names:
+            path.unlink()
