@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 from compliance.rules import CURRENT
 from harness.errors import EnvironmentFailure
 from harness.execution.environments import block_name, folders_with, lock_blocks, lock_files
-from harness.execution.interpreter import die_with_parent
+from scenarios.worker.child import end_with_parent
 from sut.devices import HOST
 from sut.registry import COMES_WITH_TORCH, CPU_INDEXES, REFERENCE, SUTS, spec_of
 
@@ -172,7 +172,7 @@ def _pip(command: str, requirement: str, flags: Sequence[str], hashes: Sequence[
         capture_output=True,
         text=True,
         check=False,
-        preexec_fn=die_with_parent,
+        preexec_fn=end_with_parent,
     )
     if process.returncode == 0:
         return process.stdout
