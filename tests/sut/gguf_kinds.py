@@ -32,8 +32,16 @@ KEYS = {
 }
 RMS, NORM = "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"
 HEADS = {"attention.key_length": 16, "attention.value_length": 16}
+LLAMA3_FACTORS = [1.0, 3.29953932762146, *[8.0] * 6]
+"""By which Transformers divides the frequencies for LLAMA3."""
 FACTORS = [1.0, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 7.0]
 SCALING = "rope.scaling."
+LLAMA3 = {
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
 YARN = {"factor": 8.0, "original_context_length": 32}
 GEMMA = {
     "head_dim": 16,
@@ -50,6 +58,10 @@ GEMMA_KEYS = {
 }
 
 
+def rope(kind, **parameters):
+    return {"rope_parameters": {"rope_type": kind, "rope_theta": 10000.0, **parameters}}
+
+
 def scaled(kind, **values):
     return {f"{SCALING}type": kind, **{f"{SCALING}{key}": value for key, value in values.items()}}
 
@@ -59,14 +71,82 @@ def right():
     the model or left out).
     """
     llama, qwen3 = transformers.LlamaConfig, transformers.Qwen3Config
+    yarn = {"factor": 8.0, "original_max_position_embeddings": 32}
+    betas = {"beta_fast": 16.0, "beta_slow": 2.0}
+    own = {f"yarn_{key}": value for key, value in betas.items()}
+    attention = {f"{SCALING}attn_factor": 0.75 / (0.1 * float(np.log(8.0)) + 1)}
+    long, short = FACTORS, FACTORS[::-1]
+    longrope = {"long_factor": long, "short_factor": short, "attention_factor": 1.25}
+    window = {"attention.sliding_window": 40}
+    original = {
+        f"{SCALING}type": "longrope",
+        f"{SCALING}original_context_length": 64,
+        f"{SCALING}attn_factor": 1.25,
+    }
     layers = {
         "sliding_attention": {"rope_type": "default", "rope_theta": 5000.0},
-        "full_attention": {"rope_type": "default", "rope_theta": 1e5},
+        "full_attention": {"rope_type": "linear", "rope_theta": 1e5, "factor": 8.0},
     }
     bases = {"rope.freq_base": 1e5, "rope.freq_base_swa": 5000.0}
+    part = {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5}
     base = {"rope_type": "default", "rope_theta": 500.0}
     return {
         "plain": ("llama", llama(**SIZES), {}, {}),
+        "llama3": (
+            "llama",
+            llama(**SIZES, **rope("llama3", **LLAMA3)),
+            {},
+            {"rope_freqs.weight": LLAMA3_FACTORS},
+        ),
+        "factors": (
+            "llama",
+            llama(
+                **SIZES,
+                **rope(
+                    "longrope",
+                    **dict.fromkeys(("long_factor", "short_factor"), long),
+                    attention_factor=1.0,
+                    original_max_position_embeddings=256,
+                ),
+            ),
+            {},
+            {"rope_freqs.weight": FACTORS},
+        ),
+        "linear": (
+            "llama",
+            llama(**SIZES, **rope("linear", factor=4.0)),
+            scaled("linear", factor=4.0),
+            {},
+        ),
+        "yarn": (
+            "qwen2",
+            transformers.Qwen2Config(**SIZES, **rope("yarn", **yarn)),
+            scaled("yarn", **YARN),
+            {},
+        ),
+        "yarn with betas": (
+            "qwen3",
+            qwen3(**SIZES, head_dim=16, **rope("yarn", **yarn, **betas, attention_factor=0.75)),
+            {**HEADS, **scaled("yarn", **YARN, **own), **attention},
+            {},
+        ),
+        "longrope and a window": (
+            "phi3",
+            transformers.Phi3Config(
+                **SIZES,
+                sliding_window=40,
+                original_max_position_embeddings=64,
+                **rope("longrope", **longrope, original_max_position_embeddings=64),
+            ),
+            {RMS: 1e-5, **window, **original, "tokenizer.ggml.padding_token_id": 0},
+            {"rope_factors_long.weight": long, "rope_factors_short.weight": short},
+        ),
+        "biases": (
+            "llama",
+            llama(**SIZES, attention_bias=True, mlp_bias=True),
+            {},
+            {"blk.0.attn_output.bias": ..., "blk.1.attn_output.bias": ...},
+        ),
         "norms of q and k": ("qwen3", qwen3(**SIZES, head_dim=16), HEADS, {}),
         "softcaps": ("gemma2", transformers.Gemma2Config(**SIZES, **GEMMA), GEMMA_KEYS, {}),
         "two kinds of layers": (
@@ -74,7 +154,13 @@ def right():
             transformers.Gemma3TextConfig(
                 **{**SIZES, **GEMMA, "num_hidden_layers": 6}, rope_parameters=layers
             ),
-            {**GEMMA_KEYS, "block_count": 6, **bases},
+            {**GEMMA_KEYS, "block_count": 6, **bases, **scaled("linear", factor=8.0)},
+            {},
+        ),
+        "a part of each head": (
+            "stablelm",
+            transformers.StableLmConfig(**SIZES, layer_norm_eps=1e-3, rope_parameters=part),
+            {RMS: None, NORM: 1e-3, "rope.dimension_count": 8, "rope.freq_base": 500.0},
             {},
         ),
         "another base": (
@@ -87,23 +173,11 @@ def right():
 
 
 def refused():
-    """The same of files whose model Transformers does not have, or does not read out of a file."""
+    """The same of files whose model Transformers does not have."""
     llama = transformers.LlamaConfig(**SIZES)
-    biases = transformers.LlamaConfig(**SIZES, attention_bias=True, mlp_bias=True)
-    part = {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5}
     yarn = scaled("yarn", **YARN)
     log = {f"{SCALING}yarn_log_multiplier": 0.1}
     return {
-        "factors": ("llama", llama, {}, {"rope_freqs.weight": FACTORS}),
-        "linear": ("llama", llama, scaled("linear", factor=4.0), {}),
-        "yarn": ("qwen2", transformers.Qwen2Config(**SIZES), scaled("yarn", **YARN), {}),
-        "biases": ("llama", biases, {}, {}),
-        "a part of each head": (
-            "stablelm",
-            transformers.StableLmConfig(**SIZES, layer_norm_eps=1e-3, rope_parameters=part),
-            {RMS: None, NORM: 1e-3, "rope.dimension_count": 8, "rope.freq_base": 500.0},
-            {},
-        ),
         "a clamp": ("llama", llama, {"attention.clamp_kqv": 8.0}, {}),
         "experts": ("llama", llama, {"expert_count": 4}, {}),
         "a window": (

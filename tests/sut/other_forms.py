@@ -67,8 +67,8 @@ def gguf_files(folder):
 
     right, refused = gguf_kinds.right(), gguf_kinds.refused()
     kinds = {name: outcome(name, *row) for name, row in {**right, **refused}.items()}
-    architecture, config, keys, tensors = right["plain"]
-    path = folder / "plain.gguf"
+    architecture, config, keys, tensors = right["llama3"]
+    path = folder / "llama3.gguf"
     model = gguf_kinds.model_of(config)
     gguf_kinds.write(path, architecture, model, {**keys, **TOKENIZER}, tensors)
     new = folder / "from-gguf"

@@ -62,9 +62,17 @@ def test_a_pickle_that_runs_code_is_refused_and_runs_none(forms, kinds):
     "kind",
     [
         "plain",
+        "llama3",
+        "factors",
+        "linear",
+        "yarn",
+        "yarn with betas",
+        "longrope and a window",
+        "biases",
         "norms of q and k",
         "softcaps",
         "two kinds of layers",
+        "a part of each head",
         "another base",
         "whole folder",
     ],
@@ -73,23 +81,20 @@ def test_a_gguf_file_becomes_the_model_that_it_states(kinds, kind):
     assert kinds["gguf"][kind] < 1e-4
 
 
-def test_the_folder_of_a_gguf_file_has_its_tokenizer(forms):
+def test_the_folder_of_a_gguf_file_has_its_scaling_and_its_tokenizer(forms):
+    rope = json.loads((forms / "from-gguf" / "config.json").read_text())["rope_parameters"]
+    assert rope["rope_type"] == "llama3" and rope["original_max_position_embeddings"] == 32
     assert (forms / "from-gguf" / "tokenizer.json").is_file()
 
 
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("factors", "no place for the tensors rope_freqs.weight (1 in all)"),
-        ("linear", "no place for llama.rope.scaling.factor = 4.0"),
-        ("yarn", "qwen2.rope.scaling.type = yarn"),
-        ("biases", "no place for the tensors blk.0.attn_k.bias, blk.0.attn_output.bias"),
-        ("a part of each head", "no place for stablelm.rope.dimension_count = 8"),
         ("a clamp", "no place for llama.attention.clamp_kqv = 8.0"),
         ("experts", "no place for llama.expert_count = 4"),
         ("a window", "no place for qwen2.attention.sliding_window = 8"),
         ("half of each head", "no place for llama.rope.dimension_count = 8"),
-        ("a multiplier", "llama.rope.scaling.yarn_log_multiplier = 0.1"),
+        ("a multiplier", "no place for llama.rope.scaling.yarn_log_multiplier = 0.1"),
         ("two scalings", "llama.rope.scaling.type = yarn"),
         ("a foreign norm", "no place for the tensors blk.0.attn_q_norm.weight (1 in all)"),
         ("a hole", "lacks model.layers.1.mlp.up_proj.weight of the model"),
