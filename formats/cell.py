@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from string import Formatter
 from typing import Any
 
@@ -308,12 +309,12 @@ class Cell:
             return self
         return replace(self, batch_size=self.requested_batch, requested_batch=None)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """The first 8 hex digits of the sha256 of all values. They are a part of the run
         directory's name.
         """
-        values = json.dumps(asdict(self), sort_keys=True)
+        values = json.dumps({name: getattr(self, name) for name in _NAMES}, sort_keys=True)
         return hashlib.sha256(values.encode()).hexdigest()[:8]
 
     @property
@@ -330,6 +331,9 @@ class Cell:
         """
         work = f"{self.model}-{self.size}-{self.task}"
         return f"{work}/{self.scenario}/{self.sut}-{self.precision}-b{self.batch_size}-"
+
+
+_NAMES = tuple(each.name for each in fields(Cell))
 
 
 def fields_with(role: str) -> dict[str, Any]:

@@ -22,8 +22,6 @@ LOADGEN = "loadgen"
 """The value of `Job.procedure` for a LoadGen test."""
 COUNT = "work"
 """The value of `Job.procedure` for a worker that only counts the work of a reference."""
-START = "start"
-"""The value of `Job.procedure` for a worker that loads the SUT, warms it up and does no more."""
 PROFILE = "profile"
 """The value of `Job.test` and of `Job.procedure` for a worker whose steps are profiled."""
 

@@ -42,9 +42,6 @@ class Limits:
         thin_bytes_per_second: bytes of that matrix that are read a second.
         read_bytes_per_second: bytes that a sum over a large float32 array reads a second.
         copy_bytes_per_second: bytes that a copy of this array reads and writes a second.
-        dispatch_seconds: time of one call of the smallest operation, which adds 1 to one float32.
-        compiled_dispatch_seconds: time of one call of the same operation as a compiled function.
-            None: the framework compiles no function by itself, or `absent` has the reason.
         to_device_bytes_per_second: bytes a second that a copy of a NumPy array to the device takes.
             None: the device is the host.
         other_matrix_flops: name of another way to multiply in the same process → `matrix_flops` of
@@ -65,8 +62,6 @@ class Limits:
     thin_bytes_per_second: Spread
     read_bytes_per_second: Spread
     copy_bytes_per_second: Spread
-    dispatch_seconds: Spread
-    compiled_dispatch_seconds: Spread | None = None
     to_device_bytes_per_second: Spread | None = None
     other_matrix_flops: Mapping[str, Spread] = field(default_factory=dict)
     matrix_products: Mapping[str, Any] = field(default_factory=dict)

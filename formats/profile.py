@@ -104,38 +104,10 @@ class StepOperations:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start:
-    """The start of a SUT in a new process.
-
-    Attributes:
-        cached: the compiled programs that it found on disk.
-        compiled: those that it looked for there and compiled.
-        import_seconds: the time in which the framework was imported.
-        load_seconds: the time in which the model and its weights were loaded.
-        first_call_seconds: the time of the first batch.
-        compile_seconds: the time of the first calls of all shapes minus that of the second ones.
-    """
-
-    cached: int
-    compiled: int
-    import_seconds: float
-    load_seconds: float
-    first_call_seconds: float
-    compile_seconds: float
-
-    @property
-    def first_answer_seconds(self) -> float:
-        """The time until the first answer."""
-        return self.import_seconds + self.load_seconds + self.first_call_seconds
-
-
-@dataclass(frozen=True, kw_only=True)
 class ProfiledSut:
     """The profile of one SUT, or the reason why there is none.
 
     Attributes:
-        starts: with an empty cache of compiled programs, and if the SUT compiles again with the
-            cache that the first one left; empty: not requested.
         status: `ok`, or that of a worker that failed.
         reason: why there is no profile.
         versions: versions of the packages of its environment, by name.
@@ -146,7 +118,6 @@ class ProfiledSut:
     status: str
     reason: str = ""
     step: StepProfile | None = None
-    starts: tuple[Start, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -46,7 +46,7 @@ COMMANDS = {
     "clean": "what the cache holds, in sizes; --yes removes it",
     "doctor": (
         "is this machine fit to measure on? --limits: what each framework reaches here, in matrix"
-        " products, memory and calls"
+        " products and memory"
     ),
     "test": "the harness' own tests (arguments go to pytest)",
 }

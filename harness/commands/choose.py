@@ -219,17 +219,17 @@ def _show(sweep: Sweep, results: Results, as_json: bool, command: str) -> None:
     no_room = [*room.sentences(room.missing(sweep, results)), *room.put_off(results)]
     report = replace(report, no_room=no_room, not_measured=_obstacles(sweep))
     parts = sections.of(report)
+    document = exports.document(report, parts)
     page = drawing("choose", "page")
-    html = page.render(report, parts, datetime.now().astimezone())
+    html = page.render(report, parts, document, datetime.now().astimezone())
     write_page("choose", path, "a report", page.BEGINNING, html)
     if as_json:
-        terminal.document(exports.document(report, parts))
+        terminal.document(document)
         return
     terminal.report(
         report.setting,
         report.headline,
         sections.sentences(parts),
-        report.suts,
         exports.cells(report),
         report.advice,
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from harness import terminal
 from harness.commands.folders import groups_below
 from harness.comparison import compare
-from harness.comparison.compare import PUBLISHED, Comparison
+from harness.comparison.compare import PUBLISHED, Pair
 from harness.errors import UsageError
 from harness.request.flags import Parser, add_common
 
@@ -51,7 +51,7 @@ def _say(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
-def _show(comparisons: list[Comparison], flags: Namespace) -> None:
+def _show(comparisons: list[Pair], flags: Namespace) -> None:
     a, b = str(flags.a), str(flags.b)
     if b == PUBLISHED:
         a, b = PUBLISHED, a
@@ -97,7 +97,7 @@ def _parser() -> Parser:
     return parser
 
 
-def _comparisons(a: Path, b: Path, limit: float | None) -> list[Comparison]:
+def _comparisons(a: Path, b: Path, limit: float | None) -> list[Pair]:
     if str(b) != PUBLISHED:
         names = ("A", "B")
         if a.name != b.name:

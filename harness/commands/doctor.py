@@ -79,8 +79,8 @@ def _parser() -> argparse.ArgumentParser:
         const="",
         metavar="A,B",
         help=(
-            "measure the speed that each framework reaches, by precision: matrix products, memory"
-            " and calls, about a minute each. A,B: only the environments of these SUTs, or `all`;"
+            "measure the speed that each framework reaches, by precision: matrix products and"
+            " memory, about a minute each. A,B: only the environments of these SUTs, or `all`;"
             " default: those that are made. The cache keeps the figures until the machine, the"
             " packages or the environment variables change"
         ),
@@ -101,15 +101,25 @@ def _parser() -> argparse.ArgumentParser:
 def examine(cache: Path, round_: str) -> list[Check]:
     """All findings about this machine, in the order in which they are shown."""
     m = machine.describe()
+    gpus = [check for n, a in enumerate(m.accelerators) for check in _accelerator(n, a)]
+    no_gpu = _finding("accelerator", Verdict.NA, "no NVIDIA driver answers: cells run on the CPU")
+    existing = next(p for p in (cache, *cache.parents) if p.exists())
+    can_write = os.access(existing, os.W_OK)
     return [
-        *_software(),
-        *_room(m, cache),
-        *_processors(m),
-        *_load(m),
+        *_tools(),
+        *_memories(m, psutil.disk_usage(str(existing)).free),
+        *_speeds(m),
+        *_disturbances(m),
         _energy(),
-        *_accelerators(m),
+        *(gpus or [no_gpu]),
         *_environments(cache, round_),
-        _writable(cache),
+        _check(
+            "cache",
+            can_write,
+            "writable" if can_write else "not writable",
+            "give --cache DIR",
+            Verdict.FAIL,
+        ),
     ]
 
 
@@ -125,8 +135,10 @@ def _finding(name: str, verdict: Verdict, detail: str, fix: str = "") -> Check:
     return Check(check_id, name, verdict, detail, fix=fix)
 
 
-def _software() -> Iterator[Check]:
-    """Check the interpreter, and what compiles programs for it."""
+def _tools() -> Iterator[Check]:
+    """Check Python and what compiles: LoadGen if it has no wheel, and torch.compile's kernels on a
+    CPU each time. It needs Python.h on a CPU and on a GPU.
+    """
     yield _check(
         "interpreter",
         (3, 11) <= sys.version_info[:2] <= (3, 13),
@@ -134,17 +146,14 @@ def _software() -> Iterator[Check]:
         "LoadGen has wheels for Python 3.11 to 3.13",
         Verdict.FAIL,
     )
-    # It compiles LoadGen if there is no wheel, and torch.compile's CPU kernels each time.
-    compiler = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
+    compiler = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), "")
+    missing = "none found: native-torch-compile needs one on a CPU, and LoadGen if it has no wheel"
     yield _check(
         "C++ compiler",
-        compiler is not None,
-        Path(compiler).name
-        if compiler
-        else "none found: native-torch-compile needs one on a CPU, and LoadGen if it has no wheel",
+        bool(compiler),
+        Path(compiler).name or missing,
         "install g++ (Debian, Ubuntu: apt install g++)",
     )
-    # torch.compile needs it on a CPU and on a GPU.
     there = (Path(sysconfig.get_path("include")) / "Python.h").exists()
     yield _check(
         "Python headers",
@@ -154,13 +163,12 @@ def _software() -> Iterator[Check]:
     )
 
 
-def _room(m: Machine, cache: Path) -> Iterator[Check]:
-    """Check the disk and the memory."""
-    free = psutil.disk_usage(str(_existing(cache))).free
+def _memories(m: Machine, free_bytes: int) -> Iterator[Check]:
+    """Check disk, memory and swap. `free_bytes`: on the disk of the cache."""
     yield _check(
         "disk",
-        free > _LOW_DISK_BYTES,
-        f"{free / 1e9:.1f} GB free for environments and weights",
+        free_bytes > _LOW_DISK_BYTES,
+        f"{free_bytes / 1e9:.1f} GB free for environments and weights",
         (
             f"all environments take about {_LOW_DISK_BYTES / 1e9:.0f} GB, a 7 B model 15 GB more:"
             " free some space, or give --cache DIR"
@@ -170,17 +178,13 @@ def _room(m: Machine, cache: Path) -> Iterator[Check]:
     text = f"{available / 1e9:.1f} GB of {(m.memory_bytes or 0) / 1e9:.1f} GB available"
     if m.memory_limit_bytes:
         text += f", limited to {m.memory_limit_bytes / 1e9:.1f} GB"
-    yield _check(
-        "memory",
-        available > _LOW_MEMORY_BYTES,
-        text,
-        "end other programs: the smallest cells need 2 GB",
-    )
-    swap = f"{m.swap_used_bytes / 1e6:.0f} MB in use" if m.swap_used_bytes else "none in use"
+    fix = "end other programs: the smallest cells need 2 GB"
+    yield _check("memory", available > _LOW_MEMORY_BYTES, text, fix)
+    used = m.swap_used_bytes or 0
     yield _check(
         "swap",
-        not m.swap_used_bytes,
-        swap,
+        not used,
+        f"{used / 1e6:.0f} MB in use" if used else "none in use",
         (
             "memory was short: end other programs, then `sudo swapoff -a && sudo swapon -a`; if a"
             " cell swaps, its figures are those of the disk"
@@ -188,58 +192,58 @@ def _room(m: Machine, cache: Path) -> Iterator[Check]:
     )
 
 
-def _processors(m: Machine) -> Iterator[Check]:
-    """Check the usable processors, their clocks and the clock. Frameworks start a thread for each
-    processor that they see, even if a container grants only a share of it.
+def _speeds(m: Machine) -> Iterator[Check]:
+    """Check the processors and their clocks. Frameworks start a thread for each processor that they
+    see, even if a container grants only a share of it. Boost makes the first seconds faster than
+    the tenth minute.
     """
-    quota = m.cpu_quota
     usable = m.usable_threads or m.threads or 1
-    limited = quota is not None and quota < usable
     text = f"{usable} of {m.threads} threads usable"
     if m.cores:
         text += f" ({m.cores} cores)"
-    if quota:
-        text += f", a quota of {quota:g}"
+    if m.cpu_quota:
+        text += f", a quota of {m.cpu_quota:g}"
     yield _check(
         "processors",
-        not limited and usable == m.threads,
+        usable == m.threads and (m.cpu_quota is None or m.cpu_quota >= usable),
         text,
         (
             "lift the container's CPU limit, or pin it to whole processors (--cpuset-cpus);"
             " --threads auto gives SUTs at most the quota, rounded up"
         ),
     )
-    fix = "sudo cpupower frequency-set -g performance"
-    unknown = "the kernel does not report it (a virtual machine, or not Linux)"
-    yield _known("governor", m.governor, m.governor == "performance", unknown, fix)
-    # Boost makes the first seconds faster than the tenth minute.
-    now = f"; {m.frequency_now_mhz} MHz now" if m.frequency_now_mhz else ""
-    text = f"boost {'on' if m.boost else 'off'}, {m.frequency_now_mhz} MHz now"
-    yield _known(
-        "frequency scaling",
-        None if m.boost is None else f"{text}, {m.frequency_mhz} at most",
-        not m.boost,
-        f"the kernel does not report whether boost is on{now}",
-        (
-            "for figures that repeat, switch boost off: echo 0 | sudo tee"
-            " /sys/devices/system/cpu/cpufreq/boost (Intel: echo 1 | sudo tee"
-            " /sys/devices/system/cpu/intel_pstate/no_turbo)"
-        ),
-    )
-    unknown = "the kernel does not report its clock source"
-    fix = "a slow clock adds to every latency: boot with clocksource=tsc"
-    yield _known("clock", m.clock_source, m.clock_source in _FAST_CLOCKS, unknown, fix)
+    if m.governor is None:
+        text = "the kernel does not report it (a virtual machine, or not Linux)"
+        yield _finding("governor", Verdict.NA, text)
+    else:
+        fix = "sudo cpupower frequency-set -g performance"
+        yield _check("governor", m.governor == "performance", m.governor, fix)
+    if m.boost is None:
+        now = f"; {m.frequency_now_mhz} MHz now" if m.frequency_now_mhz else ""
+        text = f"the kernel does not report whether boost is on{now}"
+        yield _finding("frequency scaling", Verdict.NA, text)
+    else:
+        state = "on" if m.boost else "off"
+        yield _check(
+            "frequency scaling",
+            not m.boost,
+            f"boost {state}, {m.frequency_now_mhz} MHz now, {m.frequency_mhz} at most",
+            (
+                "for figures that repeat, switch boost off: echo 0 | sudo tee"
+                " /sys/devices/system/cpu/cpufreq/boost (Intel: echo 1 | sudo tee"
+                " /sys/devices/system/cpu/intel_pstate/no_turbo)"
+            ),
+        )
+    if m.clock_source is None:
+        text = "the kernel does not report its clock source"
+        yield _finding("clock", Verdict.NA, text)
+    else:
+        fix = "a slow clock adds to every latency: boot with clocksource=tsc"
+        yield _check("clock", m.clock_source in _FAST_CLOCKS, m.clock_source, fix)
 
 
-def _known(name: str, detail: str | None, good: bool, unknown: str, fix: str) -> Check:
-    """The check of a fact that the system may not report."""
-    if detail is None:
-        return _finding(name, Verdict.NA, unknown)
-    return _check(name, good, detail, fix)
-
-
-def _load(m: Machine) -> Iterator[Check]:
-    """Check what else uses the processors: the load, processes, and other virtual machines."""
+def _disturbances(m: Machine) -> Iterator[Check]:
+    """Check what other programs and other machines use now."""
     one_minute = m.load_average[0]
     threads = m.threads or 1
     yield _check(
@@ -249,22 +253,6 @@ def _load(m: Machine) -> Iterator[Check]:
         "end other programs, and wait a minute: they make every figure worse",
         Verdict.MANUAL if one_minute < threads else Verdict.FAIL,
     )
-    texts = _busy_processes()
-    detail = ", ".join(texts) or "none above 5 % of a processor"
-    yield _check("other processes", not texts, detail, "end them, or wait until they are done")
-    yield _check(
-        "virtual machine",
-        m.virtualisation is None,
-        m.virtualisation or "no hypervisor",
-        (
-            "other machines on the same host change the figures: measure rival cells in turns (A"
-            " B A B …), and compare their medians"
-        ),
-    )
-
-
-def _busy_processes() -> list[str]:
-    """The five other processes that use most of a processor now, in words."""
     processes = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -277,8 +265,18 @@ def _busy_processes() -> list[str]:
             percent = process.cpu_percent()
             if percent > _BUSY_PROCESS_PERCENT and process.pid != os.getpid():
                 busy.append((percent, process.name(), process.pid))
-    most = sorted(busy, reverse=True)[:5]
-    return [f"{name} (process {pid}) {percent:.0f} %" for percent, name, pid in most]
+    texts = [f"{name} (process {pid}) {n:.0f} %" for n, name, pid in sorted(busy, reverse=True)]
+    detail = ", ".join(texts[:5]) or "none above 5 % of a processor"
+    yield _check("other processes", not busy, detail, "end them, or wait until they are done")
+    yield _check(
+        "virtual machine",
+        m.virtualisation is None,
+        m.virtualisation or "no hypervisor",
+        (
+            "other machines on the same host change the figures: measure rival cells in turns (A"
+            " B A B …), and compare their medians"
+        ),
+    )
 
 
 def _energy() -> Check:
@@ -286,17 +284,10 @@ def _energy() -> Check:
     if reading.microjoules:
         return _finding("energy counter", Verdict.PASS, ", ".join(reading.microjoules))
     why = "; ".join(reading.absent.values())
-    if "root" in why:
+    files = counters.POWERCAP.glob("intel-rapl:*/energy_uj")
+    if any(not os.access(file, os.R_OK) for file in files):
         return _check("energy counter", False, why, "if you allow it, cells record their energy")
     return _finding("energy counter", Verdict.NA, why)
-
-
-def _accelerators(m: Machine) -> list[Check]:
-    if not m.accelerators:
-        return [
-            _finding("accelerator", Verdict.NA, "no NVIDIA driver answers: cells run on the CPU")
-        ]
-    return [check for n, a in enumerate(m.accelerators) for check in _accelerator(n, a)]
 
 
 def _accelerator(n: int, a: Accelerator) -> Iterator[Check]:
@@ -356,20 +347,7 @@ def _environments(cache: Path, round_: str) -> list[Check]:
     results = []
     for name in dict.fromkeys(spec.environment for spec in SUTS.values()):
         devices = made_for(cache, name, round_)
-        verdict = Verdict.NA
-        detail: str = "made on first use"
-        if devices:
-            verdict = Verdict.PASS
-            detail = f"made for {', '.join(devices)}"
+        detail = f"made for {', '.join(devices)}" if devices else "made on first use"
+        verdict = Verdict.PASS if devices else Verdict.NA
         results.append(_finding(f"environment {name}", verdict, detail))
     return results
-
-
-def _writable(cache: Path) -> Check:
-    good = os.access(_existing(cache), os.W_OK)
-    detail = "writable" if good else "not writable"
-    return _check("cache", good, detail, "give --cache DIR", Verdict.FAIL)
-
-
-def _existing(path: Path) -> Path:
-    return next(p for p in (path, *path.parents) if p.exists())

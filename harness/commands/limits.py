@@ -7,17 +7,17 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from compliance.rules import CURRENT
 from formats.limits import LAYER_SHAPE, Limits, Measured, Spread
 from formats.record import Machine
 from harness import locks, terminal
+from harness.comparison.statistics import plural
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, limits, machine
 from harness.execution.environments import Environment
-from harness.figure import short
-from harness.report.products import CLEARLY, Products, fastest_first, meaning
+from harness.report.products import Products, meaning
 from harness.request import options, plan, replicas
 from harness.request.flags import sut_name
 from harness.summary import library
@@ -30,22 +30,13 @@ _USUAL_S = 60  # of one environment on one device
 _LEGEND = (
     f"large: two square matrices; layer: {' × '.join(map(str, LAYER_SHAPE))}; one row:"
     " with a matrix larger than the last-level cache, as decoding needs it, and the bytes"
-    " that it reads; operation: adds 1 to one number; ±: the repeat that is furthest from"
-    " the median. Above ±15% other programs or the host disturbed it: --again measures again"
+    " that it reads; ±: the repeat that is furthest from the median. Above ±15% other programs or"
+    " the host disturbed it: --again measures again"
 )
 
 
-@dataclass(frozen=True)
-class _Place:
-    """An environment and the device that it is measured on."""
-
-    environment: Environment
-    device: str
-
-    @property
-    def name(self) -> str:
-        """The name of the environment."""
-        return self.environment.name
+_Place = tuple[Environment, str]
+"""An environment and the device that it is measured on."""
 
 
 def measure(flags: argparse.Namespace, command: str) -> int:
@@ -58,25 +49,23 @@ def measure(flags: argparse.Namespace, command: str) -> int:
     cache = flags.cache.absolute()
     places = _places(flags, here, reporter)
     kept: dict[_Place, Measured] = {}
-    for place in places:
-        recorded = limits.recorded(place.environment)
-        measured = limits.read(cache, recorded, here, place.device)
+    for environment, device in places:
+        measured = limits.read(cache, limits.recorded(environment), here, device)
         if measured and not flags.again:
-            kept[place] = measured
+            kept[environment, device] = measured
     left = [place for place in places if place not in kept]
-    seconds = _USUAL_S * len(left)
     if left:
-        count = f"{len(left)} environment{'' if len(left) == 1 else 's'}"
+        seconds = _USUAL_S * len(left)
         reporter.say(
-            f"{count} to measure, about {terminal.duration(seconds)}, until"
-            f" {terminal.until(seconds)}; {len(kept)} kept from earlier"
+            f"{plural(len(left), 'environment')} to measure, about {terminal.duration(seconds)},"
+            f" until {terminal.until(seconds)}; {len(kept)} kept from earlier"
         )
     failed = False
-    for number, place in enumerate(left, 1):
-        reporter.say(f"[{number}/{len(left)}] {place.name} on {place.device}")
+    for number, (environment, device) in enumerate(left, 1):
+        reporter.say(f"[{number}/{len(left)}] {environment.name} on {device}")
         try:
             with locks.machine(reporter.warn, command, _USUAL_S):
-                kept[place] = limits.measure(cache, place.environment, here, place.device)
+                kept[environment, device] = limits.measure(cache, environment, here, device)
         except EnvironmentFailure as e:
             failed = True
             terminal.error(str(e))
@@ -120,7 +109,7 @@ def _places(flags: argparse.Namespace, here: Machine, reporter: terminal.Termina
             environment = environments.adopt(flags.python, name, CURRENT, device, cache)
         else:
             environment = environments.ensure(cache, name, device, CURRENT, reporter.say)
-        places.append(_Place(environment, device))
+        places.append((environment, device))
     return places
 
 
@@ -164,70 +153,55 @@ def _refuse_variables(environment: str, device: str) -> None:
 
 
 def show(measured: Sequence[Measured], here: Machine) -> None:
-    """Print two tables for each device, and what differs in words."""
+    """Print two tables for each device, and in words what differs and what was refused."""
     rows = [each for of_one in measured for each in of_one.limits]
     for device in dict.fromkeys(row.device for row in rows):
         of_device = [row for row in rows if row.device == device]
         _show_products(device, of_device)
         _show_memory(device, of_device)
-        for sentence in _differences(device, of_device, here):
+        for sentence in _explained(of_device, here):
             terminal.line(f"- {sentence}")
     for of_one in measured:
-        for sentence in _lacking(of_one):
-            terminal.line(f"- {sentence}")
+        environment, device = of_one.made_with["environment"], of_one.made_with["device"]
+        for precision, words in of_one.lacking.items():
+            lacks = f"{environment} has no matrix product in {precision} on {device}"
+            terminal.line(f"- {lacks}: {words}")
+        absent = {name: words for row in of_one.limits for name, words in row.absent.items()}
+        for name, words in absent.items():
+            terminal.line(f"- {environment} on {device}, {name}: {words}")
     terminal.line(_LEGEND)
 
 
 def _show_products(device: str, rows: Sequence[Limits]) -> None:
     fastest = max(row.matrix_flops.median for row in rows)
     unit, scale = ("TFLOP/s", 1e12) if fastest >= 1e13 else ("GFLOP/s", 1e9)
-    reads = "it reads\nGB/s"
-    columns = ("environment", "precision", "large", "layer", "one row", reads, "by")
     lines = []
     for row in rows:
-        lines.append(
-            [
-                row.environment,
-                row.precision,
-                _text(row.matrix_flops, scale),
-                _text(row.layer_flops, scale),
-                _text(row.thin_flops, scale),
-                _text(row.thin_bytes_per_second, 1e9),
-                library(row.matrix_products),
-            ]
-        )
+        figures = (row.matrix_flops, row.layer_flops, row.thin_flops)
+        texts = [_text(figure, scale) for figure in figures]
+        texts += [_text(row.thin_bytes_per_second, 1e9), library(row.matrix_products)]
+        lines.append([row.environment, row.precision, *texts])
         for way, spread in row.other_matrix_flops.items():
             name = f"  through {way}"
             lines.append([name, row.precision, _text(spread, scale), "", "", "", ""])
+    columns = ("environment", "precision", "large", "layer", "one row", "it reads\nGB/s", "by")
     title = f"Matrix products on {device}: {unit}, the median of the repeats"
     terminal.table(title, columns, lines)
 
 
 def _show_memory(device: str, rows: Sequence[Limits]) -> None:
     """Print the figures that are the same in all precisions of an environment."""
-    columns = [
-        "environment",
-        "version",
-        "read\nGB/s",
-        "copy\nGB/s",
-        "operation\nµs",
-        "compiled\ncall, µs",
-        "to device\nGB/s",
-    ]
+    columns = ["environment", "version", "read\nGB/s", "copy\nGB/s", "to device\nGB/s"]
     lines = []
     for row in {row.environment: row for row in rows}.values():
-        lines.append(
-            [
-                row.environment,
-                f"{row.framework} {row.version}",
-                _text(row.read_bytes_per_second, 1e9),
-                _text(row.copy_bytes_per_second, 1e9),
-                _text(row.dispatch_seconds, 1e-6),
-                _text(row.compiled_dispatch_seconds, 1e-6),
-                _text(row.to_device_bytes_per_second, 1e9),
-            ]
+        rates = (
+            row.read_bytes_per_second,
+            row.copy_bytes_per_second,
+            row.to_device_bytes_per_second,
         )
-    terminal.table(f"Memory and calls on {device}", columns, lines)
+        texts = [_text(rate, 1e9) for rate in rates]
+        lines.append([row.environment, f"{row.framework} {row.version}", *texts])
+    terminal.table(f"Memory on {device}", columns, lines)
 
 
 def _text(spread: Spread | None, scale: float) -> str:
@@ -240,8 +214,8 @@ def _text(spread: Spread | None, scale: float) -> str:
     return f"{digits} ±{furthest / spread.median:.0%}"
 
 
-def _differences(device: str, rows: Sequence[Limits], here: Machine) -> Iterator[str]:
-    """Yield how far frameworks are apart in large products, and why."""
+def _explained(rows: Sequence[Limits], here: Machine) -> Iterator[str]:
+    """Yield why frameworks are far apart in large products."""
     by_precision: dict[str, dict[str, Products]] = {}
     for row in rows:
         of_one = by_precision.setdefault(row.precision, {})
@@ -250,28 +224,5 @@ def _differences(device: str, rows: Sequence[Limits], here: Machine) -> Iterator
         for way, spread in row.other_matrix_flops.items():
             ratio = spread.median / row.matrix_flops.median
             products.ways.setdefault(way, []).append(ratio)
-    apart = []
-    for precision, of_one in by_precision.items():
-        order = fastest_first(of_one)
-        fastest, most = order[0]
-        slowest, least = order[-1]
-        if most.rate > CLEARLY * least.rate:
-            times = short(round(most.rate / least.rate, 1))
-            apart.append(f"in {precision} {fastest} is {times} times as fast as {slowest}")
-    if apart:
-        yield f"large matrix products on {device}: {'; '.join(apart)}"
     for precision, of_one in by_precision.items():
         yield from meaning(precision, of_one)
-
-
-def _lacking(measured: Measured) -> Iterator[str]:
-    """Yield what the framework refused, in its own words."""
-    environment = measured.made_with["environment"]
-    device = measured.made_with["device"]
-    for precision, words in measured.lacking.items():
-        yield f"{environment} has no matrix product in {precision} on {device}: {words}"
-    absent: dict[str, str] = {}
-    for of_precision in measured.limits:
-        absent |= of_precision.absent
-    for name, words in absent.items():
-        yield f"{environment} on {device}, {name}: {words}"

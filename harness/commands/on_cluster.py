@@ -149,9 +149,7 @@ def _show(follower: Follower, as_json: bool) -> bool:
         )
     else:
         rows = exports.cells(report)
-        terminal.report(
-            report.setting, report.headline, sentences, report.suts, rows, report.advice
-        )
+        terminal.report(report.setting, report.headline, sentences, rows, report.advice)
         hint = f"./run.sh report {shlex.quote(out)} --html report.html"
         terminal.line(f"\nnext  {terminal.typed_here(hint)}")
     for number, fault in faults.items():

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from formats.writing import write_json
-from harness.commands.pages import drawing, write, write_page
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from harness.request import options
@@ -21,15 +18,12 @@ from sut.registry import FIT
 
 if TYPE_CHECKING:
     from formats.profile import Profile
-    from harness.report.section import Table
     from harness.request.request import Request
     from harness.sweep.cells import Series
     from harness.terminal import Terminal
 
 _OUT = ROOT / "profiles"
 _SCENARIO, _OF_TRAINING = "Offline", "Fit"
-_PAGE = "profile.html"
-_SIDE_BY_SIDE, _COLUMN = 4, 13  # SUTs of a table, and columns of each
 _SECONDS = 60.0  # of one SUT, for those who wait for the machine
 
 
@@ -40,11 +34,6 @@ def main(arguments: list[str]) -> int:
     from harness.sweep import cells
 
     values = _values(flags)
-    if flags.starts and values["scenario"] == [_OF_TRAINING]:
-        raise UsageError(
-            "profile --starts: the result of a training has the time of its first step, which"
-            " compiles: leave --starts out"
-        )
     series = cells.make((values,), values, control=False)
     requests = _same_work(series)
     if flags.dry_run:
@@ -54,13 +43,13 @@ def main(arguments: list[str]) -> int:
     command = shlex.join(["./run.sh", "profile", *arguments])
     directory = _folder(requests[0])
     with reporter.progress:
-        found = _measure(requests, directory, reporter, command, flags.starts)
-    write_json(directory / "profile.json", found)
-    _draw(found, directory)
+        found = _measure(requests, directory, reporter, command)
+    path = directory / "profile.json"
+    write_json(path, found)
     if flags.json:
         terminal.document(asdict(found))
     else:
-        _show(found, directory)
+        _show(found, path)
     is_profiled = any(each.step for each in found.suts)
     return 0 if is_profiled else 1
 
@@ -73,16 +62,14 @@ def _parser() -> argparse.ArgumentParser:
             "Show the time of a step by class of operation, by each framework's own profiler,"
             " and the share of each class in the floating-point operations."
         ),
+        gone={
+            "--starts": "the page of report has it (Compiled over eager), from the first run of"
+            " each cell and a repeat"
+        },
     )
     options.add_list_flags(parser)
     parser.add_argument(
         "--dry-run", action="store_true", help="say what would be profiled, and do nothing"
-    )
-    parser.add_argument(
-        "--starts",
-        action="store_true",
-        help="also measure the time to the first answer: with an empty cache of compiled programs,"
-        " and with the cache that this left",
     )
     add_output(parser)
     return parser
@@ -135,7 +122,7 @@ def _folder(request: Request) -> Path:
 
 
 def _measure(
-    requests: Sequence[Request], directory: Path, reporter: Terminal, command: str, starts: bool
+    requests: Sequence[Request], directory: Path, reporter: Terminal, command: str
 ) -> Profile:
     from formats.profile import Profile, StepOperations
     from harness import locks
@@ -149,7 +136,7 @@ def _measure(
     with locks.machine(reporter.warn, command, _SECONDS * len(requests)):
         suts = []
         for request in requests:
-            suts.append(profile.profile(request, directory, reporter, starts=starts))
+            suts.append(profile.profile(request, directory, reporter))
         operations = profile.operations(requests, reporter)
     counted = operations if isinstance(operations, StepOperations) else None
     return Profile(
@@ -162,50 +149,17 @@ def _measure(
     )
 
 
-def _draw(found: Profile, directory: Path) -> None:
-    """Write the page and its picture."""
-    page = drawing("profile", "profile_page")
-    html = page.render(found, datetime.now().astimezone())
-    write_page("profile", directory / _PAGE, "a profile", page.BEGINNING, html)
-    picture = page.picture(found)
-    if picture:
-        write("profile", directory / "profile.svg", picture.encode())
-
-
-def _show(found: Profile, directory: Path) -> None:
-    """Print the tables, the sentences and the path of the page."""
+def _show(found: Profile, path: Path) -> None:
+    """Print the tables, the sentences and the path of the file."""
     from harness import terminal
     from harness.report import profile
 
-    suts = list(profile.steps(found))
     terminal.line(f"{found.title}, {found.machine}")
-    for first in range(0, len(suts), _SIDE_BY_SIDE):
-        shown = suts[first : first + _SIDE_BY_SIDE]
-        columns, rows = _narrow(profile.by_class(found, shown), shown)
-        terminal.table("Time of a step by class of operation: milliseconds, percent", columns, rows)
-    for table in (profile.whole_steps(found), profile.starts(found)):
-        if table.count:
-            rows = [[str(cell) for cell in row] for row in table.groups[""]]
-            columns = [name.replace(", cold", ",\ncold") for name in table.columns]
-            columns = [name.replace(", warm", ",\nwarm") for name in columns]
-            terminal.table(table.title, columns, rows)
+    for table in profile.tables(found):
+        terminal.table(table.title, table.columns, table.rows)
     for sentence in profile.sentences(found):
         terminal.line(f"- {sentence}")
-    terminal.line(f"\npage  {terminal.near(str(directory / _PAGE))}")
-
-
-def _narrow(table: Table, suts: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """Return columns and rows in which a SUT has one column, with its milliseconds and percents."""
-    names = [textwrap.fill(sut, _COLUMN, break_long_words=False) for sut in suts]
-    others = len(table.columns) - 2 * len(suts)
-    columns = [*table.columns[:others], *names]
-    rows = []
-    for row in table.groups[""]:
-        texts = [str(cell) for cell in row]
-        pairs = zip(texts[others::2], texts[others + 1 :: 2], strict=True)
-        joined = [f"{ms:>7} {percent:>5}" for ms, percent in pairs]
-        rows.append([*texts[:others], *joined])
-    return columns, rows
+    terminal.line(f"\nfile  {terminal.near(str(path))}")
 
 
 def _show_plan(requests: Sequence[Request], as_json: bool) -> None:

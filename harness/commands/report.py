@@ -6,15 +6,15 @@ faster.
 from __future__ import annotations
 
 import signal
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from harness import terminal
-from harness.commands.folders import groups_below
-from harness.commands.pages import drawing, write, write_page
-from harness.comparison import history
+from harness.commands.folders import found_below
+from harness.commands.pages import drawing, write_page
+from harness.comparison import history, tables
 from harness.comparison.tables import Group
 from harness.errors import UsageError
 from harness.report import content, exports, sections
@@ -26,23 +26,23 @@ def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     flags = _parser().parse_args(arguments)
-    groups = groups_below(flags.root)
+    results, faults = found_below(flags.root)
     if flags.history:
-        _show_history(flags, groups)
+        _show_history(flags, tables.grouped(results))
         return 0
-    report = content.gather(
-        flags.root, terminal.near(str(flags.root.absolute())), journal.obstacles(flags.root)
+    report = replace(
+        content.of_results(results, terminal.near(str(flags.root.absolute()))),
+        faults=faults,
+        not_measured=journal.obstacles(flags.root),
     )
     parts = sections.of(report)
+    document = exports.document(report, parts) if flags.html or flags.json else {}
     if flags.html:
         page = drawing("--html", "page")
-        html = page.render(report, parts, datetime.now().astimezone())
+        html = page.render(report, parts, document, datetime.now().astimezone())
         write_page("--html", flags.html, "a report", page.BEGINNING, html)
-    if flags.markdown:
-        text = exports.markdown(report, parts)
-        write("--markdown", flags.markdown, text.encode(errors="backslashreplace"))
     if flags.json:
-        terminal.document(exports.document(report, parts))
+        terminal.document(document)
     else:
         _show(report, sections.sentences(parts), flags.quiet)
     return 0
@@ -55,7 +55,6 @@ def _show(report: content.Content, sentences: list[str], quiet: bool) -> None:
         report.setting,
         report.headline,
         sentences,
-        report.suts,
         () if quiet else exports.cells(report),
         () if quiet else [*unsupported, *report.advice],
     )
@@ -66,8 +65,9 @@ def _parser() -> Parser:
         "report",
         description="What finished runs answer: in words, as a table or a page.",
         gone={
-            "--csv": "--json has the rows, and the page of --html has them as CSV",
+            "--csv": "--json has the rows",
             "--figures": "the page of --html has the bars",
+            "--markdown": "the page of --html has the tables",
             "--parquet": "--json has the rows",
         },
     )
@@ -78,46 +78,20 @@ def _parser() -> Parser:
         help="when did a cell get slower or faster, and what else changed then?",
     )
     parser.add_argument("--html", type=Path, metavar="FILE", help="one page that needs no network")
-    parser.add_argument(
-        "--markdown",
-        type=Path,
-        metavar="FILE",
-        help="the answer and the tables, as GitHub renders them; not of --history",
-    )
     add_common(parser)
     return parser
 
 
 def _show_history(flags: Any, groups: list[Group]) -> None:
-    if flags.markdown:
-        raise UsageError("--markdown: is not for --history: take --html or --json")
+    if flags.html:
+        raise UsageError("--html: is not for --history: take --json")
     trends = history.trends(groups)
     if not trends:
         raise UsageError(
             f"report --history {flags.root}: the folder has no cell that was measured twice"
         )
-    if flags.html:
-        page = drawing("--html", "page")
-        html = page.render_trends(trends, str(flags.root), datetime.now().astimezone())
-        write_page("--html", flags.html, "a report", page.BEGINNING, html)
     if flags.json:
-        cells = [_plain(trend) for trend in trends]
+        cells = [asdict(trend) for trend in trends]
         terminal.document({"schema": "history-1", "cells": cells})
     else:
         terminal.history(trends)
-
-
-def _plain(trend: history.Trend) -> dict[str, object]:
-    changes = [
-        {"at": c.at, "what": list(c.what), "verdict": c.verdict, "speed": asdict(c.ratio)}
-        for c in trend.changes
-    ]
-    return {
-        "sut": trend.sut,
-        "work": trend.name,
-        "unit": trend.unit,
-        "figures": trend.figures,
-        "started": [run.started for group in trend.stretches for run in group.runs],
-        "sentence": trend.sentence,
-        "changes": changes,
-    }

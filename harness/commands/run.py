@@ -29,18 +29,23 @@ exit codes: 0 good, 1 a cell or an audit failed, 2 usage, 3 environment,
 4 nothing proven (compare), 70 internal, 130 interrupted"""
 
 
+_OF_FEW_QUERIES = ("percentile", "plain percentile")
+"""Estimates of a latency for which LoadGen had too few queries, if it calls the run INVALID."""
+
+
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = run_parser().parse_args(arguments)
-    from harness import terminal
-    from harness.comparison import compare
-    from harness.execution import machine
-    from harness.measurement import run
     from harness.request import plan
 
     request = plan.resolve(options.read(flags, shlex.join(["./run.sh", *arguments])))
     if flags.dry_run:
         return _dry_run(request, flags.json)
+    from harness import terminal
+    from harness.comparison import compare  # imports scipy, which no plan needs
+    from harness.execution import machine
+    from harness.measurement import run
+
     reporter = terminal.Terminal(flags.quiet)
     for reason in request.reasons:
         reporter.say(reason)
@@ -131,7 +136,8 @@ def _next(result: Any, request: Any) -> str:
         return f"./run.sh audit {directory} --mode {result.mode}"
     plain = without(request.options.command, "--duration")
     mode = request.options.mode
-    if mode == "quick" and "early stopping" in (result.loadgen or ""):
+    estimate = result.metric.estimate if result.metric else ""
+    if mode == "quick" and result.loadgen != "VALID" and estimate in _OF_FEW_QUERIES:
         # Room for 80 queries, of which 64 are needed; MultiStream needs 662.
         queries = 80 if result.cell.batch_size == 1 else 800
         longer_s = 1e-3 * queries * result.metrics["ms_per_step"] / LONGEST_TIMES
@@ -172,7 +178,6 @@ def _all_suts(command: str, mid: bool, valid: bool) -> str:
 def _dry_run(request: Any, as_json: bool) -> int:
     from harness import terminal
     from harness.execution import environments
-    from harness.measurement import reference
     from harness.request import estimate, plan
 
     options_ = request.options
@@ -184,13 +189,25 @@ def _dry_run(request: Any, as_json: bool) -> int:
     cost = None if obstacle else _cost(request)
     shortage = plan.memory_shortage(request, request.precision) or estimate.disk_shortage(request)
     refused = obstacle or shortage
-    summary = planned(request, refused, reference.shortage(request), cost)
+    summary = planned(request, refused, _without_reference(request), cost)
     if as_json:
         terminal.document(summary)
         return 0
     rows = [[name.replace("_", " "), str(value)] for name, value in summary.items()]
     terminal.table("Plan (nothing was made)", ("what", "value"), rows)
     return 0
+
+
+def _without_reference(request: Request) -> str | None:
+    """Why there will be no reference. None: there will be one, as far as that is known."""
+    from harness.request import plan
+
+    shortage = plan.memory_shortage(request, spec_of(request.references[0]).precisions[0])
+    if not shortage:
+        return None
+    from harness.measurement.reference import NONE
+
+    return NONE + shortage
 
 
 def _known_of_the_cell(request: Request) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def _watch(reporter: Terminal, lines: Sequence[str]) -> Callable[[Beat], None]:
     def watch(beat: Beat) -> None:
         if beat.phase not in ("serve", "done"):
             draw(beat)
-        elif not reporter.progress.disable:
+        elif reporter.draws:
             draw(beat._replace(phase="done"))
         if beat.phase == "serve":
             for line in waiting:

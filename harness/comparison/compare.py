@@ -36,7 +36,7 @@ NOT_IN_TURNS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Pair:
     """A cell of B compared with the same cell of A.
 
     Attributes:
@@ -85,7 +85,7 @@ class Published:
 
 def compare(
     a: Sequence[Group], b: Sequence[Group], names: tuple[str, str] = ("A", "B")
-) -> list[Comparison]:
+) -> list[Pair]:
     """Compare every cell of B with the cell of A that did the same work.
 
     Cells belong together if SUT, model, size, task, scenario, precision, batch, device, lengths,
@@ -96,48 +96,43 @@ def compare(
     newest_b = _newest(b)
     machines = {group.cell.digest: group.last.machine for group in newest_b}
     pairs, alone_a, alone_b = _pairs(_newest(a, machines), newest_b)
-    comparisons = [_of_pair(x, y, names) for x, y in pairs]
+    found = [_of_pair(x, y, names) for x, y in pairs]
     partners = set()
     for y in alone_b:
         near = _near(y, alone_a)
         if near is None:
-            comparisons.append(_alone(y, names[1]))
+            found.append(_refused(None, y, f"only in {names[1]}"))
         else:
-            partners.add(id(near))
-            comparisons.append(_of_other_work(near, y))
-    comparisons += [_alone(x, names[0], is_a=True) for x in alone_a if id(x) not in partners]
-    return comparisons
+            partners.add(near)
+            found.append(_refused(near, y, _other_work(near, y)))
+    alone = [x for x in alone_a if x not in partners]
+    return found + [_refused(x, None, f"only in {names[0]}") for x in alone]
 
 
-def with_published(groups: Iterable[Group]) -> list[Comparison]:
+def with_published(groups: Iterable[Group]) -> list[Pair]:
     """Show every cell with the published figure of its SUT and work (`published_for`). None is
     comparable, because the machines differ.
     """
-    comparisons = []
+    pairs = []
     for group in _newest(groups):
-        c, row = group.cell, tables.row(group)
         # For Stable Diffusion a step is a denoising step.
-        ours = row["ms_per_denoising_step"] or row["ms_per_step"]
-        theirs = published_for(c).get(c.sut)
+        ours = group.numbers["ms_per_denoising_step"] or group.numbers["ms_per_step"]
+        theirs = published_for(group.cell).get(group.cell.sut)
         if theirs is None or not ours or not group.good:
             continue
-        times = theirs.ms_per_step / ours
-        comparisons.append(
-            Comparison(
-                name=describe(group, exact=True),
-                a=theirs.sut,
-                b=group.sut,
-                a_figure=f"{theirs.ms_per_step:,.4g} ms/step",
-                b_figure=f"{ours:,.4g} ms/step",
-                verdict=(
-                    "not comparable: another machine and another way of measuring (their time is"
-                    f" {times:.3g} × ours)"
-                ),
-                flags=tuple(_differences_from(theirs, group)),
-                comparable=False,
-            )
+        verdict = (
+            "not comparable: another machine and another way of measuring (their time is"
+            f" {theirs.ms_per_step / ours:.3g} × ours)"
         )
-    return comparisons
+        pair = replace(
+            _refused(None, group, verdict),
+            a=theirs.sut,
+            a_figure=f"{theirs.ms_per_step:,.4g} ms/step",
+            b_figure=f"{ours:,.4g} ms/step",
+            flags=tuple(_differences_from(theirs, group)),
+        )
+        pairs.append(pair)
+    return pairs
 
 
 def published_for(cell: Cell) -> dict[str, Published]:
@@ -405,23 +400,15 @@ def _pairs(
 
 
 def _without(groups: Sequence[Group], pairs: Sequence[tuple[Group, Group]]) -> list[Group]:
-    used = {id(group) for pair in pairs for group in pair}
-    return [group for group in groups if id(group) not in used]
+    used = {group for pair in pairs for group in pair}
+    return [group for group in groups if group not in used]
 
 
-def _of_pair(a: Group, b: Group, names: tuple[str, str]) -> Comparison:
+def _of_pair(a: Group, b: Group, names: tuple[str, str]) -> Pair:
     flags = differences(a, b)
-    labels = names if a.sut == b.sut else (a.sut, b.sut)
-    base: dict[str, Any] = {
-        "name": describe(b, exact=True),
-        "a": a.sut,
-        "b": b.sut,
-        "a_figure": figure(a),
-        "b_figure": figure(b),
-    }
     refusal = _refusal(a, b, names)
     if refusal:
-        return Comparison(**base, verdict=refusal, flags=tuple(flags), comparable=False)
+        return replace(_refused(a, b, refusal), flags=tuple(flags))
     ratio = tables.ratio(b, a)
     if ratio.method == "Welch t":
         flags.append(NOT_IN_TURNS)
@@ -431,16 +418,30 @@ def _of_pair(a: Group, b: Group, names: tuple[str, str]) -> Comparison:
             sides.setdefault(reason, []).append(name)
     for reason, of in sides.items():
         flags.append(f"not ranked ({' and '.join(of)}): {reason}")
-    verdict = ratio.verdict(labels[1], labels[0])
+    one, other = names if a.sut == b.sut else (a.sut, b.sut)
     unsure = _unsure(ratio)
-    if unsure:
-        verdict = f"inconclusive, because {unsure}"
-    return Comparison(
-        **base,
+    verdict = f"inconclusive, because {unsure}" if unsure else ratio.verdict(other, one)
+    return replace(
+        _refused(a, b, verdict),
         ratio=ratio,
-        verdict=verdict,
         flags=tuple(flags),
+        comparable=True,
         unproven=_unproven(a, b, ratio),
+    )
+
+
+def _refused(a: Group | None, b: Group | None, verdict: str) -> Pair:
+    """Return a pair without a ratio, or a cell that only one side has."""
+    group = b or a
+    assert group
+    return Pair(
+        name=describe(group, exact=True),
+        a=a.sut if a else "",
+        b=b.sut if b else "",
+        a_figure=figure(a) if a else "",
+        b_figure=figure(b) if b else "",
+        verdict=verdict,
+        comparable=False,
     )
 
 
@@ -469,43 +470,20 @@ def _unproven(a: Group, b: Group, ratio: statistics.Ratio) -> str:
         return "the two were measured on different machines"
     if ratio.low is None or ratio.high is None:
         return f"it has too few repeats ({min(ratio.repeats)}, and {statistics.FEWEST} are needed)"
-    failures = [group.failure for group in (a, b) if group.failure in group.unranked]
+    failures = [group.failure for group in (a, b) if group.failure_counts]
     reasons = (_unsure(ratio), a.disturbed, b.disturbed, *failures)
     return next(filter(None, reasons), "")
 
 
-def _alone(group: Group, side: str, is_a: bool = False) -> Comparison:
-    """Return the comparison of a cell that only one side has."""
-    one = Comparison(
-        name=describe(group, exact=True),
-        a="",
-        b=group.sut,
-        b_figure=figure(group),
-        verdict=f"only in {side}",
-        comparable=False,
-    )
-    if not is_a:
-        return one
-    return replace(one, a=one.b, a_figure=one.b_figure, b="", b_figure="")
-
-
-def _of_other_work(near: Group, y: Group) -> Comparison:
-    """Return the comparison of a cell of B with the nearest one of A, which did other work."""
+def _other_work(near: Group, y: Group) -> str:
+    """Return the difference of two cells, of which one did other work."""
     differing = []
     for (name, one), (_, other) in zip(near.work, y.work, strict=True):
         if one != other:
             differing.append(f"{name.replace('_', ' ')} {one} / {other}")
     if near.sut != y.sut:
         differing.append(f"SUT {near.sut} / {y.sut}")
-    return Comparison(
-        name=describe(y, exact=True),
-        a=near.sut,
-        b=y.sut,
-        a_figure=figure(near),
-        b_figure=figure(y),
-        verdict=f"refused: this is other work ({', '.join(differing)})",
-        comparable=False,
-    )
+    return f"refused: this is other work ({', '.join(differing)})"
 
 
 def _near(y: Group, others: Sequence[Group]) -> Group | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from harness.comparison import compare, statistics
 from harness.comparison.runs import Run
@@ -18,29 +17,15 @@ class Change:
 
     Attributes:
         at: when the first run of the new stretch began.
-        what: the differences, a sentence each.
-        ratio: the new stretch's speed over the old one's.
+        what: the differences, a sentence each, the most important first.
+        verdict: one sentence on the speed.
+        speed: the new stretch's speed over the old one's.
     """
 
     at: str
     what: tuple[str, ...]
-    ratio: statistics.Ratio
-
-    @property
-    def verdict(self) -> str:
-        """One sentence on the speed."""
-        verdict = self.ratio.verdict("it", "before")
-        if not self.ratio.different:
-            return verdict
-        if self.ratio.value > 1:
-            return f"faster: {verdict}"
-        return f"slower: {verdict}"
-
-    @property
-    def sentence(self) -> str:
-        """The speed, since when, and the most important difference."""
-        time = self.at[:16]
-        return f"{self.verdict} since {time} ({self.what[0]})"
+    verdict: str
+    speed: statistics.Ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,70 +33,25 @@ class Trend:
     """The runs of one cell in one mode, in order of time.
 
     Attributes:
-        stretches: groups of runs with equal conditions.
-        failed: the runs after the last stretch, which are not ok.
+        sut: with its options; `work`: the cell in words, without the SUT.
+        figures: of the runs that are ok, in `unit`; `started`: when each of them began.
+        sentence: a summary.
+        fails: whether the last runs are not ok.
     """
 
-    stretches: tuple[Group, ...]
-    failed: tuple[Run, ...] = ()
+    sut: str
+    work: str
+    unit: str
+    figures: tuple[float, ...]
+    started: tuple[str, ...]
+    sentence: str
+    changes: tuple[Change, ...]
+    fails: bool
 
     @property
-    def name(self) -> str:
-        """The cell in words, without the SUT."""
-        return compare.describe(self.stretches[0], exact=True)
-
-    @property
-    def sut(self) -> str:
-        """The SUT with its options."""
-        return self.stretches[0].sut
-
-    @property
-    def unit(self) -> str:
-        """The unit of the figures."""
-        metric = self.stretches[0].metric
-        return metric.unit if metric else ""
-
-    @cached_property
-    def figures(self) -> list[float]:
-        """The figures of all runs in the stretches."""
-        return [figure for group in self.stretches for figure in group.figures]
-
-    @cached_property
-    def starts(self) -> list[int]:
-        """The index in `figures` at which each stretch begins."""
-        counts = [len(group.figures) for group in self.stretches]
-        return list(itertools.accumulate(counts[:-1], initial=0))
-
-    @cached_property
-    def changes(self) -> list[Change]:
-        """The changes between neighbouring stretches."""
-        return [_change(a, b) for a, b in itertools.pairwise(self.stretches)]
-
-    @cached_property
-    def sentence(self) -> str:
-        """A summary in one sentence."""
-        if not self.failed:
-            return self._of_figures
-        count = len(self.failed)
-        runs = "run is" if count == 1 else f"{count} runs are"
-        failure = (
-            f"the last {runs} not ok since {self.failed[0].started[:16]}"
-            f" ({self.failed[-1].obstacle})"
-        )
-        return f"{self._of_figures}; {failure}"
-
-    @property
-    def _of_figures(self) -> str:
-        shown = [change.sentence for change in self.changes if change.ratio.different]
-        if shown:
-            return "; ".join(shown)
-        runs = statistics.plural(len(self.figures), "run")
-        if self.changes:
-            changes = statistics.plural(len(self.changes), "change")
-            return f"{runs}, {changes}; no difference of speed shown"
-        only = self.stretches[0]
-        figure = statistics.drift(only.figures) or compare.figure(only)
-        return f"{runs}, nothing changed: {figure}"
+    def is_steady(self) -> bool:
+        """Whether it is still ok and no change of speed is shown."""
+        return not self.fails and not any(change.speed.different for change in self.changes)
 
 
 def trends(groups: Iterable[Group]) -> list[Trend]:
@@ -126,37 +66,61 @@ def trends(groups: Iterable[Group]) -> list[Trend]:
     for of_one in runs.values():
         if sum(bool(run.metric) for run in of_one) > 1:
             found.append(_trend(sorted(of_one, key=lambda run: run.order)))
-    return sorted(found, key=_is_steady)
-
-
-def _is_steady(trend: Trend) -> bool:
-    return not trend.failed and not any(change.ratio.different for change in trend.changes)
+    return sorted(found, key=lambda trend: trend.is_steady)
 
 
 def _trend(runs: Sequence[Run]) -> Trend:
     good = [run for run in runs if run.metric]
+    failed = [run for run in runs if run.order > good[-1].order]
+    stretches: list[Group] = []
+    for run in good:
+        one = Group(runs=(run,))
+        if stretches and not compare.differences(Group(runs=stretches[-1].runs[-1:]), one):
+            stretches[-1] = Group(runs=(*stretches[-1].runs, run))
+        else:
+            stretches.append(one)
+    changes = tuple(_change(a, b) for a, b in itertools.pairwise(stretches))
+    sentence = _sentence(stretches, changes)
+    if failed:
+        are = "run is" if len(failed) == 1 else f"{len(failed)} runs are"
+        since = f"{failed[0].started[:16]} ({failed[-1].obstacle})"
+        sentence += f"; the last {are} not ok since {since}"
+    first = stretches[0]
     return Trend(
-        stretches=tuple(_stretches(good)),
-        failed=tuple(run for run in runs if run.order > good[-1].order),
+        sut=first.sut,
+        work=compare.describe(first, exact=True),
+        unit=first.metric.unit if first.metric else "",
+        figures=tuple(figure for group in stretches for figure in group.figures),
+        started=tuple(run.started for run in good),
+        sentence=sentence,
+        changes=changes,
+        fails=bool(failed),
     )
 
 
-def _stretches(runs: Sequence[Run]) -> list[Group]:
-    kept: list[list[Run]] = []
-    for run in runs:
-        if kept and not compare.differences(Group(runs=(kept[-1][-1],)), Group(runs=(run,))):
-            kept[-1].append(run)
-        else:
-            kept.append([run])
-    return [Group(runs=tuple(of_one)) for of_one in kept]
+def _sentence(stretches: Sequence[Group], changes: Sequence[Change]) -> str:
+    """The changes of speed that are shown, or that none is."""
+    shown = [each for each in changes if each.speed.different]
+    if shown:
+        return "; ".join(f"{each.verdict} since {each.at[:16]} ({each.what[0]})" for each in shown)
+    runs = statistics.plural(sum(len(group.runs) for group in stretches), "run")
+    if changes:
+        count = statistics.plural(len(changes), "change")
+        return f"{runs}, {count}; no difference of speed shown"
+    only = stretches[0]
+    figure = statistics.drift(only.figures) or compare.figure(only)
+    return f"{runs}, nothing changed: {figure}"
 
 
 def _change(a: Group, b: Group) -> Change:
-    metric = a.metric
     ratio = statistics.compare(
         b.figures,
         a.figures,
-        higher_is_better=metric is None or metric.higher_is_better,
+        higher_is_better=a.metric is None or a.metric.higher_is_better,
         paired=False,
     )
-    return Change(at=b.runs[0].started, what=tuple(compare.differences(a, b)), ratio=ratio)
+    verdict = ratio.verdict("it", "before")
+    if ratio.different:
+        verdict = f"{'faster' if ratio.value > 1 else 'slower'}: {verdict}"
+    what = tuple(compare.differences(a, b))
+    return Change(at=b.runs[0].started, what=what, verdict=verdict, speed=ratio)

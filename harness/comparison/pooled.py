@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import special
 
 from harness.comparison.statistics import (
     FEWEST,
@@ -178,6 +177,8 @@ class _Fit:
 
 def _chance_of_noise(name: str, series: Mapping[str, Rounds]) -> float:
     """The chance of residuals as large as those of `name` if it is as noisy as the others."""
+    from scipy import special
+
     rest = {other: rounds for other, rounds in series.items() if other != name}
     fit = _Fit.of(rest)
     shared = [of for of in series[name] if of in fit.rounds]

@@ -77,7 +77,7 @@ class Run:
         """The start, ISO 8601. Empty if it was not recorded."""
         return self.record.started if self.record else ""
 
-    @property
+    @cached_property
     def started_s(self) -> float:
         """The start in seconds since 1970, because texts of two time zones sort wrongly. 0 if it
         was not recorded.
@@ -97,7 +97,7 @@ class Run:
         )
         return (without_date_ns, self.started_s, self.result.directory)
 
-    @property
+    @cached_property
     def turn(self) -> tuple[tuple[str, ...], str, int] | None:
         """(--out, the sweep, the repeat) of the measurement. None: it belongs to no sweep.
 
@@ -117,7 +117,7 @@ class Run:
         cause = f" ({result.cause})" if result.cause else ""
         return f"{result.status}{cause}{': ' + result.reason if result.reason else ''}"
 
-    @property
+    @cached_property
     def metric(self) -> Metric | None:
         """The figure by which it is compared. None if the status is not ok."""
         return compared(self.result) if self.result.status == Status.OK else None
@@ -126,6 +126,14 @@ class Run:
     def disturbances(self) -> list[str]:
         """The disturbances that make the figure unfit for ranking."""
         return self._noise[0]
+
+    @property
+    def lasting(self) -> tuple[str, ...]:
+        """The reasons why its figure may not be ranked, without the disturbances. These are the
+        last reasons of a result.
+        """
+        every = self.result.unranked
+        return every[: max(0, len(every) - len(self.disturbances))]
 
     @property
     def is_noted(self) -> bool:

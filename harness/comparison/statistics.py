@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
-from scipy import special
 
 COVERAGE = 0.95
 """The share of comparisons in which the intervals of all ratios contain the true ratios.
@@ -33,7 +32,6 @@ EQUAL = 0.1
 # It is a little below 5 %, because the p value of flips has steps.
 FEWEST_FLIPPED, _CLIP, _FLIP_LEVEL = 6, 1.5, 0.045
 _MOST_FLIPS = 12  # up to 4096 sign flips are all counted; of more, 4096 are drawn
-_BATCHES, _FEWEST_A_BATCH = 20, 10
 # A repeat is an outlier if it exceeds both this number of deviations (Iglewicz & Hoaglin 1993, the
 # modified z score) and this share.
 _OUTLYING_Z, _OUTLYING_SHARE = 5.0, 0.08
@@ -247,7 +245,10 @@ def judged(
     )
 
 
+@cache
 def _student(freedom: float) -> float:
+    from scipy import special  # it takes half a second to import
+
     return float(special.stdtrit(freedom, (1 + COVERAGE) / 2))
 
 
@@ -275,27 +276,6 @@ def more_repeats(ratio: Ratio) -> int:
     away = abs(math.log(ratio.value))
     enough = max(away, math.log1p(EQUAL) - away)
     return max(1, math.ceil(repeats * (half / enough) ** 2) - repeats)
-
-
-def within_run(series: np.ndarray) -> Estimate | None:
-    """The mean of the latencies of one run and its 95 % interval, in their own unit. None for fewer
-    than 200 latencies.
-
-    Neighbouring latencies are similar, so the run is cut into 20 equal stretches. The interval is
-    Student's t interval of the stretches' means (batch means: Law 2015, "Simulation modeling and
-    analysis", section 9.5.3). It describes only this run: the next run may differ by more.
-
-    Args:
-        series: latencies in the order of measurement, floats or integers [n].
-    """
-    if len(series) < _BATCHES * _FEWEST_A_BATCH:
-        return None
-    length = len(series) // _BATCHES
-    kept = np.asarray(series[-length * _BATCHES :], np.float64)
-    means = kept.reshape(_BATCHES, length).mean(1)
-    mean = float(means.mean())
-    half = _t_half(means)
-    return Estimate(repeats=len(series), mean=mean, low=mean - half, high=mean + half)
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:

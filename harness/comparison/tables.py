@@ -21,139 +21,20 @@ from harness.comparison.runs import Run, find, read
 from harness.figure import compared
 from sut.registry import SUTS
 
-_OF_REQUESTS = {
-    **{
-        f"{name}_{percentile}_ms": f"percentile {percentile[1:]} of {words}, median of the repeats"
-        for name, words in (
-            ("ttft", "the time from a request to its first token"),
-            ("tpot", "the time per output token after the first"),
-        )
-        for percentile in ("p50", "p90", "p99")
-    },
-    "achieved_per_second": "Server: requests answered a second, median of the repeats",
-    "goodput_per_second": "the same of requests within all limits",
-    "requests_a_batch": "Server: mean requests of a batch, median of the repeats",
-}
-"""Columns of streamed answers and of requests that arrive over time → their contents."""
-COLUMNS = {
-    "sut": "framework, backend and execution, with its options",
-    "execution": "eager, compile, script, graph or xla",
-    **WORK,
-    "mode": "quick, valid or submission",
-    "planned_seconds": (
-        "the requested duration of a quick test; 0: LoadGen's settings decide the duration"
-    ),
-    "status": "ok, invalid, oom, unsupported, error or skipped",
-    "cause": "if the status is invalid: its cause",
-    "reason": "one sentence if the status is not ok",
-    "loadgen": "LoadGen's own verdict on the last run",
-    "unit": "the unit of figure, low, high and figures: samples/s, ms or ms/step",
-    "higher_is_better": "True for samples/s, False for ms and ms/step",
-    "repeats": "the number of runs with status ok",
-    "failed": (
-        "the number of runs with another status, without those that a sweep repeated with success"
-    ),
-    "figure": (
-        "the figure by which SUTs are compared: samples/s, the median latency or ms/step; the"
-        " geometric mean of the repeats, or the figure of an invalid last one"
-    ),
-    "low": (
-        "the lower end of the figure's 95 % interval, which shows the spread of this cell's runs,"
-        " in `unit`; None below three repeats"
-    ),
-    "high": "the upper end, in `unit`",
-    "figures": "the figure of each repeat, in the order in which they were measured, in `unit`",
-    "samples_per_second": "samples/s, median of the repeats",
-    "ms_per_step": "milliseconds of a whole batch, or of a training step, median of the repeats",
-    "ms_per_denoising_step": (
-        "milliseconds of one denoising step of a whole batch, median of the repeats; None if the"
-        " model has no such steps"
-    ),
-    "tokens_per_second": (
-        "tokens/s, median of the repeats; for a training padding counts; None if no tokens are"
-        " generated or trained on"
-    ),
-    **_OF_REQUESTS,
-    "flops_per_second": (
-        "floating-point operations a second of the model's products, counted on the reference,"
-        " median of the repeats; if bytes_per_second is None, those of products with weights only"
-    ),
-    "matrix_share": (
-        "flops_per_second over that of a large matrix product of the same framework, as a fraction,"
-        " median of the repeats; None if it would be above 1"
-    ),
-    "bytes_per_second": (
-        "bytes a second that batches must move at least: weights once a forward pass, and the"
-        " activations that products read and write; median of the repeats"
-    ),
-    "flops_per_byte": "flops_per_second over bytes_per_second, median of the repeats",
-    "bandwidth_share": (
-        "bytes_per_second over those that the same framework reads from memory, as a fraction,"
-        " median of the repeats; None if it would be above 1, or `doctor --limits` was not run"
-    ),
-    "operators_per_batch": (
-        "operators that Python calls for a batch of an eager SUT, median of the repeats; None for"
-        " other SUTs"
-    ),
-    "latency_p50_ms": "milliseconds, median of the repeats; None in Offline",
-    "latency_p90_ms": (
-        "milliseconds, the plain 90th percentile of the queries, median of the repeats; None in"
-        " Offline"
-    ),
-    "latency_p99_ms": "milliseconds, median of the repeats; None in Offline",
-    "first_step_seconds": (
-        "seconds of a training's first step, which builds and compiles, median of the repeats"
-    ),
-    "step_median_ms": (
-        "milliseconds of a single step of a training; None if a framework runs ahead of its device"
-    ),
-    "step_p90_ms": (
-        "milliseconds of a single step of a training; None if a framework runs ahead of its device"
-    ),
-    "drift_fraction": (
-        "the time of the last third of a training's steps over that of the first, minus 1"
-    ),
-    "trained_parameters": "the number of parameters that a training changes",
-    "first_answer_seconds": (
-        "seconds in which the framework is imported, the model is loaded and the first batch is"
-        " answered, if no compiled program was kept on disk; median of the repeats"
-    ),
-    "cached_first_answer_seconds": "the same if all programs were kept on disk",
-    "binds": (
-        "the limit of the machine with the larger share in the last run: matrix products or memory;"
-        " neither if both shares are below a tenth"
-    ),
-    "compile_seconds": (
-        "seconds of the first calls of all shapes minus those of the second calls, if no program"
-        " was kept on disk, median of the repeats; None for an eager SUT"
-    ),
-    "cached_compile_seconds": "the same if programs were kept on disk",
-    "load_seconds": "seconds in which the model and its weights were loaded, median of the repeats",
-    "peak_host_bytes": "bytes of the worker's memory, the largest of the repeats",
-    "peak_device_bytes": "bytes on the accelerator, the largest of the repeats; None on a CPU",
-    "accuracy": "the score's value in the last run; None: not judged",
-    "accuracy_limit": "the limit of that value",
-    "first_loss_error": (
-        "for a training: the distance of its first loss from the reference's, in standard"
-        " deviations of the reference's losses"
-    ),
-    "ranked": "whether the figure may be compared with others",
-    "unranked": "the reasons why it may not be compared, a sentence each",
-    "advice": "advice on the repeats, a sentence each",
-    "machine": "processor, threads and memory, and accelerators",
-    "versions": "versions of Python, of the SUT's packages and of the accelerator's driver",
-    "revision": "the revision of this harness' source",
-    "started": "the start of the last repeat, ISO 8601",
-    "directories": "the run directories, in the order in which they were measured",
-}
-"""Column → its content, with its unit. A row has all columns; unknown values are None."""
-
-_MEDIANS = (
+_METRICS = (
     "samples_per_second",
     "ms_per_step",
     "ms_per_denoising_step",
     "tokens_per_second",
-    *_OF_REQUESTS,
+    "ttft_p50_ms",
+    "ttft_p90_ms",
+    "ttft_p99_ms",
+    "tpot_p50_ms",
+    "tpot_p90_ms",
+    "tpot_p99_ms",
+    "achieved_per_second",
+    "goodput_per_second",
+    "requests_a_batch",
     "flops_per_second",
     "matrix_share",
     "bytes_per_second",
@@ -171,7 +52,11 @@ _MEDIANS = (
     "first_answer_seconds",
     "cached_first_answer_seconds",
 )
-
+"""Metrics of a result whose medians are numbers of a group."""
+_OF_COMPILING = ("compile_seconds", "cached_compile_seconds")
+"""The same of runs with status ok only."""
+_NOT_ALONE = (*_METRICS, "error_share")
+"""Numbers that a row has in another place, or that follow from others."""
 
 _Home = tuple[tuple[Any, ...], tuple[tuple[str, str], ...]]
 """(planned duration, machine, source), versions: the conditions that the repeats of a cell
@@ -179,15 +64,15 @@ share.
 """
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Group:
     """The repeats of one cell: runs with equal cell, mode, planned duration, machine, versions and
-    source, in the order in which they began.
+    source, in the order in which they began. A group equals only itself.
     """
 
     runs: tuple[Run, ...]
 
-    @property
+    @cached_property
     def last(self) -> Run:
         """The last run with status ok, else the last run."""
         return next((run for run in reversed(self.runs) if run.metric), self.runs[-1])
@@ -231,6 +116,13 @@ class Group:
         are = "is" if count == 1 else "are"
         return f"{count} of {count + len(self.good)} runs {are} not ok: {self.failed[-1].obstacle}"
 
+    @property
+    def failure_counts(self) -> bool:
+        """Whether a failed run keeps the figure of the good ones from being ranked."""
+        invalid = [run.result.cause for run in self.failed if run.result.status is Status.INVALID]
+        not_by_machine = [cause for cause in invalid if cause not in disturbance.BY_CLOCK]
+        return bool(self.good and (not_by_machine or len(invalid) > len(self.good)))
+
     @cached_property
     def figures(self) -> list[float]:
         """The figure of each run with status ok, by which it is compared."""
@@ -248,7 +140,7 @@ class Group:
         """
         return compared(self.last.result)
 
-    @property
+    @cached_property
     def sut(self) -> str:
         """The SUT with its options, as shown in a table."""
         return sut_words(self.cell)
@@ -263,7 +155,7 @@ class Group:
         spec = SUTS.get(self.cell.sut)
         return spec.execution if spec else ""
 
-    @property
+    @cached_property
     def work(self) -> tuple[tuple[str, Any], ...]:
         """(name, value) of each field of the cell that decides what is computed. SUTs with equal
         work may be compared.
@@ -287,18 +179,36 @@ class Group:
         if not self.good:
             status = f"its status is {self.last.result.status}"
             return self.last.result.unranked or (status,)
-        reasons: dict[str, None] = {}
-        for run in self.good:
-            for reason in run.result.unranked:
-                if reason not in run.disturbances:
-                    reasons[reason] = None
-        invalid = [run.result.cause for run in self.failed if run.result.status is Status.INVALID]
-        not_by_machine = [cause for cause in invalid if cause not in disturbance.BY_CLOCK]
-        if not_by_machine or len(invalid) > len(self.good):
+        reasons = dict.fromkeys(reason for run in self.good for reason in run.lasting)
+        if self.failure_counts:
             reasons[self.failure] = None
         if self.disturbed:
             reasons[self.disturbed] = None
         return tuple(reasons)
+
+    @cached_property
+    def numbers(self) -> dict[str, float | None]:
+        """Numbers of the cell besides its figure, by their names in a row, where
+        compliance/schemas/report.json describes them. None: not known.
+        """
+        result = self.last.result
+        runs = self.good or (self.last,)
+        found = {name: _median(run.result.metrics.get(name) for run in runs) for name in _METRICS}
+        for name in _OF_COMPILING:
+            found[name] = _median(run.result.metrics.get(name) for run in self.good)
+        accuracy = result.accuracy or {}
+        limit = accuracy.get("threshold")
+        host_bytes = max(run.result.peak_host_bytes for run in self.runs)
+        device_bytes = max(run.result.peak_device_bytes or 0 for run in self.runs)
+        return found | {
+            "load_seconds": _median(run.result.seconds.get("load") for run in self.good),
+            "peak_host_bytes": host_bytes or None,
+            "peak_device_bytes": device_bytes or None,
+            "accuracy": accuracy.get("value"),
+            "accuracy_limit": limit,
+            "error_share": accuracy["value"] / limit if limit else None,
+            "first_loss_error": accuracy.get("detail", {}).get("first_loss_error"),
+        }
 
     @property
     def disturbed(self) -> str:
@@ -320,13 +230,6 @@ class Group:
         disturbed = sum(run.is_noted for run in self.good)
         sentences = statistics.advice(self.figures, disturbed)
         return [self.failure, *sentences] if self.failure else sentences
-
-
-def groups(roots: Iterable[Path]) -> list[Group]:
-    """Return one `Group` for each cell below `roots`, as `grouped` sorts them. Control runs and
-    files that cannot be read are left out.
-    """
-    return grouped(result for root in roots for result in find(root)[0])
 
 
 def grouped(results: Iterable[Result], *, controls: bool = False) -> list[Group]:
@@ -365,39 +268,30 @@ def _may_be(conditions: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
 
 
 def table(root: Path | str) -> Any:
-    """One row for each cell of the run directories below `root`. `COLUMNS` describes the columns
-    and their units.
+    """One row for each cell of the run directories below `root` (`row`).
 
     All repeats of a cell are one row. The row of a failed cell has the reason and no figure. The
     rows are a pandas DataFrame if pandas can be imported, else a list of dicts.
     """
-    rows = [row(group) for group in groups([Path(root)])]
+    rows = [row(group) for group in grouped(find(Path(root))[0])]
     if importlib.util.find_spec("pandas") is None:
         return rows
     import pandas
 
-    return pandas.DataFrame(rows, columns=list(COLUMNS))
+    return pandas.DataFrame(rows)
 
 
 def row(group: Group) -> dict[str, Any]:
-    """The row of one cell: a value for each of `COLUMNS`."""
-    cell = group.cell
+    """The row of one cell, as compliance/schemas/report.json describes it. Values that are not
+    known are None.
+    """
     result = group.last.result
     metric = group.metric
     summary = group.summary
-    runs = group.good or (group.last,)
-    compiling = {
-        name: _median(run.result.metrics.get(name) for run in group.good)
-        for name in ("compile_seconds", "cached_compile_seconds")
-    }
-    host_bytes = max(run.result.peak_host_bytes for run in group.runs)
-    device_bytes = max(run.result.peak_device_bytes or 0 for run in group.runs)
-    accuracy = result.accuracy or {}
-    medians = {n: _median(run.result.metrics.get(n) for run in runs) for n in _MEDIANS}
     return {
         "sut": group.sut,
         "execution": group.execution,
-        **{name: getattr(cell, name) for name in WORK},
+        **{name: getattr(group.cell, name) for name in WORK},
         "mode": result.mode,
         "planned_seconds": group.last.planned_seconds,
         "status": str(result.status),
@@ -412,15 +306,9 @@ def row(group: Group) -> dict[str, Any]:
         "low": summary and summary.low,
         "high": summary and summary.high,
         "figures": group.figures,
-        **medians,
+        **{name: group.numbers[name] for name in _METRICS},
         "binds": result.binds or None,
-        **compiling,
-        "load_seconds": _median(run.result.seconds.get("load") for run in group.good),
-        "peak_host_bytes": host_bytes or None,
-        "peak_device_bytes": device_bytes or None,
-        "accuracy": accuracy.get("value"),
-        "accuracy_limit": accuracy.get("threshold"),
-        "first_loss_error": accuracy.get("detail", {}).get("first_loss_error"),
+        **{name: value for name, value in group.numbers.items() if name not in _NOT_ALONE},
         "ranked": not group.unranked,
         "unranked": list(group.unranked),
         "advice": group.advice,

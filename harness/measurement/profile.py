@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from formats import figures, reading
+from formats import reading
 from formats.cell import sut_words, title_words
-from formats.job import PROFILE, START
-from formats.outcome import WorkerOutcome
-from formats.profile import CLASSES, ProfiledSut, Start, StepOperations
+from formats.job import PROFILE
+from formats.profile import CLASSES, ProfiledSut, StepOperations
 from formats.result import Status
 from harness.execution.loadgen_run import Reporter
 from harness.measurement import preparation, reference
-from harness.measurement.attempt import Attempt, make_job
+from harness.measurement.attempt import make_job
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
-from scenarios.worker.heartbeat import Beat
 from sut.registry import REFERENCE, profiler_of, recorded_names
-from sut.variables import keeping_kernels
 
 _FILE = "profile.json"
 _RAW = "raw"
-_EAGER = "eager"
 _OF_SUT = ("stream", "tuned")  # fields of a cell in which the SUTs of a profile may differ
 _NOT_COUNTED = "the operations are counted only on a reference of PyTorch, and there is none"
 
@@ -39,14 +34,8 @@ def label_of(request: Request) -> str:
     return sut_words(request.cell())
 
 
-def profile(
-    request: Request, directory: Path, reporter: Reporter, *, starts: bool = False
-) -> ProfiledSut:
+def profile(request: Request, directory: Path, reporter: Reporter) -> ProfiledSut:
     """Profile a step of one SUT. The files of its worker stay in `directory`.
-
-    Args:
-        starts: also measure its start with an empty cache of compiled programs, and with the cache
-            that this left.
 
     Raises HarnessError for a fault that the user must fix first. A failing worker becomes the
     status.
@@ -56,49 +45,15 @@ def profile(
         return refused
     prepared = preparation.prepare(request, reporter, {})
     folder = _new_folder(directory / _RAW, request.options.sut)
-    found = _named(request, "ok", "")
-    watch = reporter.watch(found.label)
-    if starts:
-        found = _started(found, prepared, folder, watch)
+    watch = reporter.watch(label_of(request))
     outcome = preparation.launch(prepared, make_job(prepared, folder, PROFILE, None), watch)
-    found = replace(found, status=outcome.status, reason=outcome.reason)
+    found = _named(request, outcome.status, outcome.reason)
     if outcome.status != "ok":
         return found
     step = reading.from_file(folder / _FILE, reading.step_profile)
     names = recorded_names(request.spec.packages, outcome.versions)
     versions = {package: outcome.versions[name] for package, name in names.items()}
     return replace(found, step=step, versions=versions)
-
-
-def _started(
-    found: ProfiledSut, prepared: Attempt, folder: Path, watch: Callable[[Beat], None]
-) -> ProfiledSut:
-    """Add the starts of the SUT. They share a cache of compiled programs that is empty before, and
-    is deleted at the end. A failing worker ends them: its profile fails, too, and says why.
-    """
-    cache = folder / "compiled"
-    is_eager = prepared.request.spec.execution == _EAGER
-    starts: list[Start] = []
-    for state in ("cold",) if is_eager else ("cold", "warm"):
-        job = make_job(prepared, _new_folder(folder, state), PROFILE, None)
-        job = replace(job, procedure=START)
-        outcome = preparation.launch(prepared, job, watch, keeping_kernels(cache))
-        if outcome.status != "ok":
-            break
-        starts.append(_start(outcome))
-    shutil.rmtree(cache, ignore_errors=True)
-    return replace(found, starts=tuple(starts))
-
-
-def _start(outcome: WorkerOutcome) -> Start:
-    return Start(
-        cached=outcome.cache_hits,
-        compiled=outcome.cache_misses,
-        import_seconds=outcome.import_ns / 1e9,
-        load_seconds=outcome.load_ns / 1e9,
-        first_call_seconds=outcome.warmup[0]["first_ns"] / 1e9,
-        compile_seconds=figures.first_calls_seconds(outcome),
-    )
 
 
 def operations(requests: Sequence[Request], reporter: Reporter) -> StepOperations | str:

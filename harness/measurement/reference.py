@@ -36,7 +36,8 @@ from sut.devices import DEVICES, HOST
 from sut.registry import FIT, framework_of, missing, module_of, spec_of
 
 _FORMAT = 4
-_NONE = "no reference: "
+NONE = "no reference: "
+"""The beginning of the sentence that says why there is no reference."""
 # Nothing is timed here, so idle OpenMP threads may sleep. Spinning threads made torch 60 times
 # slower next to another process on two cores.
 _PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -117,13 +118,9 @@ def ensure(
         for name in request.references
     }
     found = {name: each.path for name, each in made.items() if each.path}
-    reasons = {
-        framework_of(name): each.reason.removeprefix(_NONE)
-        for name, each in made.items()
-        if each.reason
-    }
+    reasons = {framework_of(name): each.reason for name, each in made.items() if each.reason}
     if not found:
-        return Reference(None, reason=_NONE + judges.why_none(reasons))
+        return Reference(None, reason=NONE + judges.why_none(reasons))
     name, path = next(iter(found.items()))
     with path.open("rb") as f:
         digest = hashlib.file_digest(f, "sha256").hexdigest()
@@ -232,7 +229,7 @@ class _Maker:
     def made(self) -> Reference:
         """Return the reference, or why there is none."""
         if lacks := missing(self.name, self.request.model.architecture, self.request.task):
-            return Reference(None, reason=_NONE + lacks)
+            return Reference(None, reason=lacks)
         try:
             with self.locked():
                 reason, seconds = self.answer()
@@ -243,7 +240,7 @@ class _Maker:
         except EnvironmentFailure as e:
             if wheels.bundle(ROOT) is None:
                 raise
-            return Reference(None, reason=f"{_NONE}{e}")
+            return Reference(None, reason=str(e))
         reason = counted.reason
         notes = (f"the model's operations are not counted: {reason}",) if reason else ()
         return Reference(path, work=counted.work, notes=notes, seconds=seconds)
@@ -270,7 +267,7 @@ class _Maker:
             )
             outcome = self._run(self._job(on_host, self.scratch))
         if outcome.status != "ok":
-            return f"{_NONE}{outcome.status}: {outcome.reason}", {}
+            return f"{outcome.status}: {outcome.reason}", {}
         used_files.check(self.request.linked)
         shutil.rmtree(self.folder, ignore_errors=True)
         for part in self.scratch.glob(PARTS):
@@ -362,8 +359,7 @@ def shortage(request: Request) -> str | None:
     """Why this machine has too little memory for a reference. None: it has enough, or that is not
     known.
     """
-    found = memory_shortage(request, spec_of(request.references[0]).precisions[0])
-    return found and _NONE + found
+    return memory_shortage(request, spec_of(request.references[0]).precisions[0])
 
 
 def workload_config(request: Request, shapes: Mapping[str, object]) -> dict[str, object]:

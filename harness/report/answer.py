@@ -38,23 +38,41 @@ _MOST_SUTS = 4
 
 
 def headline(comparisons: Sequence[Comparison]) -> str:
-    """The answer over all comparisons in one sentence, the first line of a report.
-
-    Comparisons of tuned cells count only if no others have two SUTs with figures.
-    """
-    several = [c for c in comparisons if len(c.groups) > 1]
-    rivals = [c for c in several if len(c.good) > 1]
-    plain = [c for c in rivals if not c.groups[0].cell.tuned]
-    answered = plain or rivals or several or list(comparisons)
+    """The answer over all comparisons in one sentence, the first line of a report."""
+    answered = _answered(comparisons)
     if not answered:
         return "nothing was measured"
-    if not several and len(answered) > 1:
+    if len(answered) > 1 and not _several(comparisons):
         cells = plural(sum(bool(c.good) for c in answered), "cell")
         return f"{cells} with a figure, and no two SUTs did the same work: nothing is compared"
     if len(answered) == 1:
         return f"{subject(answered)}: {sentence(answered[0])}"
     of_all = _common([remarks(c) for c in answered])
     return "; ".join([f"{subject(answered)}: {_summary(answered)}", *of_all])
+
+
+def named(comparisons: Sequence[Comparison]) -> list[str]:
+    """The model that `headline` names, with its layers, width and parameters. Empty if it names
+    none.
+    """
+    answered = _answered(comparisons)
+    works = {(compare.named(c.groups[0]), c.groups[0].cell.task) for c in answered}
+    is_listed = len(answered) > 1 and not _several(comparisons)
+    return [name for name, _ in works] if len(works) == 1 and not is_listed else []
+
+
+def _several(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    return [c for c in comparisons if len(c.groups) > 1]
+
+
+def _answered(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons that the headline is about. Tuned cells count only if no others have two SUTs
+    with figures.
+    """
+    several = _several(comparisons)
+    rivals = [c for c in several if len(c.good) > 1]
+    plain = [c for c in rivals if not c.groups[0].cell.tuned]
+    return plain or rivals or several or list(comparisons)
 
 
 def subject(comparisons: Sequence[Comparison]) -> str:

@@ -115,12 +115,12 @@ class Comparison:
         parts = compare.parts(self.groups[0], self.shared)
         return [*parts, self.apart] if self.apart else parts
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The work in words."""
         return ", ".join(self.parts)
 
-    @property
+    @cached_property
     def full_name(self) -> str:
         """The work in words, with digests, and with the settings that a page writes only once."""
         work = compare.describe(self.groups[0], exact=True)
@@ -170,7 +170,15 @@ class Comparison:
 
         Only the runs of these two are used if they share too few rounds.
         """
-        return self.pooled.ratio(a.sut, b.sut) or tables.ratio(a, b, compared=len(self.good))
+        if (a, b) not in self._ratios:
+            pooled = self.pooled.ratio(a.sut, b.sut)
+            self._ratios[a, b] = pooled or tables.ratio(a, b, compared=len(self.good))
+        return self._ratios[a, b]
+
+    @cached_property
+    def _ratios(self) -> dict[tuple[Group, Group], statistics.Ratio]:
+        """The ratios that were computed."""
+        return {}
 
     @cached_property
     def control_ratios(self) -> list[tuple[Group, statistics.Ratio]]:
@@ -211,7 +219,7 @@ class Comparison:
         others = [g for g in field if g is not leader]
         return [leader, *sorted(others, key=lambda g: -self.ratio(g, leader).value)]
 
-    @property
+    @cached_property
     def ordered(self) -> list[Group]:
         """The groups with figures: the field, then the others."""
         return [*self.field, *(g for g in self.good if g not in self.field)]
@@ -288,17 +296,17 @@ class Comparison:
             return Doubt(why=noise)
         return Doubt(why=self._uncertainty, of_machine=False) if self._uncertainty else None
 
-    @property
+    @cached_property
     def inconclusive(self) -> str:
         """The reason why these runs do not show which SUT is faster. Empty if they may show it."""
         return self.doubt.why if self.doubt else ""
 
-    @property
+    @cached_property
     def disturbances(self) -> list[list[str]]:
         """The disturbances of each run that the answer is about."""
         return [run.disturbances for g in self.field for run in g.good]
 
-    @property
+    @cached_property
     def _disturbance(self) -> str:
         """The disturbance of most runs, or of most runs of one SUT. Empty if there is none."""
         of_runs = mostly_disturbed([self])
@@ -309,7 +317,7 @@ class Comparison:
                 return f"with {group.sut}, {group.disturbed}"
         return ""
 
-    @property
+    @cached_property
     def _far_control(self) -> str:
         """The distance of a control run from its cell. Empty if none is far away."""
         for group, ratio in self.control_ratios:
@@ -322,7 +330,7 @@ class Comparison:
                 )
         return ""
 
-    @property
+    @cached_property
     def _uncertainty(self) -> str:
         """The narrowest interval, if all are wider than a factor of two; otherwise empty."""
         ratios = [self.ratios[group.sut] for group in self.field[1:]]
@@ -338,7 +346,7 @@ class Comparison:
         """SUT → its place in the comparison."""
         return {g.sut: self._entry(g) for g in self.groups}
 
-    @property
+    @cached_property
     def other_factors(self) -> bool:
         """True if each library trains other factors in these trainings by LoRA."""
         return compare.other_factors(g.cell for g in self.good)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -13,7 +13,7 @@ from formats.cell import STANDARD_INPUTS, Cell
 from formats.record import ENGINE
 from formats.result import Result
 from harness.comparison import compare, tables
-from harness.comparison.runs import brief_words, find, kind_words
+from harness.comparison.runs import brief_words, kind_words
 from harness.comparison.statistics import plural
 from harness.comparison.tables import Group, place_of
 from harness.report import answer
@@ -23,6 +23,8 @@ MOST_SENTENCES = 12
 """The most sentences of one kind in an answer."""
 NATIVE_TORCH = "native-torch-eager"
 """The SUT that others are compared with, if it was measured."""
+_DIGESTS = {"dataset": "inputs", "weights": "weights", "chat": "chat template"}
+"""Fields of a cell with a digest → the noun for it."""
 _OF_ENGINE = ("precision", "batch_size", "max_wait_ms")
 """Fields of a cell that the engine decides."""
 
@@ -55,7 +57,7 @@ class Content:
             if not group.good and not group.last.machine:
                 near = _started(group, self.groups)
             elif group.execution == ENGINE:
-                near = _of_sut(group, self.groups)
+                near = self._of_sut(group)
             key = (near.work, near.last.result.mode, near.last.machine)
             keyed.setdefault(key, []).append(group)
         for of_one in keyed.values():  # the comparison gets the name of the first
@@ -66,9 +68,25 @@ class Content:
         comparisons = []
         for of_one in keyed.values():
             same_name = named[compare.describe(of_one[0])]
-            apart = _apart(of_one[0], same_name, self._labels)
+            apart = self._apart(of_one[0], same_name)
             comparisons.append(Comparison.of(of_one, apart, self.controls, tuple(self.shared)))
         return comparisons
+
+    def _of_sut(self, engine: Group) -> Group:
+        """Return a group of a SUT that did the same work as an engine. Return `engine` itself if
+        there is none, or if such groups differ among themselves.
+        """
+        others = self._by_work.get(_with_any_engine(engine), [])
+        return others[0] if len({other.work for other in others}) == 1 else engine
+
+    @cached_property
+    def _by_work(self) -> dict[Any, list[Group]]:
+        """Work → the groups of SUTs that did it."""
+        found: dict[Any, list[Group]] = {}
+        for group in self.groups:
+            if group.execution != ENGINE:
+                found.setdefault(_with_any_engine(group), []).append(group)
+        return found
 
     @cached_property
     def with_rivals(self) -> list[Comparison]:
@@ -119,7 +137,8 @@ class Content:
 
     def _setting(self, facts: Sequence[str], machines: Mapping[str, str]) -> str:
         models = dict.fromkeys(compare.named(g) for g in self.current if g.last.result.model_facts)
-        parts = [name for name in models if name not in self.headline]
+        in_headline = answer.named(self.comparisons)
+        parts = [name for name in models if name not in in_headline]
         if facts:
             parts.append(f"all cells: {', '.join(facts)}")
         for machine, words in machines.items():
@@ -151,14 +170,31 @@ class Content:
             return {}
         return {name: f"machine {n}" for n, name in enumerate(self.machines, 1)}
 
+    def _apart(self, group: Group, same: Sequence[Group]) -> str:
+        """Return the difference to others whose work has the same name. Empty if there is none."""
+        others = [self._facts(other) for other in same]
+        texts = enumerate(self._facts(group))
+        return ", ".join(t for n, t in texts if t and any(other[n] != t for other in others))
+
+    def _facts(self, group: Group) -> list[str]:
+        """What a name does not say. Machines and digests are numbered."""
+        cell = group.cell
+        facts = [group.last.result.mode, self.machine_labels.get(group.last.machine, "")]
+        for name, noun in _DIGESTS.items():
+            value = getattr(cell, name)
+            number = self._digests[name].index(value) + 1
+            facts.append(f"{value} {noun}" if value in STANDARD_INPUTS else f"{noun} {number}")
+        facts.append(f"end tokens: {cell.eos}" if cell.eos else "")
+        variables = sorted(cell.variables.items())
+        return [*facts, ", ".join(f"{name}={value}" for name, value in variables)]
+
     @cached_property
-    def _labels(self) -> dict[str, str]:
-        """Machine, or digest of inputs, weights or a chat template → a short name."""
-        labels = dict(self.machine_labels)
-        for nouns in zip(*(_digests(group.cell) for group in self.groups), strict=True):
-            for number, text in enumerate(dict.fromkeys(nouns), 1):
-                labels[text] = f"{text.rpartition(' ')[0]} {number}"
-        return labels | {f"inputs {name}": f"{name} inputs" for name in STANDARD_INPUTS}
+    def _digests(self) -> dict[str, list[str | None]]:
+        """Field of _DIGESTS → its values in all cells."""
+        return {
+            name: list(dict.fromkeys(getattr(group.cell, name) for group in self.groups))
+            for name in _DIGESTS
+        }
 
     @cached_property
     def suts(self) -> list[str]:
@@ -233,13 +269,6 @@ class Content:
         return sentences
 
 
-def gather(root: Path, source: str, not_measured: dict[str, list[str]] | None = None) -> Content:
-    """Return the content of the run directories below a folder. `not_measured`: see `Content`."""
-    results, faults = find(root)
-    content = of_results(results, source)
-    return replace(content, faults=faults, not_measured=not_measured or {})
-
-
 def of_results(results: Sequence[Result], source: str) -> Content:
     """Return the content of results and the files in their folders."""
     controls = tables.grouped(results, controls=True)
@@ -266,49 +295,15 @@ def _started(group: Group, groups: Sequence[Group]) -> Group:
     return max(alike, key=nearness, default=group)
 
 
-def _of_sut(engine: Group, groups: Sequence[Group]) -> Group:
-    """Return a group of a SUT that did the same work as an engine. Return `engine` itself if there
-    is none, or if such groups differ among themselves.
-
-    An engine forms its own batches, and its precision is not known.
+def _with_any_engine(group: Group) -> tuple[Any, ...]:
+    """The work without what an engine decides: it forms its own batches, and its precision is not
+    known.
     """
-
-    def of_both(group: Group) -> tuple[Any, ...]:
-        work = [pair for pair in group.work if pair[0] not in _OF_ENGINE]
-        return (*work, group.last.result.mode, group.last.machine)
-
-    others = [g for g in groups if g.execution != ENGINE and of_both(g) == of_both(engine)]
-    if len({other.work for other in others}) != 1:
-        return engine
-    return others[0]
+    work = [pair for pair in group.work if pair[0] not in _OF_ENGINE]
+    return (*work, group.last.result.mode, group.last.machine)
 
 
 def _sweep_of(group: Group) -> str:
     """The id of the sweep that measured a group. Empty if none did."""
     mark = group.last.result.sweep
     return mark.id if mark else ""
-
-
-def _apart(group: Group, same: Sequence[Group], labels: Mapping[str, str]) -> str:
-    """Return the difference to others whose work has the same name. Empty if there is none.
-
-    `labels`: machine, or digest of inputs and weights → a short name.
-    """
-
-    def facts(g: Group) -> tuple[str, ...]:
-        cell = g.cell
-        texts = [f"{name}={value}" for name, value in sorted(cell.variables.items())]
-        named = [labels.get(key, "") for key in (g.last.machine, *_digests(cell))]
-        ends = f"end tokens: {cell.eos}" if cell.eos else ""
-        return g.last.result.mode, *named, ends, ", ".join(texts)
-
-    others = [facts(other) for other in same]
-    apart = []
-    for n, text in enumerate(facts(group)):
-        if text and any(other[n] != text for other in others):
-            apart.append(text)
-    return ", ".join(apart)
-
-
-def _digests(cell: Cell) -> tuple[str, str, str]:
-    return f"inputs {cell.dataset}", f"weights {cell.weights}", f"chat template {cell.chat}"

@@ -13,19 +13,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from compliance.logs import files, read_summary
 from formats.record import Git
 from harness import summary, terminal
-from harness.comparison import compare, statistics
+from harness.comparison import compare
 from harness.comparison.tables import Group
 from harness.figure import short
-from harness.report.times import times_ms
-from harness.samples import gallery, words
-from harness.samples.gallery import Gallery
+from harness.samples import images, words
 from harness.samples.words import Words
-from scenarios.table import SCENARIOS
 
 # Label of LoadGen's summary → its meaning. Labels without an entry are shown without a meaning.
 _MEANING = {
@@ -117,11 +112,8 @@ class Details:
     @cached_property
     def lines(self) -> list[tuple[str, str]]:
         """The lines about the run as the terminal shows them."""
-        return [
-            (name, text)
-            for name, text in summary.rows(self.group.last.result)
-            if name != "directory"
-        ]
+        rows = summary.rows(self.group.last.result)
+        return [(name, text) for name, text in rows if name != "directory"]
 
     @cached_property
     def summary(self) -> list[tuple[str, str, str]]:
@@ -152,32 +144,16 @@ class Details:
         return words.read(Path(self.group.last.result.directory))
 
     @cached_property
-    def galleries(self) -> list[Gallery]:
-        """The model's answers as pictures; none if its answers are not pictures."""
-        return gallery.read(Path(self.group.last.result.directory))
+    def images(self) -> list[tuple[str, bytes]]:
+        """(caption, JPEG file) of the model's answers; none if its answers are not pictures."""
+        found = images.read(Path(self.group.last.result.directory))
+        return [(shown.caption, jpeg) for shown, jpeg in found]
 
     @property
     def seeded(self) -> bool:
         """Whether the weights are random."""
         record = self.group.last.record
         return record is not None and record.digests.weights_source == "seeded"
-
-    @cached_property
-    def times_ms(self) -> np.ndarray | None:
-        """The single times of the run, milliseconds [n]; see `times.times_ms`."""
-        return times_ms(self.group)
-
-    @cached_property
-    def within(self) -> statistics.Estimate | None:
-        """The mean of these times and its interval; None if there are too few."""
-        return None if self.times_ms is None else statistics.within_run(self.times_ms)
-
-    @property
-    def times_are(self) -> str:
-        """The label of an axis for `times_ms`."""
-        if not SCENARIOS[self.group.cell.scenario].loadgen:
-            return "ms a step"
-        return "ms a batch" if SCENARIOS[self.group.cell.scenario].one_query else "latency, ms"
 
     @property
     def _performance(self) -> Path:

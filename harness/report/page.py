@@ -9,27 +9,25 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import jinja2
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from compliance.findings.page import templates
 from harness import terminal
 from harness.comparison import compare
-from harness.comparison.history import Trend
 from harness.comparison.tables import Group
 from harness.figure import short
 from harness.report import exports, figures
-from harness.report.comparison import range_of
 from harness.report.content import Content
 from harness.report.details import Details
-from harness.report.section import Section
-from harness.report.sections.comparisons import BARS
+from harness.report.section import Section, Table
 
 BEGINNING = "\n".join(
     (
@@ -43,53 +41,83 @@ BEGINNING = "\n".join(
 """The beginning of every page of a report. A file with another beginning is not such a page."""
 
 # These limits keep a page small and quick. Other cells are only in the table and the list of
-# folders.
-_MOST_DETAILS, _MOST_PLOTS = 30, 6
-_WHOLE = re.compile(r"--[a-z][a-z-]*|[\d.]+ [%×]")
-"""Flags, and numbers with their sign, in which no line is broken."""
-_KINDS = {".csv": "text/csv", ".json": "application/json"}
+# folders, other rows and pictures only in report.json.
+_MOST_DETAILS, _MOST_ROWS, _MOST_PICTURES, _MOST_SENTENCES = 30, 200, 4, 4
 _SCRIPT = (Path(__file__).parent / "sort.js").read_text(encoding="utf-8")
 # A browser runs only the script with this digest.
 _SHA256 = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
-_SCRIPT_DIGEST = f"sha256-{_SHA256}"
 
 
-def render(content: Content, sections: Sequence[Section], when: datetime) -> str:
-    """Return the page of a report, as HTML."""
-    measured = _measured(content)
-    shown = measured[:_MOST_DETAILS]
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """A section of the page.
+
+    Attributes:
+        tables: those that have rows.
+        pictures: (caption, <svg> element) of each.
+        more: how many pictures are left out.
+    """
+
+    title: str
+    note: str
+    tables: Sequence[Table]
+    pictures: Sequence[tuple[str, Markup]]
+    more: int
+
+
+def render(
+    content: Content, sections: Sequence[Section], document: Mapping[str, Any], when: datetime
+) -> str:
+    """Return the page of a report, as HTML.
+
+    `document`: the JSON document of the report, which the page contains as a file.
+    """
+    # Nothing else is known of cells that never started.
+    measured = [group for group in content.current if group.last.result.directory]
     details = []
-    links = {}
-    for n, group in enumerate(shown):
-        links[id(group)] = f"cell{n}"
+    for n, group in enumerate(measured[:_MOST_DETAILS]):
         details.append((Details(group, tuple(content.shared)), f"cell{n}"))
-    template = _environment().get_template("page.html")
-    body = template.render(
-        content=content,
-        sentences=[sentence for section in sections for sentence in section.sentences],
-        sections=_drawn(sections),
-        title=_title(content),
-        how=list(_how(content)),
-        downloads=_downloads(content, sections),
-        script=Markup(_SCRIPT),
-        script_digest=_SCRIPT_DIGEST,
-        when=_words(when),
-        details=details,
-        links=links,
-        most_plots=_MOST_PLOTS,
-        rest=measured[_MOST_DETAILS:],
+    colours = {group.sut: figures.colour(group.cell.sut) for group in content.groups}
+    text = json.dumps(document, ensure_ascii=False).encode(errors="backslashreplace")
+    body = (
+        _environment()
+        .get_template("page.html")
+        .render(
+            content=content,
+            sentences=[sentence for section in sections for sentence in section.sentences],
+            sections=[_drawn(section, n, colours) for n, section in enumerate(sections)],
+            title=_title(measured or content.current),
+            how=list(_how(content)),
+            json=f"data:application/json;base64,{base64.b64encode(text).decode()}",
+            script=Markup(_SCRIPT),
+            script_digest=f"sha256-{_SHA256}",
+            when=_words(when),
+            details=details,
+            colours=colours,
+            links={id(one.group): name for one, name in details},
+            rest=measured[_MOST_DETAILS:],
+        )
     )
     return f"{BEGINNING}\n{body}"
 
 
-def _measured(content: Content) -> list[Group]:
-    """The groups that have a run directory. Nothing else is known of cells that never started."""
-    return [group for group in content.current if group.last.result.directory]
+def _drawn(section: Section, number: int, colours: Mapping[str, str]) -> Drawn:
+    pictures = []
+    for n, picture in enumerate(section.pictures[:_MOST_PICTURES]):
+        drawing = figures.draw(picture, f"s{number}p{n}", colours)
+        if drawing:
+            pictures.append((picture.caption, Markup(drawing)))
+    return Drawn(
+        title=section.title,
+        note=section.note,
+        tables=[table for table in section.tables if table.groups],
+        pictures=pictures,
+        more=max(0, len(section.pictures) - _MOST_PICTURES),
+    )
 
 
-def _title(content: Content) -> str:
+def _title(groups: Iterable[Group]) -> str:
     """The question that the page answers, with the name of the model if there is only one."""
-    groups = _measured(content) or content.current
     names = list(dict.fromkeys(compare.named(group) for group in groups))
     if len(names) == 1:
         return f"Which SUT is fastest for {names[0]}?"
@@ -126,46 +154,6 @@ def _how(content: Content) -> Iterator[str]:
         yield f"Versions: {', '.join(sorted(packages))}."
 
 
-def _downloads(content: Content, sections: Sequence[Section]) -> dict[str, str]:
-    """The name of a file → a link that contains it."""
-    document = json.dumps(exports.document(content, sections), ensure_ascii=False)
-    texts = {"cells.csv": exports.table_csv(content), "report.json": document}
-    links = {}
-    for name, text in texts.items():
-        data = base64.b64encode(text.encode(errors="backslashreplace")).decode()
-        links[name] = f"data:{_KINDS[Path(name).suffix]};base64,{data}"
-    return links
-
-
-def _drawn(sections: Sequence[Section]) -> list[_Drawn]:
-    """The drawn sections, that with the bars of each comparison first."""
-    drawn = [_Drawn(section, n) for n, section in enumerate(sections)]
-    return sorted(drawn, key=lambda each: each.section.title != BARS)
-
-
-def render_trends(trends: Iterable[Trend], source: str, when: datetime) -> str:
-    """Return the page of `report --history`: a plot for each cell, and the changes with its
-    figure.
-    """
-    drawn = [(trend, Markup(_trend(trend, f"trend{n}"))) for n, trend in enumerate(trends)]
-    template = _environment().get_template("history.html")
-    return f"{BEGINNING}\n{template.render(trends=drawn, source=source, when=_words(when))}"
-
-
-class _Drawn:
-    """A section whose pictures are drawn: (caption, <svg> element) of each that is not empty."""
-
-    def __init__(self, section: Section, number: int):
-        pictures = section.pictures()
-        self.section = section
-        self.tables = [table for table in section.tables if table.on_page and table.count]
-        self.more = pictures.more
-        self.pictures = []
-        for n, picture in enumerate(pictures.shown):
-            drawing = picture.draw(name=f"s{number}p{n}")
-            self.pictures.append((picture.caption, Markup(drawing)))
-
-
 def _words(when: datetime) -> str:
     return f"{when:%Y-%m-%d %H:%M %Z}".strip()
 
@@ -173,43 +161,17 @@ def _words(when: datetime) -> str:
 @cache
 def _environment() -> jinja2.Environment:
     environment = templates(Path(__file__).parent)
-    environment.filters |= {"short": short, "flags": _whole_flags}
+    environment.filters["short"] = short
     environment.globals |= {
         "id": id,
-        "range_of": range_of,
         "ratio_words": exports.ratio_words,
-        "colour": figures.colour,
-        "over_time": _over_time,
         "near": terminal.near,
         "data_uri": _data_uri,
+        "most_rows": _MOST_ROWS,
+        "most_sentences": _MOST_SENTENCES,
     }
     return environment
 
 
 def _data_uri(jpeg: bytes) -> str:
     return f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"
-
-
-def _whole_flags(text: str) -> Markup:
-    """The text, in which no line is broken within a flag or a number."""
-    return Markup(_WHOLE.sub(r'<span class="flag">\g<0></span>', str(escape(text))))
-
-
-def _over_time(details: Details, name: str) -> Markup:
-    times = details.times_ms
-    if times is None:
-        return Markup("")
-    return Markup(figures.over_time(times, details.group.sut, name, details.times_are))
-
-
-def _trend(trend: Trend, name: str) -> str:
-    runs = list(range(1, len(trend.figures) + 1))
-    return figures.trend(
-        times=runs,
-        figures=trend.figures,
-        changes=trend.starts[1:],
-        sut=trend.sut,
-        name=name,
-        unit=trend.unit,
-        title=f"{trend.name}: {trend.sentence}",
-    )

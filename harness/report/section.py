@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from harness.comparison.statistics import Ratio
+from harness.report.comparison import Comparison
 
 Cell = str | tuple[str, str]
 """A text of a table, or a text and its remark, such as a ratio and its interval."""
@@ -20,89 +21,76 @@ class Table:
 
     Attributes:
         columns: names of the columns.
-        numbers: which of them contain numbers, counted from 0.
+        texts: how many of the first columns contain words. The others contain numbers.
         groups: a group's title → its rows. The title is often the work that the rows share.
         title: title of the table; empty if the section has no other table.
-        note: a remark for the reader; empty if there is none.
-        most: how many rows the page shows.
-        sorts: whether a click on a heading sorts the rows of the page.
-        below: whether the page shows remarks below their texts.
-        on_page, in_markdown: whether the table is shown there.
     """
 
     columns: Sequence[str]
-    numbers: Collection[int] = ()
+    texts: int = 1
     groups: Mapping[str, Sequence[Row]]
     title: str = ""
-    note: str = ""
-    most: int = 60
-    sorts: bool = False
-    below: bool = False
-    on_page: bool = True
-    in_markdown: bool = True
 
     @property
-    def count(self) -> int:
-        """The number of its rows."""
-        return sum(map(len, self.groups.values()))
-
-    @property
-    def first(self) -> dict[str, Sequence[Row]]:
-        """The groups with the rows that the page shows."""
-        shown: dict[str, Sequence[Row]] = {}
-        left = self.most
-        for title, rows in self.groups.items():
-            if left > 0:
-                shown[title] = rows[:left]
-            left -= len(rows)
-        return shown
+    def sorts(self) -> bool:
+        """Whether a click on a heading sorts the rows of the page: they are one group."""
+        return len(self.groups) == 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Picture:
-    """One drawing.
+class Bars:
+    """A drawing of the figures of a comparison."""
+
+    caption: str
+    comparison: Comparison
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines:
+    """A drawing with a line a SUT.
 
     Attributes:
-        caption: the line above the drawing.
-        draw: (`name=` the beginning of the ids in the SVG) → the <svg> element; empty if there is
-            nothing to draw.
+        work: the work in words.
+        about: what is drawn of it.
+        series: SUT → (x, y) of its points.
+        x, y: names of the axes, which begin at zero.
+        limit: the y of a dashed line; None: there is none. Points far above it are cut off.
+        marked: whether each point has a mark.
+    """
+
+    work: str
+    about: str
+    series: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    x: str
+    y: str
+    limit: float | None = None
+    marked: bool = True
+
+    @property
+    def caption(self) -> str:
+        """The line above the drawing."""
+        return f"{self.work}: {self.about}"
+
+    def add(self, sut: str, point: tuple[float, float]) -> None:
+        """Add a point of a SUT."""
+        self.series.setdefault(sut, []).append(point)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roofline:
+    """A drawing with a dot a SUT below the roof of its framework.
+
+    Attributes:
+        dots: SUT → (operations a byte, operations a second).
+        roofs: framework → (operations a second, bytes a second) that it reaches.
     """
 
     caption: str
-    draw: Callable[..., str]
+    dots: Mapping[str, tuple[float, float]]
+    roofs: Mapping[str, tuple[float, float]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bar:
-    """A ratio as a bar.
-
-    Attributes:
-        label: the compared work.
-        sut: the SUT whose speed is compared with another's; the bar has its colour.
-        mark: the same ratio from elsewhere; None: not known.
-    """
-
-    label: str
-    sut: str
-    ratio: Ratio
-    mark: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pictures:
-    """The drawings of a section.
-
-    Attributes:
-        shown: the drawings on the page.
-        more: how many drawings are left out.
-    """
-
-    shown: Sequence[Picture] = ()
-    more: int = 0
-
-
-def _none() -> Pictures:
-    return Pictures()
+Picture = Bars | Lines | Roofline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,10 +100,9 @@ class Section:
     Attributes:
         title: its heading on the page.
         note: a paragraph below the heading; empty if there is none.
-        sentences: sentences for the answer of the report, in every format.
+        sentences: sentences for the answer of the report.
         tables: a table without rows is not shown.
-        pictures: returns its drawings. Only the page calls it, because it imports matplotlib and
-            some drawings read the logs of the runs.
+        pictures: its drawings. Only the page draws them.
         data: key of the JSON document → value.
     """
 
@@ -123,14 +110,14 @@ class Section:
     note: str = ""
     sentences: Sequence[str] = ()
     tables: Sequence[Table] = ()
-    pictures: Callable[[], Pictures] = _none
+    pictures: Sequence[Picture] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-def ratio_cell(ratio: Ratio, remark: str = "") -> Cell:
-    """Return a ratio as a cell of a table: `1.47 ×` and `(1.43–1.52)`, followed by `remark`."""
+def ratio_cell(ratio: Ratio) -> Cell:
+    """Return a ratio as a cell of a table: `1.47 ×` and `(1.43–1.52)`."""
     times, between = ratio.words
-    return times, f"({between}){remark}"
+    return times, f"({between})"
 
 
 def grouped(rows: Iterable[tuple[str, Row]]) -> dict[str, list[Row]]:

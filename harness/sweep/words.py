@@ -36,7 +36,8 @@ def summary(sweep: Sweep, missing: Mapping[str, str]) -> dict[str, Any]:
     reasons = [reason for request in requests for reason in request.reasons]
     of_each_benchmark = {request.benchmark: request for request in requests}
     too_short = [] if sweep.lengthens else map(estimate.too_short, requests)
-    unjudged = [reference.shortage(request) for request in of_each_benchmark.values()]
+    shortages = filter(None, map(reference.shortage, of_each_benchmark.values()))
+    unjudged = [f"{reference.NONE}{shortage}" for shortage in shortages]
     results = dict(journal.finished(sweep.folder.name, sweep.series))
     left = schedule.steps(sweep.series, results, sweep.repeats)
     cost = estimate.together(
@@ -163,7 +164,7 @@ def show_results(sweep: Sweep, results: Results, out: Path, as_json: bool) -> No
             }
         )
     else:
-        terminal.report(report.setting, report.headline, sentences, [], (), report.advice)
+        terminal.report(report.setting, report.headline, sentences, (), report.advice)
         rows = _rows(sweep.series, results)
         terminal.line("")
         terminal.table(f"Sweep {sweep.folder.name}", _COLUMNS, rows)

@@ -24,7 +24,6 @@ from formats.job import (
     PROFILE,
     REFERENCE,
     SERVE,
-    START,
     Job,
 )
 from formats.writing import write_json
@@ -416,11 +415,6 @@ def _count_work(job: Job, sut: Any, beat: Heartbeat) -> dict[str, float]:
     return {COUNT: (_clock() - start) / 1e9}
 
 
-def start(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> Fields:
-    """Do nothing: the times of loading and of the warm-up are in every outcome."""
-    return {}
-
-
 def write_logits(job: Job, sut: Any, beat: Heartbeat) -> None:
     """Write the SUT's logits on the reference's answers and on its own. One replica computes
     them.
@@ -474,6 +468,5 @@ PROCEDURES: dict[str, Procedure] = {
     "fit": train,
     COUNT: count_work,
     SERVE: serving.serve,
-    START: start,
     PROFILE: profile.profile,
 }

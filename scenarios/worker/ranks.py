@@ -167,9 +167,9 @@ class Ranks:
     def replies(self) -> list[dict[str, Any]]:
         """The next message of each rank. Raises Reported if one reports an error."""
         found = [link.receive(rank.connection).header for rank in self._ranks]
-        for rank, said in zip(self._ranks, found, strict=True):
-            if "status" in said:
-                raise Reported(_of_rank(rank, said))
+        for rank, reply in zip(self._ranks, found, strict=True):
+            if "status" in reply:
+                raise Reported(_of_rank(rank, reply))
         return found
 
     def held(self) -> list[dict[str, Any]]:
@@ -227,16 +227,9 @@ class Ranks:
             return None
         # Other ranks end after the first one, by an error of their connection.
         first = min(ended, key=lambda rank: rank.process.returncode)
-        # The header of the last message of a rank that has ended.
-        header: dict[str, Any] = {}
-        try:
-            while first.connection.poll():
-                header = link.receive(first.connection).header
-        except (EOFError, OSError):
-            pass
-        said = header
-        if first.process.returncode >= 0 and "status" in said:
-            return _of_rank(first, said)
+        reply = _last_message(first.connection)
+        if first.process.returncode >= 0 and "status" in reply:
+            return _of_rank(first, reply)
         return self._gone(first)
 
     def _gone(self, rank: _Rank) -> WorkerOutcome:
@@ -264,6 +257,17 @@ class Ranks:
         return WorkerOutcome("error", f"{reason}; see {self._folder}")
 
 
-def _of_rank(rank: _Rank, said: Mapping[str, Any]) -> WorkerOutcome:
+def _of_rank(rank: _Rank, reply: Mapping[str, Any]) -> WorkerOutcome:
     """The outcome that a rank reported."""
-    return WorkerOutcome(said["status"], f"rank {rank.number}: {said['reason']}")
+    return WorkerOutcome(reply["status"], f"rank {rank.number}: {reply['reason']}")
+
+
+def _last_message(connection: Connection) -> dict[str, Any]:
+    """The header of the last message of a rank that has ended. Empty: it sent none."""
+    header: dict[str, Any] = {}
+    try:
+        while connection.poll():
+            header = link.receive(connection).header
+    except (EOFError, OSError):
+        pass
+    return header

@@ -51,13 +51,5 @@ class Framework(Protocol):
         that it reads and writes.
         """
 
-    def smallest(self) -> Run:
-        """Return the operation that adds 1 to float32 [1], as a user calls it."""
-
-    def compiled(self) -> Run | None:
-        """Return the same operation as a compiled function. None: the framework compiles no
-        function by itself. Its own error is raised if it cannot compile.
-        """
-
     def to_device(self, array: np.ndarray) -> Run:
         """Return the copy of a NumPy array to the device."""

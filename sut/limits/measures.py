@@ -18,7 +18,7 @@ from sut.limits.framework import Framework, Run
 
 _INNER = 4096  # inner side of the thin product, and columns of the array that is read
 _ITEM_BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2}
-_ANY = "float32"  # the precision in which memory and calls are measured
+_ANY = "float32"  # the precision in which memory is measured
 _REPEATS = 7
 _FEWEST = 3  # repeats of a slow measure
 _MOST_CALLS = 100_000  # in a repeat
@@ -47,15 +47,15 @@ class Measure:
 
     Attributes:
         precision: that of its products.
-        work: floating-point operations, or bytes, of one call. None: its time is the result.
+        work: floating-point operations, or bytes, of one call.
         calls: calls in a repeat.
         repeats: how often it is repeated.
-        values: the result of each repeat: `work` a second, or the seconds of a call.
+        values: `work` a second of each repeat.
     """
 
     precision: str
     run: Run
-    work: float | None
+    work: float
     calls: int = 1
     repeats: int = _REPEATS
     values: list[float] = field(default_factory=list)
@@ -67,27 +67,19 @@ class Measure:
 
 @dataclass(frozen=True, kw_only=True)
 class _Products:
-    """The measures of one precision, and facts about them."""
+    """The measures of one precision, and facts about them.
+
+    Attributes:
+        measures: field of `Limits` → its measure.
+        others: name of another way to multiply → the measure of the large product this way.
+        absent, about: fields of `Limits`; `about` is its `matrix_products`.
+    """
 
     side: int
-    square: Measure
-    layer: Measure
-    thin: Measure
+    measures: Mapping[str, Measure]
     others: Mapping[str, Measure]
     absent: Mapping[str, str]
     about: Mapping[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Common:
-    """The measures that need no matrix product. They are the same in all precisions."""
-
-    read: Measure
-    copy: Measure
-    smallest: Measure
-    compiled: Measure | None
-    to_device: Measure | None
-    absent: Mapping[str, str]
 
 
 def measure(
@@ -116,10 +108,16 @@ def measure(
         # Each framework has its own error for a precision that it lacks.
         except Exception as e:  # noqa: BLE001
             lacking[precision] = _words(e)
-    common = _common(framework, device, sizes)
-    _repeat(framework, _all(common, products), sizes)
+    memory = _memory(framework, device, sizes)
+    measures = list(memory.values())
+    for each in products.values():
+        measures += [*each.measures.values(), *each.others.values()]
+    _repeat(framework, measures, sizes)
     limits = []
-    for precision, of_one in products.items():
+    for precision, each in products.items():
+        spreads = {field: found.spread() for field, found in {**memory, **each.measures}.items()}
+        # The thin product uses each value of its matrix for two operations.
+        bytes_per_flop = _ITEM_BYTES[precision] / 2
         limits.append(
             Limits(
                 environment=environment,
@@ -127,9 +125,12 @@ def measure(
                 precision=precision,
                 framework=name,
                 version=framework.version(),
-                **_of_products(precision, of_one),
-                **_of_all(common),
-                absent={**common.absent, **of_one.absent},
+                matrix_side=each.side,
+                thin_bytes_per_second=each.measures["thin_flops"].spread(bytes_per_flop),
+                other_matrix_flops={way: found.spread() for way, found in each.others.items()},
+                matrix_products=each.about,
+                absent=each.absent,
+                **spreads,
             )
         )
     return limits, lacking
@@ -160,76 +161,32 @@ def _products(framework: Framework, precision: str, sizes: Sizes) -> _Products:
             absent[f"{precision} through {name}"] = _words(e)
     return _Products(
         side=side,
-        square=square,
-        layer=measured(*LAYER_SHAPE),
-        thin=measured(1, _INNER, columns),
+        measures={
+            "matrix_flops": square,
+            "layer_flops": measured(*LAYER_SHAPE),
+            "thin_flops": measured(1, _INNER, columns),
+        },
         others=others,
         absent=absent,
         about=framework.about_products(precision, square.run),
     )
 
 
-def _common(framework: Framework, device: str, sizes: Sizes) -> _Common:
+def _memory(framework: Framework, device: str, sizes: Sizes) -> dict[str, Measure]:
+    """Return field of `Limits` → its measure. They are the same in all precisions."""
     framework.use(_ANY)
     rows = sizes.array_bytes // (_INNER * _ITEM_BYTES[_ANY])
     thin = framework.product(_ANY, 1, _INNER, rows)
     reads = [*framework.reads(rows, _INNER), (thin, sizes.array_bytes)]
-    compiled = None
-    absent = {}
-    try:
-        run = framework.compiled()
-        if run:
-            compiled = _begun(framework, Measure(_ANY, run, None))
-    # A compiler may be missing, and each framework reports it by its own error.
-    except Exception as e:  # noqa: BLE001
-        absent["compiled call"] = _words(e)
-    to_device = None
+    measures = {
+        "read_bytes_per_second": _fastest(framework, reads),
+        "copy_bytes_per_second": _fastest(framework, framework.copies(rows, _INNER)),
+    }
     if device != "cpu":
         array = np.ones(_TO_DEVICE_BYTES // 4, np.float32)
-        run = framework.to_device(array)
-        to_device = _begun(framework, Measure(_ANY, run, array.nbytes))
-    return _Common(
-        read=_fastest(framework, reads),
-        copy=_fastest(framework, framework.copies(rows, _INNER)),
-        smallest=_begun(framework, Measure(_ANY, framework.smallest(), None)),
-        compiled=compiled,
-        to_device=to_device,
-        absent=absent,
-    )
-
-
-def _all(common: _Common, products: Mapping[str, _Products]) -> list[Measure]:
-    measures = [common.read, common.copy, common.smallest]
-    measures += filter(None, (common.compiled, common.to_device))
-    for each in products.values():
-        measures += [each.square, each.layer, each.thin, *each.others.values()]
+        to_device = Measure(_ANY, framework.to_device(array), array.nbytes)
+        measures["to_device_bytes_per_second"] = _begun(framework, to_device)
     return measures
-
-
-def _of_products(precision: str, products: _Products) -> dict[str, Any]:
-    """Return the fields of `Limits` about products."""
-    bytes_per_flop = _ITEM_BYTES[precision] / 2  # the thin product uses each value once
-    others = {name: measure.spread() for name, measure in products.others.items()}
-    return {
-        "matrix_side": products.side,
-        "matrix_flops": products.square.spread(),
-        "layer_flops": products.layer.spread(),
-        "thin_flops": products.thin.spread(),
-        "thin_bytes_per_second": products.thin.spread(bytes_per_flop),
-        "other_matrix_flops": others,
-        "matrix_products": products.about,
-    }
-
-
-def _of_all(common: _Common) -> dict[str, Any]:
-    """Return the other measured fields of `Limits`."""
-    return {
-        "read_bytes_per_second": common.read.spread(),
-        "copy_bytes_per_second": common.copy.spread(),
-        "dispatch_seconds": common.smallest.spread(),
-        "compiled_dispatch_seconds": common.compiled and common.compiled.spread(),
-        "to_device_bytes_per_second": common.to_device and common.to_device.spread(),
-    }
 
 
 def _begun(framework: Framework, measure: Measure) -> Measure:
@@ -263,8 +220,7 @@ def _repeat(framework: Framework, measures: Sequence[Measure], sizes: Sizes) -> 
             if number >= measure.repeats:
                 continue
             framework.use(measure.precision)
-            seconds = _seconds(framework, measure)
-            measure.values.append(seconds if measure.work is None else measure.work / seconds)
+            measure.values.append(measure.work / _seconds(framework, measure))
 
 
 def _choose_calls(framework: Framework, measure: Measure, sizes: Sizes) -> None:

@@ -93,19 +93,6 @@ def copies(rows: int, columns: int) -> Sequence[tuple[Run, int]]:
     ]
 
 
-def smallest() -> Run:
-    """See `Framework.smallest`."""
-    one = jnp.ones(1)
-    return lambda: one + 1
-
-
-def compiled() -> Run | None:
-    """Return the operation under `jax.jit`."""
-    one = jnp.ones(1)
-    add = jax.jit(lambda values: values + 1)
-    return lambda: add(one)
-
-
 def to_device(array: np.ndarray) -> Run:
     """See `Framework.to_device`."""
     return lambda: jax.device_put(array)

@@ -67,17 +67,6 @@ def copies(rows: int, columns: int) -> Sequence[tuple[Run, int]]:
     return [(_program(opset16.negative(array), array), 8 * rows * columns)]
 
 
-def smallest() -> Run:
-    """See `Framework.smallest`. OpenVINO has no call that is not compiled."""
-    one = opset16.parameter([1], np.float32)
-    return _program(opset16.add(one, np.ones(1, np.float32)), one)
-
-
-def compiled() -> Run | None:
-    """Return None: `smallest` is compiled."""
-    return None
-
-
 def to_device(array: np.ndarray) -> Run:
     """Raise AssertionError: the device is always the host."""
     raise AssertionError

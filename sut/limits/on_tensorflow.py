@@ -80,19 +80,6 @@ def copies(rows: int, columns: int) -> Sequence[tuple[Run, int]]:
     ]
 
 
-def smallest() -> Run:
-    """See `Framework.smallest`."""
-    one = tf.ones(1)
-    return lambda: one + 1
-
-
-def compiled() -> Run | None:
-    """Return the operation in a `tf.function` that XLA compiles."""
-    one = tf.ones(1)
-    add = tf.function(lambda values: values + 1, jit_compile=True)
-    return lambda: add(one)
-
-
 def to_device(array: np.ndarray) -> Run:
     """See `Framework.to_device`."""
     return lambda: tf.convert_to_tensor(array)

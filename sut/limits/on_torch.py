@@ -86,19 +86,6 @@ def copies(rows: int, columns: int) -> Sequence[tuple[Run, int]]:
     return [(lambda: target.copy_(source), 2 * source.nbytes)]
 
 
-def smallest() -> Run:
-    """See `Framework.smallest`."""
-    one = torch.ones(1, device=_device[0])
-    return lambda: one + 1
-
-
-def compiled() -> Run | None:
-    """Return the operation under `torch.compile`."""
-    one = torch.ones(1, device=_device[0])
-    add = torch.compile(lambda values: values + 1, fullgraph=True)
-    return lambda: add(one)
-
-
 def to_device(array: np.ndarray) -> Run:
     """See `Framework.to_device`."""
     tensor = torch.from_numpy(array)

@@ -12,12 +12,11 @@ import pytest
 from compliance import rules
 from formats.job import Place
 from harness import cli, summary
-from harness.comparison import replicas as compared
-from harness.comparison import tables
+from harness.comparison import partners
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.measurement import run
-from harness.report import content, sections
+from harness.report import sections
 from harness.request import options, plan, replicas
 from harness.request.request import _PACE, _Pace
 from harness.sweep import cells as series
@@ -25,6 +24,7 @@ from scenarios.worker.replicas import cores
 from sut import tuning
 from sut.devices import DEVICES
 from tests.support.cells import Reporter, request
+from tests.support.reports import gathered, groups
 from tests.support.rounds import shortened
 from tests.support.synthetic_runs import cell, write
 
@@ -198,16 +198,13 @@ def test_the_efficiency_is_the_speed_over_that_of_as_many_single_replicas(tmp_pa
         sweep="s",
     )
     write(tmp_path, cell("keras3-jax", replicas="4"), [300, 301, 302], first_minute=2, sweep="s")
-    ((many, partner),) = compared.pairs(tables.groups([tmp_path]))
+    ((many, partner, efficiency),) = partners.replicated(groups(tmp_path))
     assert (many.cell.replicas, partner.cell.replicas) == ("4", "1/4")
-    efficiency = compared.efficiency(many, partner)
     assert efficiency.value == pytest.approx(0.95, abs=0.001)
     assert 0.93 < efficiency.low < 0.95 < efficiency.high < 0.97
-    words = compared.words(efficiency, 4)
-    assert words.startswith("0.95 (0.9") and words.endswith(") of 4 × one replica")
-    found = sections.replicas.section(content.gather(tmp_path, "runs"))
-    assert found.tables[0].count == 1
-    assert f"efficiency {words}" in found.sentences[0]
+    found = sections.ratios.section(gathered(tmp_path))
+    (sentence,) = found.sentences
+    assert ": efficiency 0.95 (0.9" in sentence and sentence.endswith(") of 4 × one replica")
 
 
 def test_an_efficiency_is_of_one_node_and_those_that_hold_it_and_nodes_are_never_pooled(tmp_path):
@@ -218,9 +215,9 @@ def test_an_efficiency_is_of_one_node_and_those_that_hold_it_and_nodes_are_never
     measured("1/4", ["n1"], [100, 101, 99], 0)
     measured("4", ["n1", "n1", "n2", "n2"], [380, 384, 376], 1)
     measured("4", ["n3", "n3", "n4", "n4"], [300, 301, 302], 2)
-    found = tables.groups([tmp_path])
+    found = groups(tmp_path)
     assert len(found) == 3
-    ((many, one),) = compared.pairs(found)
+    ((many, one, _),) = partners.replicated(found)
     assert set(many.last.nodes) == {"n1", "n2"} and one.last.nodes == ("n1",)
     assert many.last.machine.endswith("replicas on n1, n2")
 

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def make(
                 if (template / part).exists():
                     os.link(template / part, directory / part)
             started = f"2026-01-{repeat:02}T{n // 3600 % 24:02}:{n // 60 % 60:02}:{n % 60:02}+0000"
-            values = json.loads(json.dumps(cell.__dict__))
+            values = json.loads(json.dumps(asdict(cell)))
             _write(
                 directory / "record.json",
                 record

@@ -27,8 +27,6 @@ def limits(framework: str = "PyTorch", **others: Any) -> Limits:
         "thin_bytes_per_second": spread(28e9),
         "read_bytes_per_second": spread(30e9),
         "copy_bytes_per_second": spread(25e9),
-        "dispatch_seconds": spread(1.5e-6, 0.1),
-        "compiled_dispatch_seconds": spread(12e-6),
         "matrix_products": {"library": "MKL", "instructions": "AVX2", "threads": 2},
     }
     return Limits(**{**values, **others})

@@ -35,7 +35,6 @@ class Exact:
         self.slowed = {}
         self.disturbed_from = np.inf
         self.precision = ""
-        self.compiler = True
 
     def operation(self, name, seconds):
         def run():
@@ -84,14 +83,6 @@ class Exact:
         size = 8 * rows * columns
         return [(self.operation("copy", size / 10e9), size)]
 
-    def smallest(self):
-        return self.operation("smallest", 2e-6)
-
-    def compiled(self):
-        if not self.compiler:
-            raise RuntimeError("no compiler")
-        return self.operation("compiled", 5e-6)
-
     def to_device(self, array):
         return self.operation("to device", array.nbytes / 8e9)
 
@@ -116,8 +107,6 @@ def test_rates_and_times_are_those_of_the_operations(exact):
             assert spread.median == pytest.approx(FLOPS)
         assert each.read_bytes_per_second.median == pytest.approx(FLOPS * 2)
         assert each.copy_bytes_per_second.median == pytest.approx(10e9)
-        assert each.dispatch_seconds.median == pytest.approx(2e-6)
-        assert each.compiled_dispatch_seconds.median == pytest.approx(5e-6)
         assert each.matrix_products == {"library": "exact"}
     in_float32, in_bfloat16 = limits
     assert in_float32.other_matrix_flops["other"].median == pytest.approx(2 * FLOPS)
@@ -137,7 +126,7 @@ def test_repeats_of_all_measures_alternate(exact):
     measured(exact, precisions=("float32",))
     order = [name for n, name in enumerate(exact.calls) if n == 0 or exact.calls[n - 1] != name]
     read = "float32 thin"  # the fastest way to read
-    memory = [read, "copy", "smallest", "compiled"]
+    memory = [read, "copy"]
     turn = [*memory, "float32 square", "float32 layer", "float32 thin", "other"]
     assert order[-7 * len(turn) :] == 7 * turn
 
@@ -169,15 +158,6 @@ def test_another_way_that_fails_leaves_the_other_measures(exact):
     assert lacking == {}
     assert limits[0].absent == {"float32 through XLA": "RuntimeError: not here"}
     assert limits[0].matrix_flops.median == pytest.approx(FLOPS)
-
-
-def test_a_missing_compiler_leaves_the_other_measures(exact):
-    exact.compiler = False
-    limits, _ = measured(exact)
-    for each in limits:
-        assert each.compiled_dispatch_seconds is None
-        assert each.absent == {"compiled call": "RuntimeError: no compiler"}
-        assert each.dispatch_seconds.median == pytest.approx(2e-6)
 
 
 def test_the_way_to_the_device_is_measured_only_if_it_is_not_the_host(exact):
@@ -216,5 +196,3 @@ def test_a_framework_has_all_measures(interpreter, tmp_path, sut):
         assert each.matrix_flops.minimum > 0
         assert each.read_bytes_per_second.minimum > 0
         assert each.matrix_products["library"] != "unknown"
-        assert each.compiled_dispatch_seconds or "compiled call" in each.absent
-    assert np.isfinite(document.limits[0].dispatch_seconds.maximum)

@@ -19,7 +19,6 @@ from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset,
 from harness.inputs.models import Size
 from harness.inputs.models.drawn import Shapes
 from harness.inputs.user_folder import Document
-from harness.samples import masks
 
 _SEED = 20240611
 _DECODER_HEADS = 8  # of all published models; no shape shows it
@@ -147,5 +146,4 @@ ARCHITECTURE = Architecture(
     dataset=Dataset(count=lambda path, options: len(pictures.files(path)), read=_read, folder=True),
     weights_inputs=lambda path, model, config, own: dict(model.sizes["full"].inputs),
     weights_config=_weights_config,
-    show=lambda directory, inputs, reader: masks.write(directory, inputs, pictures.MEAN),
 )

@@ -198,6 +198,7 @@ def names() -> list[str]:
     return sorted(path.stem for path in _HERE.glob("*.toml"))
 
 
+@cache
 def load(name: str, task: str | None = None) -> Model:
     """The model as its file describes it for this task. None: its default task.
 

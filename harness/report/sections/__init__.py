@@ -1,4 +1,4 @@
-"""The sections of a report, in small files. Page, Markdown and JSON show any list of sections."""
+"""The sections of a report, in small files. Page and JSON show any list of sections."""
 
 from __future__ import annotations
 
@@ -9,43 +9,26 @@ from harness.report.section import Section
 from harness.report.sections import (
     comparisons,
     computing,
-    grid,
-    keras,
-    keras_published,
+    curves,
     latencies,
     lengths,
     nodes,
     numbers,
-    replicas,
-    resources,
-    scaling,
-    serving,
-    trainings,
-    tuning,
+    ratios,
 )
 
 SECTIONS = (
     comparisons.answers,
-    latencies.percentiles,
-    resources.section,
-    lengths.section,
-    trainings.section,
     comparisons.bars,
+    latencies.percentiles,
+    lengths.section,
+    ratios.section,
     numbers.section,
-    tuning.section,
-    replicas.section,
-    serving.section,
-    serving.token_latencies,
-    scaling.section,
-    latencies.spread,
+    curves.serving,
+    curves.scaling,
     comparisons.means,
-    keras_published.section,
-    grid.section,
     computing.section,
     nodes.section,
-    resources.payback,
-    keras.costs,
-    keras.compared_with_keras2,
     comparisons.noise,
 )
 """The functions that create the sections of a report, in the order in which they are shown."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 from harness.comparison.pooled import mean_ratio
 from harness.comparison.statistics import plural
 from harness.report import answer
 from harness.report.comparison import Comparison
 from harness.report.content import MOST_SENTENCES, NATIVE_TORCH, Content
-from harness.report.section import Picture, Pictures, Section
+from harness.report.section import Bars, Section
 
 BARS = "Side by side"
-_MOST_BARS = 8
 
 
 def answers(content: Content) -> Section:
@@ -31,14 +29,6 @@ def answers(content: Content) -> Section:
 
 def bars(content: Content) -> Section:
     """The figures of each comparison as bars."""
-
-    def pictures() -> Pictures:
-        from harness.report import figures
-
-        shown = content.with_rivals[:_MOST_BARS]
-        drawn = [Picture(caption=c.name, draw=partial(figures.bars, c)) for c in shown]
-        return Pictures(shown=drawn, more=len(content.with_rivals) - len(shown))
-
     return Section(
         title=BARS,
         note=(
@@ -46,7 +36,7 @@ def bars(content: Content) -> Section:
             " the speed compared with the SUT on top: if it contains that SUT's figure, no"
             " difference is shown. An arrow ends a bar or a line that is longer than drawn."
         ),
-        pictures=pictures,
+        pictures=[Bars(caption=c.name, comparison=c) for c in content.with_rivals],
     )
 
 

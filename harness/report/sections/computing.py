@@ -2,174 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from operator import itemgetter
+from collections.abc import Iterable, Iterator, Mapping
 from statistics import median
-from typing import Any
 
 from formats.work import Roof
-from harness.comparison import tables
 from harness.comparison.tables import Group
-from harness.figure import short
 from harness.report.comparison import Comparison
 from harness.report.content import Content
 from harness.report.products import Products, fastest_first, meaning
-from harness.report.section import Picture, Pictures, Row, Section, Table
-from harness.summary import flops, matrix_products, share
+from harness.report.section import Roofline, Section
+from harness.summary import matrix_products
 from sut.registry import framework_of
-
-_COLUMNS = (
-    "SUT",
-    "operations",
-    "of a large product",
-    "bytes",
-    "of its bandwidth",
-    "binds",
-    "operators a batch",
-)
-_NONE = "–"
-_MOST_PICTURES = 12
-
 
 _Place = tuple[str, ...]
 """Precision, device, machine and environment variables."""
 
 
 def section(content: Content) -> Section:
-    """The shares of all comparisons in a table, and a picture of each comparison. A single
-    comparison also has sentences.
+    """A picture of each comparison whose SUTs have limits and counted operations, and sentences on
+    the products of the frameworks.
     """
-    own = []
-    if len(content.with_rivals) == 1:
-        own = _sentences(content.with_rivals[0])
-    groups = {}
-    for comparison in content.comparisons:
-        rows = [_texts(row) for row in _rows(comparison, "flops_per_second")]
-        if rows:
-            groups[comparison.name] = rows
-    note = (
-        "Operations: the products of the model, counted once on the reference, for every SUT"
-        " alike. Their share is that of a large matrix product of the same framework (of"
-        " TensorFlow without XLA). Bytes: what a batch must move at least, with each weight"
-        " read once a forward pass. Their share is that of the bytes a second that the same"
-        " framework reads from memory. The larger share binds if it is a tenth or more. If"
-        " neither is, the time goes to small operations, to padding or to Python. If the"
-        " operations are not counted, those of products with weights are used, and their share"
-        " is a lower bound. The last column counts the operators that Python calls for a batch"
-        " of an eager SUT."
-    )
-    if any(map(_roofs, content.comparisons)):
-        note += (
-            " A line of a picture is what a framework reaches on this machine: on the left it"
-            " reads memory at its full bandwidth, on the right it multiplies matrices at its full"
-            " rate. A dot is a SUT."
-        )
-    table = Table(columns=_COLUMNS, numbers=range(1, len(_COLUMNS)), groups=groups, most=200)
     return Section(
         title="How much of what its framework can do",
-        note=note,
-        sentences=[*own, *product_sentences(content.current)],
-        tables=[table],
-        pictures=partial(_pictures, content),
+        note=(
+            "A line is what a framework reaches on this machine: on the left it reads memory at its"
+            " full bandwidth, on the right it multiplies matrices at its full rate. A dot is a SUT."
+            " If it is far below its line, the time goes to small operations, to padding or to"
+            " Python."
+        ),
+        sentences=product_sentences(content.current),
+        pictures=[each for c in content.comparisons for each in _roofline(c)],
     )
 
 
-def _sentences(comparison: Comparison) -> list[str]:
-    """Return one sentence with each share of each SUT, the largest first, and one with the
-    operators of eager SUTs.
+def _roofline(comparison: Comparison) -> Iterator[Roofline]:
+    """Yield the picture of a comparison, if its operations are counted.
 
-    There is no sentence for a figure that fewer than two SUTs have.
-    """
-    sentences = []
-    shares = _listed(comparison, "matrix_share")
-    if shares:
-        sentences.append(
-            "the model's products reach, of the rate of a large matrix product of the same"
-            f" framework: {shares}"
-        )
-    shares = _listed(comparison, "bandwidth_share")
-    if shares:
-        sentences.append(
-            "the batches move, of the bytes a second that the same framework reads from"
-            f" memory, at least: {shares}"
-        )
-    operators = _rows(comparison, "operators_per_batch")
-    operators.sort(key=itemgetter("operators_per_batch"))
-    if len(operators) > 1:
-        each = [f"{row['sut']} {short(row['operators_per_batch'])}" for row in operators]
-        sentences.append(f"Python calls operators for a batch of eager SUTs: {', '.join(each)}")
-    return sentences
-
-
-def _listed(comparison: Comparison, column: str) -> str:
-    """Return `native-jax 75%, keras3-jax 50%`, the largest share first. Empty if fewer than two
-    SUTs have one.
-    """
-    rows = _rows(comparison, column)
-    if len(rows) < 2:
-        return ""
-    rows.sort(key=itemgetter(column), reverse=True)
-    return ", ".join(f"{row['sut']} {share(row[column])}" for row in rows)
-
-
-def _rows(comparison: Comparison, column: str) -> list[dict[str, Any]]:
-    rows = [tables.row(group) for group in comparison.good]
-    return [row for row in rows if row[column]]
-
-
-def _texts(row: dict[str, Any]) -> Row:
-    reached = row["flops_per_second"]
-    moved = row["bytes_per_second"]
-    bytes_text = _gigabytes(moved) if moved else _NONE
-    operators = short(row["operators_per_batch"]) or _NONE
-    return (
-        row["sut"],
-        flops(reached),
-        _share(reached, row["matrix_share"], flops),
-        bytes_text,
-        _share(moved, row["bandwidth_share"], _gigabytes),
-        row["binds"] or _NONE,
-        operators,
-    )
-
-
-def _share(rate: float | None, part: float | None, words: Callable[[float], str]) -> str:
-    """A share, and the limit that it is a share of, in words."""
-    if not rate or not part:
-        return _NONE
-    return f"{share(part)} of {words(rate / part)}"
-
-
-def _gigabytes(rate: float) -> str:
-    return f"{rate / 1e9:,.3g} GB/s"
-
-
-def _pictures(content: Content) -> Pictures:
-    """Draw the comparisons whose SUTs have limits and counted operations."""
-    found = [comparison for comparison in content.comparisons if _roofs(comparison)]
-    shown = [_picture(comparison) for comparison in found[:_MOST_PICTURES]]
-    return Pictures(shown=shown, more=len(found) - len(shown))
-
-
-def _picture(comparison: Comparison) -> Picture:
-    from harness.report import figures
-
-    dots = {
-        row["sut"]: (row["flops_per_byte"], row["flops_per_second"])
-        for row in _rows(comparison, "flops_per_byte")
-    }
-    draw = partial(figures.roofline, dots, _roofs(comparison), title=comparison.name)
-    return Picture(caption=comparison.name, draw=draw)
-
-
-def _roofs(comparison: Comparison) -> dict[str, tuple[float, float]]:
-    """Return framework → (operations a second, bytes a second) that it reaches on this machine, the
-    median over its SUTs. Empty if no operations are counted.
+    A roof is the median over the SUTs of a framework.
     """
     found: dict[str, list[Roof]] = {}
+    dots = {}
     for group in comparison.good:
         record = group.last.record
+        intensity, rate = group.numbers["flops_per_byte"], group.numbers["flops_per_second"]
+        if intensity and rate:
+            dots[group.sut] = (intensity, rate)
         if record and record.roof and "flops_per_byte" in group.last.result.metrics:
             found.setdefault(framework_of(group.cell.sut), []).append(record.roof)
     roofs = {}
@@ -177,7 +54,8 @@ def _roofs(comparison: Comparison) -> dict[str, tuple[float, float]]:
         flops_per_second = median(roof.matrix_flops for roof in measured)
         bytes_per_second = median(roof.read_bytes_per_second for roof in measured)
         roofs[framework] = (flops_per_second, bytes_per_second)
-    return roofs
+    if roofs:
+        yield Roofline(caption=comparison.name, dots=dots, roofs=roofs)
 
 
 def product_sentences(groups: Iterable[Group]) -> list[str]:

@@ -2,90 +2,103 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from harness.comparison import tables
+from harness.comparison.tables import Group
 from harness.figure import short
 from harness.report.comparison import Comparison
 from harness.report.content import Content
 from harness.report.section import Row, Section, Table
 
-_ERROR = "share of the limit"
 _MEDIAN = "latency_p50_ms"
 _COLUMNS = {
-    "50th percentile, ms": (_MEDIAN, 1.0),
-    "90th percentile, ms": ("latency_p90_ms", 1.0),
-    "99th percentile, ms": ("latency_p99_ms", 1.0),
-    "answered/s": ("achieved_per_second", 1.0),
-    "within the limits/s": ("goodput_per_second", 1.0),
-    "requests a batch": ("requests_a_batch", 1.0),
-    "tokens/s": ("tokens_per_second", 1.0),
-    "ms/step": ("ms_per_step", 1.0),
-    "loading, s": ("load_seconds", 1.0),
-    "first answer, s": ("first_answer_seconds", 1.0),
-    "first answer from cache, s": ("cached_first_answer_seconds", 1.0),
-    "compiling, s": ("compile_seconds", 1.0),
-    "compiling from cache, s": ("cached_compile_seconds", 1.0),
-    "memory, GB": ("peak_host_bytes", 1e-9),
-    "device memory, GB": ("peak_device_bytes", 1e-9),
-    "error, % of limit": (_ERROR, 100.0),
+    _MEDIAN: ("50th percentile, ms", 1.0),
+    "latency_p90_ms": ("90th percentile, ms", 1.0),
+    "latency_p99_ms": ("99th percentile, ms", 1.0),
+    "ttft_p50_ms": ("first token: median, ms", 1.0),
+    "ttft_p90_ms": ("90th, ms", 1.0),
+    "ttft_p99_ms": ("99th, ms", 1.0),
+    "tpot_p50_ms": ("later token: median, ms", 1.0),
+    "tpot_p90_ms": ("90th, ms", 1.0),
+    "tpot_p99_ms": ("99th, ms", 1.0),
+    "achieved_per_second": ("answered/s", 1.0),
+    "goodput_per_second": ("within the limits/s", 1.0),
+    "requests_a_batch": ("requests a batch", 1.0),
+    "samples_per_second": ("samples/s", 1.0),
+    "tokens_per_second": ("tokens/s", 1.0),
+    "ms_per_step": ("ms/step", 1.0),
+    "step_median_ms": ("single steps: median, ms", 1.0),
+    "step_p90_ms": ("90th, ms", 1.0),
+    "first_step_seconds": ("first step, s", 1.0),
+    "trained_parameters": ("trained parameters", 1.0),
+    "load_seconds": ("loading, s", 1.0),
+    "first_answer_seconds": ("first answer, s", 1.0),
+    "cached_first_answer_seconds": ("first answer from cache, s", 1.0),
+    "compile_seconds": ("compiling, s", 1.0),
+    "cached_compile_seconds": ("compiling from cache, s", 1.0),
+    "flops_per_second": ("GFLOP/s", 1e-9),
+    "matrix_share": ("% of a large product", 100.0),
+    "bytes_per_second": ("GB/s", 1e-9),
+    "bandwidth_share": ("% of the bandwidth", 100.0),
+    "operators_per_batch": ("operators a batch", 1.0),
+    "peak_host_bytes": ("memory, GB", 1e-9),
+    "peak_device_bytes": ("device memory, GB", 1e-9),
+    "error_share": ("error, % of limit", 100.0),
+    "first_loss_error": ("error of the first loss", 1.0),
 }
-"""Heading → (column of `harness.comparison.tables` or _ERROR, factor). A column without a value is
-left out.
+"""Name of a number of `Group.numbers` → its heading, and the factor to its unit. A column without a
+value is left out.
 """
 
 
 def section(content: Content) -> Section:
-    """A table for each comparison with several figures."""
-    drawn = [_table(comparison) for comparison in content.with_rivals]
+    """A table for each comparison with a figure."""
     return Section(
         title="All numbers",
         note=(
-            "The first number is the figure by which SUTs are compared. A click on a heading"
-            " sorts. Memory is that of the process that runs the model. The error is the distance"
-            " of the answers from those of PyTorch in float32."
+            "The first number is the figure by which SUTs are compared. Medians of the runs follow."
+            " A click on a heading sorts. First and later tokens are MLPerf's: the time from a"
+            " request, in Offline from the beginning of its batch, to its first token, and the time"
+            " from there to the last token, divided by the number of later tokens. It is not known"
+            " if too many answers came in one part. Of a training the first two steps are not"
+            " timed, and single steps have a time only if the framework does not run ahead of its"
+            " device. Compiling is the time of the first calls of all shapes minus that of the"
+            " second calls. The operations are the products of the model, counted once on the"
+            " reference, and their share is that of a large matrix product of the same framework."
+            " Bytes are those that a batch must move at least, and their share is that of what the"
+            " framework reads from memory. Operators are those that Python calls for a batch of an"
+            " eager SUT. Memory is that of the process that runs the model. The error is the"
+            " distance of the answers from those of PyTorch in float32."
         ),
-        tables=drawn,
+        tables=[_table(comparison) for comparison in content.comparisons if comparison.good],
     )
 
 
 def _table(comparison: Comparison) -> Table:
-    rows = []
-    for group in comparison.ordered:
-        rows.append(_shown(group) | {"figure": comparison.entries[group.sut].figure})
-    names = [name for name, (column, _) in _COLUMNS.items() if any(row[column] for row in rows)]
+    groups = comparison.ordered
+    names = [name for name in _COLUMNS if any(group.numbers[name] for group in groups)]
     figure = comparison.unit
-    if all(g.metric and g.metric.name == "latency_p50" for g in comparison.good):
-        names = [name for name in names if _COLUMNS[name][0] != _MEDIAN]
+    kinds = {group.metric.name for group in groups if group.metric}
+    if kinds == {"latency_p50"}:
+        names.remove(_MEDIAN)
         figure = "median, ms"
-    columns = ("SUT", figure, "lowest to highest", "runs", *names)
+    elif kinds <= set(names):
+        names.remove(*kinds)
+    headings = [_COLUMNS[name][0] for name in names]
+    rows = [_row(comparison, group, names) for group in groups]
     return Table(
         title=comparison.name,
-        columns=columns,
-        numbers=range(1, len(columns)),
-        groups={"": [_row(row, names) for row in rows]},
-        sorts=True,
-        in_markdown=False,
+        columns=("SUT", figure, "lowest to highest", "runs", *headings),
+        groups={"": rows},
     )
 
 
-def _shown(group: tables.Group) -> dict[str, Any]:
-    """The row with the error of the answers, as a share of its limit. The SUT's name has the batch
-    size that ran, if a switch changed the requested one.
-    """
-    row = tables.row(group)
-    if group.cell.requested_batch is not None:
-        row["sut"] += f", batch {group.cell.batch_size}"
-    limit = row["accuracy_limit"]
-    share = float(f"{row['accuracy'] / limit:.2g}") if limit else None
-    return row | {_ERROR: share}
-
-
-def _row(row: dict[str, Any], names: list[str]) -> Row:
-    figures = row["figures"]
+def _row(comparison: Comparison, group: Group, names: list[str]) -> Row:
+    figures = group.figures
+    sut = group.sut
+    if group.cell.requested_batch is not None:  # a switch changed the requested one
+        sut += f", batch {group.cell.batch_size}"
     spread = f"{short(min(figures))} to {short(max(figures))}" if len(figures) > 1 else "–"
-    texts = [row["sut"], short(row["figure"]), spread, str(len(figures))]
+    texts = [sut, short(comparison.entries[group.sut].figure), spread, str(len(figures))]
     for name in names:
-        column, factor = _COLUMNS[name]
-        texts.append("–" if row[column] is None else short(factor * row[column]))
+        value = group.numbers[name]
+        texts.append("–" if value is None else short(_COLUMNS[name][1] * value))
     return texts

@@ -11,7 +11,6 @@ import functools
 import itertools
 import secrets
 import selectors
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -633,7 +632,7 @@ class Replicated:
         if why and not how:
             return Reported(WorkerOutcome("error", why))
         how = how or "closed its connection"
-        was_killed = how.endswith(signal.SIGKILL.name)
+        was_killed = self._placement.was_killed(replica.number)
         is_oom = was_killed and host_memory.kernel_oom_kills() > self._oom_kills
         if is_oom or any(words in how.lower() for words in _OUT_OF_MEMORY):
             named = self._named(replica.number)

@@ -56,6 +56,10 @@ class Subprocesses:
         """Return how a replica ended, after at most so many seconds. Empty: it runs."""
         return self._processes[number].how(seconds)
 
+    def was_killed(self, number: int) -> bool:
+        """Return whether a replica ended by SIGKILL."""
+        return self._processes[number].returncode == -signal.SIGKILL
+
     def failed(self) -> str:
         """Return nothing, because each replica has a process of its own."""
         return ""
@@ -111,6 +115,10 @@ class Launched:
             if time.monotonic() >= end_s:
                 return ""
             time.sleep(_LOOK_S)
+
+    def was_killed(self, number: int) -> bool:
+        """Return False: the output of the cluster's program is only for people."""
+        return False
 
     def failed(self) -> str:
         """Return how the program ended: its words on a replica, or its last ones. Empty: it runs.

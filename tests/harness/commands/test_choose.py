@@ -9,13 +9,13 @@ from formats.result import Status
 from harness import cli, disturbance
 from harness.commands import choose as choose_command
 from harness.measurement import run
-from harness.report import content
 from harness.sweep import cells, loop, room
 from harness.sweep.deadline import Deadline
 from harness.sweep.schedule import RepeatPlan
 from harness.terminal import Terminal
 from scenarios.worker import disturbance as worker
 from tests.conftest import CACHE
+from tests.support.reports import gathered
 from tests.support.synthetic_runs import cell, write
 from tests.support.weights_folders import made
 
@@ -159,7 +159,7 @@ def test_after_disturbed_runs_the_next_command_measures_all_again(tmp_path):
     }
     for sut in ("keras3-jax", "native-jax"):
         write(tmp_path, cell(sut), [10] * 3, sweep="s-1", disturbance=noise)
-    report = content.gather(tmp_path, "here")
+    report = gathered(tmp_path)
     repeats = RepeatPlan(least=1, most=1)
     sweep = loop.Sweep(folder=tmp_path, series=(), repeats=repeats, costs={})
     hint = choose_command._next(sweep, {}, report, "./run.sh choose m")

@@ -30,7 +30,7 @@ IN_JAX = values(
 def begun(monkeypatch):
     """Two environments are made. Their names are in the list when they are measured."""
     names = []
-    places = [command._Place(TORCH, "cpu"), command._Place(JAX, "cpu")]
+    places = [(TORCH, "cpu"), (JAX, "cpu")]
 
     def measure(cache, environment, here, device):
         names.append(environment.name)
@@ -108,7 +108,6 @@ def test_each_figure_has_its_spread(capsys):
     text = shown(capsys, measured(IN_TORCH))
     assert "200 ±2%  190 ±3%  14 ±0%" in text
     assert "through oneDNN  float32    460 ±0%" in text
-    assert "1.5 ±10%" in text
 
 
 def test_mkl_on_amd_is_explained_by_other_frameworks_and_by_onednn_in_the_same_process(capsys):
@@ -118,25 +117,19 @@ def test_mkl_on_amd_is_explained_by_other_frameworks_and_by_onednn_in_the_same_p
         " processor although it has AVX-512; JAX and oneDNN in the same process multiply 2.2 and"
         " 2.3 times as fast, so PyTorch's figures here say little about an Intel processor" in text
     )
-    assert "large matrix products on cpu: in float32 JAX is 2.2 times as fast as PyTorch" in text
 
 
 def test_onednn_alone_explains_it_too(capsys):
     text = shown(capsys, measured(IN_TORCH))
     assert "; oneDNN in the same process multiplies 2.3 times as fast" in text
-    assert "large matrix products" not in text
 
 
 def test_the_words_of_a_framework_stand_below_the_tables(capsys):
     lacks = {"float16": "RuntimeError: no product"}
-    no_compiler = replace(
-        IN_TORCH,
-        compiled_dispatch_seconds=None,
-        absent={"compiled call": "InvalidCxxCompiler: none"},
-    )
-    text = shown(capsys, measured(no_compiler, lacking=lacks))
+    without_xla = replace(IN_TORCH, absent={"float32 through XLA": "RuntimeError: none"})
+    text = shown(capsys, measured(without_xla, lacking=lacks))
     assert "native-torch has no matrix product in float16 on cpu: RuntimeError: no product" in text
-    assert "native-torch on cpu, compiled call: InvalidCxxCompiler: none" in text
+    assert "native-torch on cpu, float32 through XLA: RuntimeError: none" in text
 
 
 @pytest.mark.parametrize(

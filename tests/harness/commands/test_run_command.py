@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from formats.outcome import CUT_SHORT
-from formats.result import Status
+from formats.result import Metric, Status
 from harness.commands import run as command
 from harness.measurement import run
 from tests.support.cells import request
@@ -13,12 +13,13 @@ from tests.support.cells import request
 COMMAND = "./run.sh --sut mock --scenario SingleStream --model bert --duration 3 --quiet"
 
 
-def proposed(tmp_path, status, *, loadgen="VALID", **asked):
+def proposed(tmp_path, status, *, loadgen="VALID", metric=None, **asked):
     wanted = request(tmp_path, **({"command": COMMAND} | asked))
     ended = replace(
         run.not_measured(wanted, status, "why"),
         directory="runs/it",
         loadgen=loadgen,
+        metric=metric,
         metrics={"ms_per_step": 500},
     )
     return command._next(ended, wanted)
@@ -72,8 +73,8 @@ def test_mode_valid_is_proposed_only_for_limits_that_it_takes(tmp_path, limit_ms
 
 
 def test_too_few_queries_are_followed_by_a_duration_that_has_enough(tmp_path):
-    few = "INVALID: too few queries (early stopping)"
-    found = proposed(tmp_path, Status.OK, loadgen=few)
+    few = Metric("latency_p90", 600.0, "ms", higher_is_better=False, estimate="percentile")
+    found = proposed(tmp_path, Status.OK, loadgen="INVALID: whatever", metric=few)
     assert (
         found
         == "./run.sh --sut mock --scenario SingleStream --model bert --quiet --duration 4  (LoadGen"

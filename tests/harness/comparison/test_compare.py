@@ -9,9 +9,10 @@ import jsonschema
 import pytest
 
 from harness import cli
-from harness.comparison import compare, tables
+from harness.comparison import compare
 from harness.comparison.runs import find
 from harness.execution.environments import ROOT
+from tests.support.reports import groups
 from tests.support.synthetic_runs import MACHINE, VERSIONS, cell, write
 
 SCHEMA = json.loads((ROOT / "compliance/schemas/report.json").read_text())
@@ -19,9 +20,7 @@ STEADY = [100, 101, 99, 100, 102]
 
 
 def compared(tmp_path):
-    return compare.compare(
-        tables.groups([tmp_path / "a"]), tables.groups([tmp_path / "b"]), ("a", "b")
-    )
+    return compare.compare(groups(tmp_path / "a"), groups(tmp_path / "b"), ("a", "b"))
 
 
 def test_equal_cells_are_compared_and_what_else_differs_is_named(tmp_path):
@@ -217,7 +216,7 @@ def test_the_json_document_follows_its_schema(tmp_path, capsys):
 
 def test_published_figures_stand_beside_ours_and_are_never_compared(tmp_path, capsys):
     write(tmp_path, cell("native-torch-compile", batch_size=256), STEADY)
-    (c,) = compare.with_published(tables.groups([tmp_path]))
+    (c,) = compare.with_published(groups(tmp_path))
     assert not c.comparable and c.ratio is None and c.a_figure == "733.2 ms/step"
     assert (
         c.flags[0].startswith("machine: NVIDIA A100 40 GB")

@@ -96,17 +96,6 @@ def test_another_unit_changes_no_ratio(figures, factor):
     )
 
 
-def test_within_a_run_neighbours_that_resemble_each_other_widen_the_interval():
-    generator = np.random.default_rng(1)
-    independent = 10 + generator.normal(0, 1, 4000)
-    level = np.repeat(generator.normal(0, 1, 40), 100)
-    alike = 10 + (generator.normal(0, 1, 4000) + level) / math.sqrt(2)
-    near, far = statistics.within_run(independent), statistics.within_run(alike)
-    assert near.low < 10 < near.high and far.low < 10.3
-    assert far.high - far.low > 2 * (near.high - near.low)
-    assert statistics.within_run(independent[:199]) is None
-
-
 def test_advice_names_outliers_drift_disturbances_and_few_repeats():
     assert statistics.advice([100, 101, 99, 100, 100]) == []
     assert "repeat 3 is far from the others" in statistics.advice([100, 101, 70, 100, 99])[0]

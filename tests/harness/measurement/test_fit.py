@@ -20,11 +20,11 @@ from harness.comparison import compare, history, tables
 from harness.errors import UsageError
 from harness.inputs import models
 from harness.measurement import run
-from harness.report import content
 from harness.request import plan
 from harness.submission import training
 from scenarios.worker import host_memory
 from tests.support.cells import Killer, Reporter, request
+from tests.support.reports import gathered, groups
 
 MILLISECONDS = 2.0
 
@@ -613,7 +613,7 @@ def test_trainings_stand_in_tables_reports_and_comparisons_like_other_cells(tmp_
     # What else this machine did is not what this test is about.
     for path in tmp_path.rglob("result.json"):
         path.write_text(json.dumps({**json.loads(path.read_text()), "disturbance": {}}))
-    (row,) = (tables.row(group) for group in tables.groups([out["a"]]))
+    (row,) = (tables.row(group) for group in groups(out["a"]))
     assert (row["task"], row["scenario"], row["unit"], row["higher_is_better"]) == (
         "fit",
         "Fit",
@@ -621,10 +621,10 @@ def test_trainings_stand_in_tables_reports_and_comparisons_like_other_cells(tmp_
         False,
     )
     assert row["figure"] == row["ms_per_step"] and row["repeats"] == 3
-    groups = [tables.groups([folder]) for folder in out.values()]
-    (both,) = (compare.with_published(groups[0]), history.trends(groups[0]))[1:]
+    of_folders = [groups(folder) for folder in out.values()]
+    (both,) = (compare.with_published(of_folders[0]), history.trends(of_folders[0]))[1:]
     assert both[0].unit == "ms/step"
-    report = content.gather(tmp_path, "runs")
+    report = gathered(tmp_path)
     slow, fast = "mock latency-ms=6.0", "mock latency-ms=2.0"
     assert fast in report.headline and slow in report.headline and " × " in report.headline
     capsys.readouterr()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from formats.job import PROFILE, START, Job
+from formats.job import PROFILE, Job
 from formats.outcome import WorkerOutcome
 from formats.profile import CLASSES, StepOperations, StepProfile
 from formats.work import ATTENTION, MATRIX, Counted, Part, Work
@@ -78,31 +78,9 @@ def test_each_cell_of_a_sut_has_its_switches_label_and_folder(tmp_path: Path, wo
     assert of_tuned["THP_MEM_ALLOC_ENABLE"] == "1"
 
 
-def test_a_compiled_sut_starts_with_an_empty_cache_and_then_with_what_that_left(
-    tmp_path: Path, workers: list[Any]
-):
-    of = request(tmp_path, sut="native-torch-compile", scenario="Offline", size="tiny")
-    found = profile.profile(of, tmp_path, Reporter(), starts=True)
-    assert [job.procedure for job, _ in workers] == [START, START, PROFILE]
-    caches = [variables.get("TORCHINDUCTOR_CACHE_DIR") for _, variables in workers]
-    assert caches[0] == caches[1] and str(tmp_path) in str(caches[0])
-    assert caches[2] is None
-    assert [start.cached for start in found.starts] == [0, 1]
-    assert {start.first_answer_seconds for start in found.starts} == {7}
-    assert {start.compile_seconds for start in found.starts} == {3}
-    assert found.step
-
-
-def test_an_eager_sut_starts_once(tmp_path: Path, workers: list[Any]):
-    of = request(tmp_path, sut=SUT, scenario="Offline", size="tiny")
-    found = profile.profile(of, tmp_path, Reporter(), starts=True)
-    assert [job.procedure for job, _ in workers] == [START, PROFILE]
-    assert len(found.starts) == 1
-
-
-def test_starts_of_a_training_are_refused():
-    with pytest.raises(UsageError, match="leave --starts out"):
-        command.main(["--sut", SUT, "--model", "bert", "--task", "fit", "--starts"])
+def test_the_starts_of_a_sut_are_in_the_report():
+    with pytest.raises(UsageError, match="--starts is gone: the page of report has it"):
+        command.main(["--sut", SUT, "--model", "bert", "--starts"])
 
 
 def test_the_title_names_no_switches(tmp_path: Path):

@@ -122,7 +122,7 @@ def test_the_host_makes_what_does_not_fit_into_an_accelerator(made, monkeypatch)
     monkeypatch.setattr(
         reference,
         "shortage",
-        lambda asked: "no reference: 28 GB" if asked.device == "cpu" else None,
+        lambda asked: "28 GB" if asked.device == "cpu" else None,
     )
     assert (
         made(replace(checkpoint.NONE, digest="0" * 64), device="cuda").reason

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from harness import cli
-from harness.report import answer, content, exports, sections
+from harness.report import answer, exports, sections
 from sut.registry import SUTS as REGISTERED
+from tests.support.reports import gathered
 from tests.support.synthetic_runs import NOISE, cell, write
 
 ROUNDS = ([1, 1.01, 0.98], [1.01, 1, 0.99], [0.99, 1.02, 0.98], [1, 1.02, 0.97])
@@ -139,7 +140,7 @@ def test_two_scenarios_are_joined_in_the_first_line(tmp_path, capsys, latencies,
     sweep(tmp_path, TWO)
     sweep(tmp_path, latencies, scenario="SingleStream")
     assert first_line(tmp_path, capsys) == sentence
-    of_each = sections.sentences(sections.of(content.gather(tmp_path, "runs")))[:2]
+    of_each = sections.sentences(sections.of(gathered(tmp_path)))[:2]
     assert [text.partition(":")[0] for text in of_each] == [
         "bert mid predict, Offline, batch 32, 128 tokens",
         "bert mid predict, SingleStream, batch 32, 128 tokens",
@@ -161,7 +162,7 @@ def test_many_comparisons_are_counted(tmp_path):
         pair = (100, 80) if batch < 8 else (80, 100)
         for sut, speed in zip(TWO, pair, strict=True):
             write(tmp_path, cell(sut, batch_size=batch), [speed, 1.01 * speed, speed], sweep="s-1")
-    assert content.gather(tmp_path, "runs").headline == (
+    assert gathered(tmp_path).headline == (
         "bert mid predict, Offline: native-jax is among the fastest in 3 of 4 comparisons,"
         " keras3-jax in 1"
     )
@@ -174,7 +175,7 @@ def test_digests_and_variables_are_in_no_title_and_not_on_the_first_screen(tmp_p
     assert cli.main(["report", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "930a6f75892f" not in printed and "OMP_NUM_THREADS" not in printed
-    report = content.gather(tmp_path, "runs")
+    report = gathered(tmp_path)
     document = exports.document(report, sections.of(report))
     assert "inputs 930a6f75892f" in document["comparisons"][0]["work"]
     assert "OMP_NUM_THREADS=1" in document["preface"]
@@ -183,7 +184,7 @@ def test_digests_and_variables_are_in_no_title_and_not_on_the_first_screen(tmp_p
 def test_two_sets_of_inputs_are_numbered(tmp_path):
     for digest in ("930a6f75892f", "f02d5ac20539"):
         write(tmp_path, cell(dataset=digest), [100, 101, 99])
-    names = [comparison.apart for comparison in content.gather(tmp_path, "runs").comparisons]
+    names = [comparison.apart for comparison in gathered(tmp_path).comparisons]
     assert sorted(names) == ["inputs 1", "inputs 2"]
 
 
@@ -197,7 +198,7 @@ def test_figures_intervals_and_stars_never_contradict_each_other(tmp_path, seed)
         deviation = generator.choice([0.01, 0.05, 0.2])
         logs = generator.normal(generator.normal(0, 0.05), deviation, generator.integers(3, 8))
         write(tmp_path, cell(sut, scenario=scenario), 100 * np.exp(logs), sweep="s-1")
-    (comparison,) = content.gather(tmp_path, "runs").comparisons
+    (comparison,) = gathered(tmp_path).comparisons
     entries = [comparison.entries[group.sut] for group in comparison.ordered]
     figures = [entry.figure for entry in entries]
     assert figures == sorted(figures, reverse=scenario == "Offline")

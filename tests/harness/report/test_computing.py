@@ -7,9 +7,10 @@ import pytest
 from formats.result import Result
 from harness.comparison import tables
 from harness.comparison.runs import find
-from harness.report import content
+from harness.report import figures
 from harness.report.sections import computing
 from harness.summary import rows
+from tests.support.reports import gathered
 from tests.support.synthetic_runs import MACHINE, cell, write
 
 AMD = MACHINE | {"cpu": "AMD EPYC", "cpu_flags": ["avx2", "avx512f"]}
@@ -123,21 +124,12 @@ def counted(root):
             record={"roof": roof},
         )
     write(root, cell("hf-tensorflow"), [40, 41, 39], metrics={"flops_per_second": 50e9})
-    return content.gather(root, "runs")
-
-
-def test_operations_bytes_and_the_limit_that_binds_are_in_the_table(tmp_path):
-    section = computing.section(counted(tmp_path))
-    (rows,) = section.tables[0].groups.values()
-    shares = ("25% of 200 GFLOP/s", "10 GB/s", "50% of 20 GB/s", "memory", "–")
-    assert ("native-torch-eager", "50 GFLOP/s", *shares) in rows
-    assert ("hf-tensorflow", "50 GFLOP/s", *5 * ["–"]) in rows
-    assert any("at least: " in sentence for sentence in section.sentences)
+    return gathered(root)
 
 
 def test_the_roofline_has_a_roof_for_each_framework_and_a_dot_for_each_counted_sut(tmp_path):
-    (picture,) = computing.section(counted(tmp_path)).pictures().shown
-    drawn = picture.draw(name="roofline")
+    (picture,) = computing.section(counted(tmp_path)).pictures
+    drawn = figures.draw(picture, "roofline", {})
     for text in ("PyTorch", "JAX", "native-torch-eager", "native-jax", "operations a byte"):
         assert text in drawn
     assert "hf-tensorflow" not in drawn
@@ -146,7 +138,7 @@ def test_the_roofline_has_a_roof_for_each_framework_and_a_dot_for_each_counted_s
 
 def test_runs_without_kept_limits_have_no_roofline(tmp_path):
     write(tmp_path, cell("native-jax"), [40, 41, 39], metrics=COUNTED)
-    assert not computing.section(content.gather(tmp_path, "runs")).pictures().shown
+    assert not computing.section(gathered(tmp_path)).pictures
 
 
 def test_the_line_of_one_result_names_library_instructions_and_threads():

@@ -2,13 +2,9 @@
 
 from harness.comparison import tables
 from harness.comparison.runs import find
-from harness.report import content
 from harness.report.sections import comparisons, nodes
+from tests.support.reports import gathered
 from tests.support.synthetic_runs import MACHINE, cell, write
-
-
-def report(root):
-    return content.of_results(find(root)[0], "runs")
 
 
 def measured(root, node, rate, figures, sut="keras3-jax", minute=0, sweep=None, **changes):
@@ -27,28 +23,26 @@ def test_equal_nodes_are_two_machines_and_their_spread_is_said(tmp_path):
     measured(tmp_path, "n1", 200e9, [50, 51, 49])
     measured(tmp_path, "n2", 210e9, [55, 54, 56], minute=60)
     assert [len(group.good) for group in tables.grouped(find(tmp_path)[0])] == [3, 3]
-    kinds, products, figures = nodes.section(report(tmp_path)).sentences
+    kinds, products = nodes.section(gathered(tmp_path)).sentences
     assert kinds.startswith("2 nodes of one kind were measured: n1, n2")
     assert "of JAX in float32 on cpu reach 200 to 210 GFLOP/s on 2 nodes" in products
     assert products.endswith("n2 reaches 5.0% more than n1")
-    assert "keras3-jax bert mid Offline was measured on 2 nodes" in figures
-    assert "49.99 to 54.99 samples/s" in figures and "10.0% above the smallest" in figures
 
 
 def test_products_of_replicas_are_compared_only_with_those_of_replicas(tmp_path):
     measured(tmp_path, "n1", 200e9, [50, 51, 49])
     measured(tmp_path, "n2", 100e9, [25, 24, 26], minute=60, replicas="1/2")
-    (kinds,) = nodes.section(report(tmp_path)).sentences
+    (kinds,) = nodes.section(gathered(tmp_path)).sentences
     assert kinds.startswith("2 nodes of one kind")
     measured(tmp_path, "n1", 110e9, [25, 24, 26], minute=90, replicas="1/2")
-    _, products, _ = nodes.section(report(tmp_path)).sentences
+    _, products = nodes.section(gathered(tmp_path)).sentences
     assert "in float32 on cpu (replicas 1/2) reach 100 to 110 GFLOP/s" in products
 
 
 def test_suts_of_two_nodes_are_not_compared(tmp_path):
     measured(tmp_path, "n1", 200e9, [50, 51, 49])
     measured(tmp_path, "n2", 200e9, [90, 91, 89], sut="native-jax")
-    assert not report(tmp_path).with_rivals
+    assert not gathered(tmp_path).with_rivals
 
 
 def both(root, node, minute, **changes):
@@ -61,16 +55,16 @@ def both(root, node, minute, **changes):
 def test_the_mean_of_ratios_is_over_nodes_of_one_kind_that_measured_other_work(tmp_path):
     both(tmp_path, "n1", 0)
     both(tmp_path, "n2", 100, batch_size=1)
-    (sentence,) = comparisons.means(report(tmp_path)).sentences
+    (sentence,) = comparisons.means(gathered(tmp_path)).sentences
     assert sentence.startswith(
         "machine 1, machine 2: mean speed (geometric) over the 2 comparisons"
     )
     both(tmp_path, "n1", 200, batch_size=1)
-    (sentence,) = comparisons.means(report(tmp_path)).sentences
+    (sentence,) = comparisons.means(gathered(tmp_path)).sentences
     assert sentence.startswith("machine 2: mean speed (geometric) over the 2 comparisons")
 
 
 def test_one_node_and_a_machine_without_a_cluster_have_no_spread(tmp_path):
     measured(tmp_path, "n1", 200e9, [50, 51, 49])
     measured(tmp_path, None, 300e9, [90, 91, 89], batch_size=1)
-    assert nodes.section(report(tmp_path)).sentences == []
+    assert nodes.section(gathered(tmp_path)).sentences == []

@@ -4,9 +4,9 @@ others.
 
 import pytest
 
-from harness.report import content
 from harness.report.sections import lengths
 from tests.support.cells import request
+from tests.support.reports import gathered
 from tests.support.synthetic_runs import cell, write
 
 OF_MISTRAL = {
@@ -21,7 +21,7 @@ OF_MISTRAL = {
 def sentences(tmp_path, suts=("keras3-jax", "native-jax"), record=None, **changes):
     for sut in suts:
         write(tmp_path, cell(sut, **OF_MISTRAL | changes), [10.0, 10.1, 9.9], record=record)
-    (comparison,) = content.gather(tmp_path, "runs").comparisons
+    (comparison,) = gathered(tmp_path).comparisons
     return lengths.sentences(comparison)
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from harness.report import answer, content
+from harness.report import answer
 from harness.report.sections.computing import product_sentences
+from tests.support.reports import gathered
 from tests.support.synthetic_runs import cell, write
 
 
@@ -15,7 +16,7 @@ def compared(root, variables, **threads):
         figures = [100 + 50 * minute + noise for noise in (0, 1, 2)]
         evidence = {"after": {"detail": products}}
         write(root, of, figures, first_minute=minute, evidence=evidence)
-    (comparison,) = content.gather(root, "runs").comparisons
+    (comparison,) = gathered(root).comparisons
     return comparison
 
 
@@ -47,6 +48,6 @@ def test_products_of_other_threads_are_not_pooled(tmp_path):
         for sut in ("native-jax", "native-torch-eager"):
             evidence = {"after": {"matrix_flops": threads * 1e9}}
             write(tmp_path, cell(sut, threads=threads), [100], evidence=evidence)
-    one, two = product_sentences(content.gather(tmp_path, "runs").current)
+    one, two = product_sentences(gathered(tmp_path).current)
     assert one.startswith("large matrix products in float32 on cpu, threads 1: PyTorch 1 GFLOP/s,")
     assert "threads 2: PyTorch 2 GFLOP/s, JAX 2 GFLOP/s;" in two

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.comparison import compare, tables
-from harness.report import answer, content, sections
-from harness.report.sections import tuning
+from harness.comparison import compare, partners, tables
+from harness.report import answer, sections
+from harness.report.sections import ratios
+from tests.support.reports import gathered, groups
 from tests.support.synthetic_runs import cell, write
 
 PLAIN = cell("native-torch-eager")
@@ -20,7 +21,7 @@ def tuned(*switches, sut="native-torch-eager", **changes):
 
 def gains(root):
     """Switches → (gain, mean without them, mean with them) of each tuned cell with a partner."""
-    found = tuning.pairs(tables.groups([root]))
+    found = partners.tuned(groups(root))
     return {
         with_.cell.switches: (gain, compare.mean(plain), compare.mean(with_))
         for with_, plain, gain in found
@@ -28,9 +29,9 @@ def gains(root):
 
 
 def rows(report):
-    """Switches → (figures, gain, accuracy) of each row of the section."""
-    (table,) = tuning.section(report).tables
-    return {row[1]: row[2:] for of_work in table.groups.values() for row in of_work}
+    """Tuned SUT → (its figure, that of the plain one, gain, remark) of each row of the section."""
+    (table,) = [t for t in ratios.section(report).tables if t.title.startswith("Tuned")]
+    return {row[0]: row[2:] for of_work in table.groups.values() for row in of_work}
 
 
 @pytest.fixture
@@ -99,10 +100,10 @@ def test_the_gain_of_a_disturbed_cell_is_not_ranked(tmp_path, disturbed):
     of_each[disturbed] = unranked
     write(tmp_path, PLAIN, STEADY, sweep="s", **of_each[0])
     write(tmp_path, tuned("omp-bind"), STEADY, first_minute=1, sweep="s", **of_each[1])
-    report = content.gather(tmp_path, "runs")
-    _, between = rows(report)["omp-bind"][2]
-    assert between.endswith("not ranked")
-    assert tuning.section(report).sentences == []
+    report = gathered(tmp_path)
+    *_, remark = rows(report)["native-torch-eager tuned=omp-bind"]
+    assert remark == "not ranked"
+    assert ratios.section(report).sentences == []
 
 
 def test_a_tuned_batch_is_compared_with_the_requested_one(tmp_path):
@@ -113,14 +114,14 @@ def test_a_tuned_batch_is_compared_with_the_requested_one(tmp_path):
     write(tmp_path, other, STEADY, first_minute=1, sweep="s")
     ((gain, *_),) = gains(tmp_path).values()
     assert gain.value == pytest.approx(2)
-    report = content.gather(tmp_path, "runs")
+    report = gathered(tmp_path)
     plain, compared = report.comparisons
     assert compared.name == f"{plain.name}, tuned" and "batch 32" in compared.name
     assert len(compared.good) == 2
 
 
 def test_tuned_cells_are_compared_only_with_tuned_cells(runs):
-    report = content.gather(runs, "runs")
+    report = gathered(runs)
     plain, others = report.comparisons
     assert [group.sut for group in plain.good] == ["keras3-jax", "native-torch-eager"]
     assert [group.sut for group in others.good] == [
@@ -134,33 +135,35 @@ def test_tuned_cells_are_compared_only_with_tuned_cells(runs):
 
 
 def test_a_report_has_the_gain_the_interval_and_the_accuracy_of_each_switch(runs):
-    report = content.gather(runs, "runs")
+    report = gathered(runs)
     found = sections.sentences(sections.of(report))
     (sentence,) = [each for each in found if each.startswith("tuned, compared with")]
     assert "native-torch-eager 2.00 × (2.00–2.00) (to-mkldnn)" in sentence
+    plain, doubled = "100 samples/s", "200 samples/s"
     assert rows(report) == {
-        "to-mkldnn": (
-            "100 samples/s",
-            "200 samples/s",
-            ("2.00 ×", "(2.00–2.00)"),
-            "1e-06, 5.6e-05",
+        "native-torch-eager tuned=to-mkldnn": (
+            *(doubled, plain, ("2.00 ×", "(2.00–2.00)")),
+            "error 1e-06 of 5.6e-05",
         ),
-        "huge-pages": ("100 samples/s", "100 samples/s", ("1.00 ×", "(1.00–1.00)"), ""),
-        "omp-bind": ("100 samples/s", "", "oom: the kernel killed the worker", ""),
+        "native-torch-eager tuned=huge-pages": (plain, plain, ("1.00 ×", "(1.00–1.00)"), ""),
+        "native-torch-eager tuned=omp-bind": (
+            *("", plain, "–"),
+            "oom: the kernel killed the worker",
+        ),
     }
 
 
 def test_the_gain_over_a_cell_that_failed_says_why_there_is_none(tmp_path):
     write(tmp_path, PLAIN, [None], sweep="s")
     write(tmp_path, tuned("omp-bind"), STEADY, first_minute=1, sweep="s")
-    without, _, gain, _ = rows(content.gather(tmp_path, "runs"))["omp-bind"]
-    assert (without, gain) == ("", "oom: the kernel killed the worker")
+    _, without, gain, why = rows(gathered(tmp_path))["native-torch-eager tuned=omp-bind"]
+    assert (without, gain, why) == ("", "–", "oom: the kernel killed the worker")
 
 
 def test_other_switches_of_two_releases_are_flagged(tmp_path):
     write(tmp_path / "a", tuned("omp-bind"), STEADY)
     write(tmp_path / "b", tuned("huge-pages"), STEADY, day=2)
-    folders = [tables.groups([tmp_path / name]) for name in ("a", "b")]
+    folders = [groups(tmp_path / name) for name in ("a", "b")]
     (found,) = compare.compare(*folders)
     assert "other switches: omp-bind / huge-pages" in found.flags
 
@@ -168,7 +171,7 @@ def test_other_switches_of_two_releases_are_flagged(tmp_path):
 def test_no_tuned_cell_is_compared_with_one_that_is_not(tmp_path):
     write(tmp_path / "a", PLAIN, STEADY)
     write(tmp_path / "b", tuned("omp-bind"), STEADY, day=2)
-    folders = [tables.groups([tmp_path / name]) for name in ("a", "b")]
+    folders = [groups(tmp_path / name) for name in ("a", "b")]
     (found,) = compare.compare(*folders)
     assert not found.comparable
     assert "tuned False / True" in found.verdict

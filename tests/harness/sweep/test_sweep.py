@@ -10,10 +10,10 @@ import pytest
 
 from formats import schemas
 from harness import cli
-from harness.comparison import tables
 from harness.execution import loadgen_run
 from harness.sweep import journal, loop
 from tests.conftest import CACHE
+from tests.support.reports import groups
 
 FAST = ["--duration", "0.2", "--cache", str(CACHE)]
 MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert", *FAST]
@@ -174,7 +174,7 @@ def test_a_disturbed_repeat_is_measured_again_at_once_up_to_a_limit_that_is_told
         and said.count("; disturbed: the worker stood still") == 6
     )
     assert len(document["cells"]) == 4
-    (group,) = tables.groups([sweep.out])
+    (group,) = groups(sweep.out)
     assert len(group.good) == 2  # the last of each repeat counts
 
 

@@ -106,6 +106,9 @@ class Threads:
     def ended(self, number, seconds=0):
         return ""
 
+    def was_killed(self, number):
+        return False
+
     def failed(self):
         return ""
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from formats.job import START, Known, Place, Serving
+from formats.job import PROFILE, Known, Place, Serving
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.warm_up import warm_up
 from sut import mock
@@ -31,7 +31,7 @@ class Counting(mock.Mock):
         ("generate", {}, 2),
         ("generate", {"known": KNOWN}, 2),
         # These have no calibration of each shape, or need the time of a warm batch before it.
-        ("generate", {"procedure": START}, 4),
+        ("generate", {"procedure": PROFILE}, 4),
         ("generate", {"serving": SERVING}, 4),
         ("generate", {"places": (Place(), Place())}, 4),
     ],
