@@ -171,7 +171,7 @@ def _checks(
         places = [replace(place, result=None) for place in places]
     if places:
         return tree.checks(places, round_rules, results)
-    if (folder / run_directory.FOLDER).is_dir():
+    if run_directory.is_training(folder):
         return _of_training(folder, results, with_result)
     return [_no_results(folder, round_rules)]
 

@@ -15,7 +15,9 @@ from compliance import logs, rules
 from compliance.findings.verdict import Audit
 from compliance.logs import files
 from compliance.scoring import accuracy
-from compliance.training.run_directory import passes
+from compliance.training import losses
+from compliance.training import steps as step_files
+from compliance.training.run_directory import passes, read
 from formats import computing, figures
 from formats.checks import Check, Verdict
 from formats.job import ACCURACY, PERFORMANCE, TESTS
@@ -30,7 +32,7 @@ from harness.execution.environments import ADOPTED
 from harness.execution.process import read_outcome
 from harness.figure import short
 from harness.inputs import architectures
-from harness.submission import inference, official, training
+from harness.submission import inference, official
 from scenarios.table import SCENARIOS
 from sut.registry import framework_of, packages, recorded_names
 
@@ -182,7 +184,7 @@ def _failed(values: dict[str, Any], outcome: WorkerOutcome | None) -> Result:
 def _score(directory: Path, record: Record) -> inference.Score:
     if _by_loadgen(record):
         return inference.score(directory, record)
-    return training.score(directory)
+    return losses.stated(read(directory, with_result=False))
 
 
 def _by_loadgen(record: Record) -> bool:
@@ -424,12 +426,12 @@ def _of_loadgen(directory: Path, record: Record, performance: WorkerOutcome) -> 
 
 def _of_training(directory: Path, record: Record, performance: WorkerOutcome) -> dict[str, Any]:
     """The figures of a training, from the recorded times of its steps."""
-    steps = training.read_steps(directory)
+    steps = step_files.read(directory / "raw" / "performance" / "steps.json")
     samples = steps.count * steps.batch_size
     figure = SCENARIOS[record.cell.scenario].figure
     sample_passes = passes(record.cell.lora) if _counted(record) else None
     made = figures.of_training(
-        training.figures(steps),
+        step_files.figures(steps),
         samples=samples,
         batches=steps.count,
         record=record,

@@ -4,10 +4,9 @@ the workers' files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import fields
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from compliance.checks.run import evidence
@@ -17,9 +16,9 @@ from compliance.findings import fixes
 from compliance.findings.check import judge, mismatch, not_applicable, shorten
 from compliance.logs import files
 from compliance.rules import EvidenceRule
-from compliance.training import losses, mllog
+from compliance.training import losses
 from compliance.training import steps as step_files
-from compliance.training.run_directory import COPIES, FOLDER, LOG, TrainingRun, limits, passes
+from compliance.training.run_directory import TrainingRun, limits, passes
 from formats import figures
 from formats.cell import IN_WORKLOAD
 from formats.checks import Check, Fault, ResultLine
@@ -40,10 +39,10 @@ def line(training: TrainingRun) -> ResultLine:
     record, steps = training.record, training.steps["performance"]
     if record is None:
         return ResultLine(
-            place=FOLDER, division="none", submitter="", system="", benchmark="", scenario=""
+            place=".", division="none", submitter="", system="", benchmark="", scenario=""
         )
     return ResultLine(
-        place=FOLDER,
+        place=".",
         division="none",
         submitter=shorten(record.submitter),
         system=shorten(record.cell.sut),
@@ -57,8 +56,7 @@ def line(training: TrainingRun) -> ResultLine:
 
 def checks(training: TrainingRun) -> list[Check]:
     """Every check of a training."""
-    good = "all files are there, and the copies are those of raw/"
-    files_check = judge("training-files", _files(training), good, file=FOLDER, fix=fixes.RUN)
+    files_check = judge("training-files", _files(training), "all files are there", fix=fixes.RUN)
     record = training.record
     if record is None:
         return [files_check]
@@ -84,13 +82,6 @@ def checks(training: TrainingRun) -> list[Check]:
         *_evidence(training, record),
         _speed(training, record),
         judge(
-            "training-log",
-            _log(training),
-            "every line follows from steps, record and job",
-            file=f"{FOLDER}/{LOG}",
-            fix=fixes.RUN,
-        ),
-        judge(
             "training-result",
             _result(training, record),
             "the figures of result.json are those of the steps",
@@ -104,20 +95,14 @@ def _files(training: TrainingRun) -> Iterator[Fault]:
     for name, fault in training.faults.items():
         yield Fault(fault, file=name)
     record = training.record
-    for copy, source in COPIES.items():
-        if source == "reference.npz" and record and record.no_reference:
-            continue
-        one, fault = files.attempt(_digest, training.directory / FOLDER / copy)
-        other, _ = files.attempt(_digest, training.directory / source)
-        if one is None or one != other:
-            yield Fault(fault or f"{copy} is not the copy of {source}", file=f"{FOLDER}/{copy}")
-        if source == "reference.npz" and record and other != record.digests.reference:
-            what = "the sha256 of reference.npz"
-            yield mismatch(what, other, record.digests.reference, "record.json has")
-
-
-def _digest(path: Path) -> str:
-    return files.bounded_sha256(path, _LARGEST_REFERENCE)
+    if record is None or record.no_reference:
+        return
+    digest = partial(files.bounded_sha256, most=_LARGEST_REFERENCE)
+    found, fault = files.attempt(digest, training.directory / "reference.npz")
+    if found != record.digests.reference:
+        what = "the sha256 of reference.npz"
+        expected = record.digests.reference
+        yield mismatch(what, fault or found, expected, "record.json has", file="reference.npz")
 
 
 def _record(training: TrainingRun, record: Record) -> Iterator[Fault]:
@@ -232,44 +217,6 @@ def _window(training: TrainingRun) -> Iterator[Fault]:
             f" last step; {most_s:.3g} s are allowed"
         )
         yield Fault(text, f"at most {most_s:.3g}", f"{took_s:.3g}")
-
-
-def _log(training: TrainingRun) -> Iterator[Fault]:
-    """Yield a fault at the first line of the log that differs from the log computed from steps,
-    record and job.
-    """
-    steps, job = training.steps["performance"], training.jobs["performance"]
-    record = training.record
-    if not (steps and job and record):
-        yield Fault("its lines cannot be computed: steps, record or job are missing")
-        return
-    expected, fault = files.reckon(partial(mllog.lines, steps, record, job))
-    if expected is None:
-        yield Fault(f"its lines cannot be computed: {fault}")
-        return
-    whole = "".join(expected).encode()
-    start = partial(_start_of, count=len(whole) + 1)
-    found, fault = files.attempt(start, training.directory / FOLDER / LOG)
-    if found != whole:
-        lines = (found or b"").decode(errors="replace").splitlines(keepends=True)
-        number = _first_difference(expected, lines)
-        text = f"line {number} is not the one that follows from steps, record and job"
-        yield Fault(fault or text, line=number)
-
-
-def _start_of(path: Path, count: int) -> bytes:
-    with path.open("rb") as f:
-        return f.read(count)
-
-
-def _first_difference(lines: Sequence[str], others: Sequence[str]) -> int:
-    """The number of the first line that differs, from 1."""
-    number = 1
-    for line, other in zip(lines, others, strict=False):
-        if line != other:
-            break
-        number += 1
-    return number
 
 
 def _evidence(training: TrainingRun, record: Record) -> Iterator[Check]:

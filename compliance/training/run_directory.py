@@ -19,14 +19,7 @@ from formats.outcome import WorkerOutcome
 from formats.record import Record
 from formats.result import Result
 
-FOLDER = "training"
-LOG = "result_0.txt"
-"""The file name of the log in MLPerf Training's format, as MLPerf Training has it."""
 TESTS = ("performance", "accuracy")
-COPIES = {f"{test}/steps.json": f"raw/{test}/steps.json" for test in TESTS} | {
-    "reference.npz": "reference.npz"
-}
-"""File below training/ → the file of the run directory that it is a copy of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +57,11 @@ def passes(lora: Any) -> float:
     cell's mode of LoRA; None: all parameters are trained.
     """
     return float(limits()["passes_of_lora" if lora else "passes"])
+
+
+def is_training(directory: Path) -> bool:
+    """Whether a run directory has the step times of both tests of a training."""
+    return all((directory / "raw" / test / "steps.json").is_file() for test in TESTS)
 
 
 def read(directory: Path, with_result: bool) -> TrainingRun:

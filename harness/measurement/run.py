@@ -34,7 +34,7 @@ from harness.measurement.attempt import Attempt, make_job
 from harness.request import estimate, replicas
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
-from harness.submission import inference, official, training
+from harness.submission import inference, official
 from harness.terminal import duration
 from sut.registry import spec_of
 
@@ -164,11 +164,8 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
         rundir.release_reserve(directory)
         if outcome.status == "ok":
             start_s = time.monotonic()
-            score = (
-                training.write(directory)
-                if request.trains
-                else inference.write(directory, request.rules, request.options.submitter)
-            )
+            if not request.trains:
+                score = inference.write(directory, request.rules, request.options.submitter)
             request.architecture.show(directory, attempt.inputs.path, _tokenizer(request))
             audit = audits.audit(directory, record.round, with_result=False)
             write_json(directory / "record.json", record.ended(time.monotonic() - start_s))
