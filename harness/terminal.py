@@ -26,8 +26,8 @@ from compliance.findings.verdict import Audit
 from formats.cell import cell_words
 from formats.checks import Check, RequiredBy, Verdict, escape
 from formats.result import Result, Status
-from harness import summary
-from harness.figure import with_facts
+from results import summary
+from results.figure import with_facts
 from scenarios.worker.heartbeat import Beat
 
 if TYPE_CHECKING:  # they import scipy, which would slow `list` down

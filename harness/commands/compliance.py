@@ -15,6 +15,7 @@ from pathlib import Path
 
 from compliance import audit as audits
 from compliance import rules
+from compliance.audit_tests import compliance_tests
 from compliance.findings.check import not_applicable
 from compliance.folders import subfolders
 from compliance.logs import files
@@ -98,11 +99,8 @@ def comply(
     record, job, performance = _finished(directory)
     of = rules.load(record.round)
     environment = _same(directory, record, job, cache, reporter)
-    tests = [
-        name
-        for name in names or loadgen_run.applicable(job, of)
-        if not loadgen_run.inapplicable(name, job)
-    ]
+    applicable = compliance_tests.applicable(job, of)
+    tests = [name for name in names or applicable if name in applicable]
     if record.mode == "quick":
         reporter.say(_QUICK)
     command = f"./run.sh compliance {directory}"

@@ -16,11 +16,11 @@ from harness import locks, terminal
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, limits, machine
 from harness.execution.environments import Environment
-from harness.figure import short
 from harness.report.products import CLEARLY, Products, fastest_first, meaning
 from harness.request import options, plan, replicas
 from harness.request.flags import sut_name
-from harness.summary import library
+from results.figure import short
+from results.summary import library
 from scenarios.worker.replicas import cores
 from sut import variables
 from sut.devices import DEVICES, HOST

@@ -14,11 +14,11 @@ from typing import Any
 
 from formats.cell import WORK, Cell, ordered_by
 from formats.result import Metric, Result, Status
-from harness import disturbance
 from harness.comparison import statistics
 from harness.comparison.pooled import Pooled
 from harness.comparison.runs import Run, find, read
-from harness.figure import compared
+from results import disturbance
+from results.figure import compared
 from sut.registry import SUTS
 
 _OF_REQUESTS = {
@@ -395,7 +395,7 @@ def row(group: Group) -> dict[str, Any]:
     }
     host_bytes = max(run.result.peak_host_bytes for run in group.runs)
     device_bytes = max(run.result.peak_device_bytes or 0 for run in group.runs)
-    accuracy = result.accuracy or {}
+    accuracy = result.accuracy
     medians = {n: _median(run.result.metrics.get(n) for run in runs) for n in _MEDIANS}
     return {
         "sut": group.sut,
@@ -421,9 +421,9 @@ def row(group: Group) -> dict[str, Any]:
         "load_seconds": _median(run.result.seconds.get("load") for run in group.good),
         "peak_host_bytes": host_bytes or None,
         "peak_device_bytes": device_bytes or None,
-        "accuracy": accuracy.get("value"),
-        "accuracy_limit": accuracy.get("threshold"),
-        "first_loss_error": accuracy.get("detail", {}).get("first_loss_error"),
+        "accuracy": accuracy and accuracy.value,
+        "accuracy_limit": accuracy and accuracy.threshold,
+        "first_loss_error": accuracy and accuracy.detail.get("first_loss_error"),
         "ranked": not group.unranked,
         "unranked": list(group.unranked),
         "advice": group.advice,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from formats import figures, reading
+from formats import reading
 from formats.cell import cell_words
 from formats.job import PERFORMANCE, PROFILE, START, Job
 from formats.outcome import WorkerOutcome
@@ -16,12 +16,13 @@ from formats.result import Status
 from harness.execution import kernels, process
 from harness.execution.environments import Environment
 from harness.execution.loadgen_run import Reporter
-from harness.figure import with_facts
 from harness.measurement import reference, run, trained_file
 from harness.measurement.attempt import Attempt, make_job
 from harness.measurement.reference import Reference
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
+from results import figures
+from results.figure import with_facts
 from sut.registry import REFERENCE, profiler_of, recorded_names
 from sut.variables import keeping_kernels
 

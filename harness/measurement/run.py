@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from compliance import audit as audits
-from formats import figures
+from compliance.audit_tests import compliance_tests
 from formats.cell import Cell
 from formats.job import PERFORMANCE, TESTS, Job
 from formats.outcome import WorkerOutcome
@@ -36,6 +36,7 @@ from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
 from harness.submission import inference, official
 from harness.terminal import duration
+from results import figures
 from sut.registry import spec_of
 
 NO_LIMIT: AbstractContextManager[None] = nullcontext()
@@ -240,7 +241,9 @@ def _compliance_tests(request: Request, job: Job) -> tuple[str, ...]:
     them.
     """
     return (
-        loadgen_run.applicable(job, request.rules) if request.options.mode == "submission" else ()
+        compliance_tests.applicable(job, request.rules)
+        if request.options.mode == "submission"
+        else ()
     )
 
 

@@ -17,14 +17,15 @@ import numpy as np
 
 from compliance.logs import files, read_summary
 from formats.record import Git
-from harness import summary, terminal
+from harness import terminal
 from harness.comparison import compare, statistics
 from harness.comparison.tables import Group
-from harness.figure import short
 from harness.report.times import times_ms
 from harness.samples import gallery, words
 from harness.samples.gallery import Gallery
 from harness.samples.words import Words
+from results import summary
+from results.figure import short
 from scenarios.table import SCENARIOS
 
 # Label of LoadGen's summary → its meaning. Labels without an entry are shown without a meaning.
@@ -139,11 +140,11 @@ class Details:
     @cached_property
     def evidence(self) -> list[tuple[str, str]]:
         """(name, value) of the evidence that the worker took after the test."""
-        after = self.group.last.result.evidence.get("after", {})
-        values = {
-            **{k: v for k, v in after.items() if k != "detail" and v is not None},
-            **after.get("detail", {}),
-        }
+        seen = self.group.last.result.seen
+        if seen is None:
+            return []
+        values = {name: value for name, value in vars(seen).items() if value is not None}
+        values |= values.pop("detail")
         return [(name.replace("_", " "), _plain(value)) for name, value in values.items()]
 
     @cached_property

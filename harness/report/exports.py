@@ -13,12 +13,12 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from harness.comparison import tables
-from harness.figure import short
 from harness.report import answer
 from harness.report.comparison import Comparison, Standing, range_of
 from harness.report.content import Content
 from harness.report.section import Cell, Section, Table
 from harness.terminal import Place
+from results.figure import short
 
 
 def rows(content: Content) -> list[dict[str, Any]]:

@@ -23,13 +23,13 @@ from harness import terminal
 from harness.comparison import compare
 from harness.comparison.history import Trend
 from harness.comparison.tables import Group
-from harness.figure import short
 from harness.report import exports, figures
 from harness.report.comparison import range_of
 from harness.report.content import Content
 from harness.report.details import Details
 from harness.report.section import Section
 from harness.report.sections.comparisons import BARS
+from results.figure import short
 
 BEGINNING = "\n".join(
     (

@@ -15,9 +15,9 @@ from formats.profile import (
     Start,
     StepProfile,
 )
-from harness.figure import calls_until_paid, short
 from harness.report.section import Row, Table
-from harness.summary import counted
+from results.figure import calls_until_paid, short
+from results.summary import counted
 from sut.registry import SUTS, framework_of
 
 _NORMS, _POINTWISE = "normalisation", "pointwise"

@@ -8,11 +8,11 @@ from pathlib import Path
 from formats.result import Metric, Result
 from harness.comparison import compare
 from harness.comparison.statistics import Ratio, geometric_mean
-from harness.figure import compared, short
 from harness.sweep import loop, schedule
 from harness.sweep.accelerator import bandwidth_share
 from harness.sweep.cells import Series
 from harness.sweep.schedule import Results
+from results.figure import compared, short
 
 FILE = "overview.md"
 COLUMNS = ("cell", "status", "repeats", "mean", "times as fast", "reason")
@@ -78,14 +78,15 @@ def _more(result: Result, copied: float) -> list[str]:
     peak_bytes = result.peak_device_bytes or result.peak_host_bytes
     sources = [name for name in metrics if name.startswith(_JOULES)]
     joules = [f"{short(metrics[name])} {name.removeprefix(_JOULES)}" for name in sources]
-    clocks = [str(c["sm_mhz"]) for c in result.energy.get("clocks", ()) if "sm_mhz" in c]
+    readings = result.energy.clocks if result.energy else ()
+    clocks = [str(reading["sm_mhz"]) for reading in readings if "sm_mhz" in reading]
     published_ms, peak, error = "", "", ""
     if published and result.cell.size == "full":
         published_ms = short(published.ms_per_step)
     if peak_bytes:
         peak = f"{peak_bytes / 1e9:.2f}"
     if accuracy:
-        error = f"{accuracy['value']:.3g}, {accuracy['threshold']:.3g}"
+        error = f"{accuracy.value:.3g}, {accuracy.threshold:.3g}"
     return [
         short(metrics.get("tokens_per_second")),
         short(metrics.get("ms_per_step")),

@@ -11,7 +11,7 @@ import pytest
 
 from compliance import rules
 from formats.job import Place
-from harness import cli, summary
+from harness import cli
 from harness.comparison import replicas as compared
 from harness.comparison import tables
 from harness.errors import UsageError
@@ -21,6 +21,7 @@ from harness.report import content, sections
 from harness.request import options, plan, replicas
 from harness.request.request import _PACE, _Pace
 from harness.sweep import cells as series
+from results import summary
 from scenarios.worker.replicas import cores
 from sut import tuning
 from sut.devices import DEVICES

@@ -11,12 +11,12 @@ from typing import Any
 from formats.work import Roof
 from harness.comparison import tables
 from harness.comparison.tables import Group
-from harness.figure import short
 from harness.report.comparison import Comparison
 from harness.report.content import Content
 from harness.report.products import Products, fastest_first, meaning
 from harness.report.section import Picture, Pictures, Row, Section, Table
-from harness.summary import flops, matrix_products, share
+from results.figure import short
+from results.summary import flops, matrix_products, share
 from sut.registry import framework_of
 
 _COLUMNS = (
@@ -219,7 +219,7 @@ def _places(groups: Iterable[Group]) -> dict[_Place, dict[str, Products]]:
         record = group.last.record
         machine = record.machine if record else None
         for run in group.good:
-            rate = run.result.evidence.get("after", {}).get("matrix_flops")
+            rate = run.result.seen.matrix_flops if run.result.seen else None
             if framework and rate:
                 of_one = places.setdefault(place, {})
                 products = of_one.setdefault(framework, Products())

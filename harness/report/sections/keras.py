@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 
 from harness.comparison import statistics, tables
 from harness.comparison.tables import Group
-from harness.figure import short
 from harness.report.comparison import Comparison
 from harness.report.content import NATIVE_TORCH, Content
 from harness.report.section import Cell, Row, Section, Table, grouped, ratio_cell
+from results.figure import short
 from sut.registry import FIT, SUTS
 
 _COMPILED_TORCH = "native-torch-compile"

@@ -10,11 +10,11 @@ from functools import partial
 from harness.comparison import statistics, tables
 from harness.comparison.runs import Run
 from harness.comparison.tables import Group
-from harness.figure import short
 from harness.report.comparison import Comparison, listed
 from harness.report.content import Content
 from harness.report.section import Picture, Pictures, Section
 from harness.report.times import times_ms
+from results.figure import short
 from scenarios.table import SCENARIOS
 
 _LEAST_QUERIES = 64

@@ -7,9 +7,9 @@ from statistics import median
 
 from harness.comparison.runs import Run, kind_words
 from harness.comparison.tables import Group
-from harness.figure import short
 from harness.report.content import Content
 from harness.report.section import Section
+from results.figure import short
 from sut.registry import framework_of
 
 _OfNodes = dict[str, list[float]]
@@ -57,7 +57,7 @@ def _products(groups: Iterable[Group]) -> Iterator[str]:
         framework = framework_of(group.cell.sut)
         for run in group.good:
             place = _place(run)
-            rate = run.result.evidence.get("after", {}).get("matrix_flops")
+            rate = run.result.seen.matrix_flops if run.result.seen else None
             if framework and place and rate:
                 cell = group.cell
                 replicas = f" (replicas {cell.replicas})" if cell.replicas else ""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from harness.comparison import tables
-from harness.figure import short
 from harness.report.comparison import Comparison
 from harness.report.content import Content
 from harness.report.section import Row, Section, Table
+from results.figure import short
 
 _ERROR = "share of the limit"
 _MEDIAN = "latency_p50_ms"

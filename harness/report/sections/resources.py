@@ -9,11 +9,11 @@ from operator import itemgetter
 from typing import Any
 
 from harness.comparison import tables
-from harness.figure import calls_until_paid
 from harness.report.comparison import Comparison
 from harness.report.content import Content
 from harness.report.section import Row, Section, Table, grouped
-from harness.summary import counted
+from results.figure import calls_until_paid
+from results.summary import counted
 from sut.registry import framework_of
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from formats.cell import fields_with
 from harness.comparison import compare
-from harness.figure import short
 from harness.report.comparison import Comparison
 from harness.report.content import MOST_SENTENCES, Content
 from harness.report.section import Picture, Pictures, Section
+from results.figure import short
 from scenarios.table import SCENARIOS
 
 _AXES = fields_with("axis")

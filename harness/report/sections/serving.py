@@ -12,10 +12,10 @@ from formats.cell import Cell
 from formats.result import Result
 from harness.comparison import compare, statistics, tables
 from harness.comparison.tables import Group
-from harness.figure import short
 from harness.report.comparison import Comparison, listed
 from harness.report.content import MOST_SENTENCES, Content
 from harness.report.section import Picture, Pictures, Section, Table, grouped
+from results.figure import short
 from scenarios.table import SCENARIOS
 
 _TOKENS = {
@@ -223,9 +223,10 @@ def _queue(comparison: Comparison) -> Iterable[Picture]:
 
     waiting = {}
     for group in comparison.good:
-        queue = group.last.result.serving.get("queue")
-        if queue:
-            waiting[group.sut] = list(zip(queue["seconds"], queue["waiting"], strict=True))
+        served = group.last.result.serving
+        if served:
+            queue = served.queue
+            waiting[group.sut] = list(zip(queue.seconds, queue.waiting, strict=True))
     if waiting:
         caption = f"{comparison.name}: requests in the queue over the last run of each"
         x, y = "seconds", "requests that wait"

@@ -6,10 +6,10 @@ from operator import itemgetter
 from typing import Any
 
 from harness.comparison import tables
-from harness.figure import short
 from harness.report.comparison import range_of
 from harness.report.content import Content
 from harness.report.section import Row, Section, Table
+from results.figure import short
 from sut.registry import FIT
 
 _COLUMNS = (

@@ -79,7 +79,7 @@ def _names(tuned: Group) -> str:
 
 def _row(tuned: Group, plain: Group, gain: Ratio | None) -> Row:
     accuracy = tuned.last.result.accuracy
-    judged = f"{accuracy['value']:.3g}, {accuracy['threshold']:.3g}" if accuracy else ""
+    judged = f"{accuracy.value:.3g}, {accuracy.threshold:.3g}" if accuracy else ""
     figures = (compare.mean(plain), compare.mean(tuned))
     return (tuned.cell.sut, _names(tuned), *figures, _times(tuned, plain, gain), judged)
 

@@ -13,13 +13,14 @@ import pytest
 from compliance import audit
 from formats import reading
 from formats.checks import Verdict
-from harness import cli, result, summary
+from harness import cli, result
 from harness.comparison import compare, history, tables
 from harness.errors import UsageError
 from harness.inputs import models
 from harness.measurement import run
 from harness.report import content
 from harness.request import plan
+from results import summary
 from scenarios.worker import host_memory
 from tests.support.cells import Killer, Reporter, request
 
@@ -57,7 +58,7 @@ def edit(path, change):
 def failed(directory, level="quick"):
     return {
         check.id
-        for check in audit.audit(directory).checks_for(level)
+        for check in audit.audit(directory, harness=result.HARNESS).checks_for(level)
         if check.verdict is Verdict.FAIL
     }
 
@@ -81,7 +82,7 @@ def test_a_training_is_timed_judged_and_audited(good):
         "batches": 20,
         "padding_fraction": 0,
     }
-    assert good.accuracy["passed"] and good.accuracy["detail"]["steps"] == 22
+    assert good.accuracy.passed and good.accuracy.detail["steps"] == 22
     assert good.levels == ("quick",) and not failed(Path(good.directory))
     assert failed(Path(good.directory), "valid") == {"training-step-count"}
 
@@ -232,23 +233,23 @@ TAMPERED = {
     ),
     "a better figure": (
         changed("result.json", lambda d: d["metric"].update(value=0.1)),
-        "training-result",
+        "derived-files",
     ),
     "more is better": (
         changed("result.json", lambda d: d["metric"].update(higher_is_better=True)),
-        "training-result",
+        "derived-files",
     ),
     "a better rate": (
         changed("result.json", lambda d: d["metrics"].update(samples_per_second=1e9)),
-        "training-result",
+        "derived-files",
     ),
     "more steps": (
         changed("result.json", lambda d: d["measured"].update(batches=2000)),
-        "training-result",
+        "derived-files",
     ),
     "ranked at size tiny": (
         changed("result.json", lambda d: d.update(ranked=True)),
-        "training-result",
+        "derived-files",
     ),
     "other losses held out": (
         of_timed(lambda d: d["held_out"].__setitem__(0, 9.0)),
@@ -312,9 +313,9 @@ def test_the_operations_of_a_step_are_those_of_three_forward_passes(copy):
         == found.metrics["matrix_share"] * 4e12
     )
     (copy / "result.json").write_text(json.dumps(asdict(found)))
-    assert "training-result" not in failed(copy)
+    assert "derived-files" not in failed(copy)
     edit(copy / "result.json", lambda d: d["metrics"].update(matrix_share=0.5))
-    assert "training-result" in failed(copy)
+    assert "derived-files" in failed(copy)
     edit(copy / "record.json", lambda d: d["cell"].update(lora="own"))
     assert "flops_per_second" not in result.derive(copy).metrics  # too few operations are counted
 

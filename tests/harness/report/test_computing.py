@@ -9,7 +9,7 @@ from harness.comparison import tables
 from harness.comparison.runs import find
 from harness.report import content
 from harness.report.sections import computing
-from harness.summary import rows
+from results.summary import rows
 from tests.support.synthetic_runs import MACHINE, cell, write
 
 AMD = MACHINE | {"cpu": "AMD EPYC", "cpu_flags": ["avx2", "avx512f"]}

@@ -12,8 +12,8 @@ import numpy as np
 import psutil
 import pytest
 
-from harness.disturbance import sentences
 from harness.execution import process
+from results.disturbance import sentences
 from scenarios.worker import disturbance
 from tests.support import mock_job
 
@@ -101,10 +101,10 @@ def test_a_worker_that_was_stopped_while_measuring_is_seen(tmp_path, scenario):
     outcome = process.run(job, sys.executable, {}, watch)
     assert stopped and outcome.status == "ok"
     seen = outcome.disturbance
-    assert seen["stalls"] >= 1
-    assert seen["longest_stall_seconds"] > 0.9
-    assert seen["stalled_seconds"] <= seen["seconds"]
-    assert abs(seen["clock_step_seconds"]) < 1e-3
+    assert seen.stalls >= 1
+    assert seen.longest_stall_seconds > 0.9
+    assert seen.stalled_seconds <= seen.seconds
+    assert abs(seen.clock_step_seconds) < 1e-3
 
 
 def test_another_programs_work_is_seen(tmp_path):
@@ -114,7 +114,7 @@ def test_another_programs_work_is_seen(tmp_path):
             outcome = process.run(job, sys.executable, {}, lambda beat: None)
         finally:
             busy.kill()
-    assert outcome.disturbance["other_processors"] > 0.3
+    assert outcome.disturbance.other_processors > 0.3
 
 
 def test_a_process_that_the_worker_started_is_none_of_other_programs():
