@@ -67,7 +67,7 @@ def read(directory: Path, record: Record, score: Accuracy | str) -> Sources:
     """Read a run directory. A file that cannot be read is None or empty."""
     raw = directory / "raw"
     job, _ = files.attempt(files.job, raw / PERFORMANCE / "job.json")
-    tests = TESTS
+    tests: tuple[str, ...] = TESTS
     if record.mode == "submission" and job:
         tests += compliance_tests.applicable(job, rules.load(record.round))
     outcomes = {

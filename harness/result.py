@@ -61,7 +61,7 @@ def facts(found: Sources) -> Iterator[Fact]:
     own = record.digests.weights_source == "user" or cell.size == "user"
     if job is None or own or cell.model not in models.names():
         return
-    sizes = models.load(cell.model, cell.task).sizes
+    sizes = models.load(cell.model, None if found.trains else cell.task).sizes
     size = sizes.get(cell.size)
     if size is None:
         yield Fact("cell.size", cell.size, f"one of {', '.join(sizes)}")

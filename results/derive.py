@@ -164,7 +164,8 @@ def _with_figures(
 
 def _replicas(outcomes: Mapping[str, WorkerOutcome | None]) -> Replicas | None:
     """See `Result.replicas`. None without replicas."""
-    performance, judged = (outcomes[test] and outcomes[test].replicas for test in TESTS)
+    of_tests = [outcome.replicas if outcome else None for outcome in outcomes.values()]
+    performance, judged = of_tests[: len(TESTS)]
     if performance is None or judged is None:
         return performance
     return replace(performance, accuracy_samples=tuple(each.samples for each in judged.each))
@@ -338,7 +339,7 @@ def _verdict(derived: Result, audit: Audit) -> tuple[str | None, str]:
             over = 100 * (1 - metrics["goodput_per_second"] / achieved)
         why = f"INVALID: {over:.3g}% of the requests were over their limits" if over else loadgen
         return "loadgen", f"LoadGen: {why}"
-    failures = {}
+    failures: dict[str, str] = {}
     for check in audit.checks_for(derived.mode):
         if check.verdict is Verdict.FAIL:
             failures.setdefault(check.id, f"{check.name}: {check.detail}")

@@ -21,17 +21,18 @@ def arrays(run: Path) -> tuple[Mapping[str, np.ndarray], np.ndarray | None, np.n
     reference, why = files.attempt(files.arrays, run / "reference.npz")
     if reference is None:
         raise ValueError(why)
-    logits: list[np.ndarray | None] = []
-    for name in ("logits.npy", "own_logits.npy"):
-        path = run / "raw" / "accuracy" / name
-        if not path.exists() and not path.is_symlink():
-            logits.append(None)
-            continue
-        found, why = files.attempt(files.array, path)
-        if found is None:
-            raise ValueError(why)
-        logits.append(found)
-    return reference, *logits
+    raw = run / "raw" / "accuracy"
+    return reference, _logits(raw / "logits.npy"), _logits(raw / "own_logits.npy")
+
+
+def _logits(path: Path) -> np.ndarray | None:
+    """The logits of a file; None if it is not there."""
+    if not path.exists() and not path.is_symlink():
+        return None
+    found, why = files.attempt(files.array, path)
+    if found is None:
+        raise ValueError(why)
+    return found
 
 
 def score(run: Path, judged: Judged, answers: AnswerBytes) -> Accuracy:

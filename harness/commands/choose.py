@@ -37,11 +37,12 @@ _SAVED_MODEL = "saved_model.pb"  # a model of TensorFlow; --model refuses it wit
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = _parser().parse_args(arguments)
-    from harness import disturbance, terminal
+    from harness import terminal
     from harness.execution import rundir
     from harness.sweep import cells, journal, loop, words
     from harness.sweep.deadline import Deadline
     from harness.sweep.schedule import RepeatPlan
+    from results import disturbance
 
     deadline = Deadline.after("--within", flags.within)
     values = _values(flags)

@@ -275,7 +275,11 @@ def _record(directory: Path, scenario: str, task: str, batch: int, inputs: Path)
         },
         "machine": {"cpu": "a processor"},
         "git": {"revision": None, "dirty": None},
-        "environment": {"name": "core", "lock_sha256": "0" * 64, "versions": {}},
+        "environment": {
+            "name": "core",
+            "lock_sha256": "0" * 64,
+            "versions": read_json(directory / "raw" / "performance" / "outcome.json")["versions"],
+        },
         "new_tokens_per_sample": _NEW if task == "generate" else None,
     }
 

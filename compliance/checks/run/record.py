@@ -179,11 +179,14 @@ def of_jobs(
         if stated != follows:
             text = quoted(stated)
             yield mismatch(name, text, quoted(follows), f"{_JOB} gives", file="record.json")
+    width = record.qsl.padded_to
+    if cell.seq_len and width and cell.seq_len != width:
+        yield mismatch("cell.seq_len", cell.seq_len, width, "the inputs have")
     if outcome and record.environment.versions != outcome.versions:
-        differing = dict(record.environment.versions.items() ^ outcome.versions.items())
-        package = min(differing)
-        versions = (each.get(package) for each in (record.environment.versions, outcome.versions))
-        yield mismatch(f"environment.versions.{package}", *versions, "the worker reports")
+        stated, reported = record.environment.versions, outcome.versions
+        package = min(dict(stated.items() ^ reported.items()))
+        what = f"environment.versions.{package}"
+        yield mismatch(what, stated.get(package), reported.get(package), "the worker reports")
     if outcome and record.nodes != outcome.nodes:
         yield mismatch("nodes", record.nodes, outcome.nodes, "the worker reports")
     count = cell.replica_count if cell.cluster else 0

@@ -30,7 +30,7 @@ def copy(measured, tmp_path):
 
 
 def failed(directory):
-    checks = audit.audit(directory, harness=HARNESS).checks
+    checks = audit.audit(directory, harness=HARNESS).checks_for("quick")
     return {check.id: check.detail for check in checks if check.verdict is Verdict.FAIL}
 
 
@@ -58,7 +58,7 @@ VERSIONS = [
 ]
 CAUGHT = {
     "ranked": RANKED,
-    "another size": [*of_cell("size", "base"), *RANKED],
+    "another size": [*of_cell("size", "mid"), *RANKED],
     "a size that is none": [*of_cell("size", "huge"), *RANKED],
     "no reasons against the ranking": put([], "unranked"),
     "another length": of_cell("seq_len", 64),
@@ -88,11 +88,11 @@ CAUGHT = {
     "another mode": put("valid", "mode", files=BOTH),
     "levels": put(["quick", "valid", "submission"], "levels"),
     "no failures": put({"FAIL": 7}, "audit"),
-    "no warnings": put(["all is well"], "warnings"),
+    "no warnings": put([], "warnings"),
     "another unit": put("samples/h", "metric", "unit"),
     "a figure more": put(1.0, "metrics", "joules_per_sample_gpu"),
     "a shorter phase": put(0.001, "seconds", "load"),
-    "a better score": put(1e-12, "accuracy", "value"),
+    "another score": put(0.5, "accuracy", "value"),
     "a wider limit": put(1.0, "accuracy", "threshold"),
     "another status": put("unsupported", "status"),
     "an official score": put(
@@ -150,10 +150,10 @@ def test_the_fault_names_field_value_and_what_follows(copy):
     edit_json(copy / RESULT, lambda d: d | {"ranked": True})
     assert failed(copy)["derived-files"] == ("result.json: ranked is True; it follows that False")
     edit_json(copy / RESULT, lambda d: d | {"ranked": False})
-    for file, change in of_cell("size", "base"):
+    for file, change in of_cell("size", "mid"):
         edit_json(copy / file, change)
     assert (
-        "cell.size is 'base'; the model's own file and the job give 'tiny'"
+        "cell.size is 'mid'; the model's own file and the job give 'tiny'"
         in (failed(copy)["derived-files"])
     )
-    assert json.loads((copy / RESULT).read_text())["cell"]["size"] == "base"
+    assert json.loads((copy / RESULT).read_text())["cell"]["size"] == "mid"

@@ -54,7 +54,9 @@ def test_a_figure_that_nothing_makes_is_seen(run, path, value):
 @pytest.mark.parametrize(("factor", "names"), [(1, set()), (1.01, {"derived-files"})])
 @pytest.mark.parametrize("name", ["flops_per_second", "matrix_share"])
 def test_operations_a_second_are_those_of_record_and_log(run, name, factor, names):
-    edit_json(run / "record.json", lambda d: {**d, "least_flops": 1e6})
+    edit_json(run / "record.json", lambda d: {**d, "least_flops": 1e6, "architecture": "bert"})
+    for test in ("performance", "accuracy"):
+        edit_json(run / "raw" / test / "job.json", lambda d: {**d, "architecture": "bert"})
     path = run / "raw" / "performance" / "outcome.json"
     edit_json(
         path, lambda d: {**d, "evidence_after": {**d["evidence_after"], "matrix_flops": 1e13}}

@@ -81,7 +81,9 @@ def described(run: Path) -> Path:
     a result.json.
     """
     _of_record(run, machine=MACHINE, submitter=tree.SUBMITTER)
-    _of_record(run, "environment", versions={"python": "3.11.7", "numpy": "2.4.6"})
+    versions = {"python": "3.11.7", "numpy": "2.4.6"}
+    _of_record(run, "environment", versions=versions)
+    edit_json(run / "raw/performance/outcome.json", lambda d: {**d, "versions": versions})
     record = files.record(run / "record.json")
     (base(run) / "systems" / f"{tree.SYSTEM}.json").unlink()
     name = documents.system_id(record)
