@@ -16,11 +16,15 @@ from compliance.scoring.accuracy import Accuracy
 from compliance.sources import Sources
 from compliance.training import losses, run_directory
 from formats.result import Result
+from harness.comparison.runs import find
+from harness.comparison.tables import table
 from harness.execution.environments import ADOPTED
 from harness.inputs import architectures, models
 from harness.submission import inference
 from results import derive as deriving
 from results.derive import Configuration
+
+__all__ = ["HARNESS", "derive", "find", "table"]
 
 
 def derive(

@@ -165,7 +165,7 @@ def test_the_evidence_of_a_run_shows_its_threads_and_other_ones_make_it_invalid(
     )
     faults = {c.id: c.detail for c in audits.audit(directory, "v6.1").checks if c.verdict == "FAIL"}
     assert "processors of the SUT: 2; the cell says threads 1" in faults["performance-evidence"]
-    assert "job.json: threads is [2]" in faults["record"]
+    assert "cell.threads is 1; raw/performance/job.json gives [2]" in faults["record"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ another processor.
 
 import pytest
 
-from formats.result import Result
+from formats.evidence import Evidence
+from formats.result import Result, Seen
 from harness.comparison import tables
 from harness.comparison.runs import find
 from harness.report import content
@@ -150,7 +151,7 @@ def test_runs_without_kept_limits_have_no_roofline(tmp_path):
 
 
 def test_the_line_of_one_result_names_library_instructions_and_threads():
-    after = {"detail": {"matrix_products": fact("MKL", "AVX2", 1)}}
+    after = Evidence(0, None, "float32", {"matrix_products": fact("MKL", "AVX2", 1)})
     result = Result(
         cell=cell(),
         mode="quick",
@@ -158,6 +159,6 @@ def test_the_line_of_one_result_names_library_instructions_and_threads():
         status="ok",
         directory="",
         metrics={"flops_per_second": 52.14e9},
-        evidence={"after": after, "sentence": ""},
+        evidence=Seen(sentence="", after=after),
     )
     assert dict(rows(result))["compute"] == "52.1 GFLOP/s at least; by MKL, AVX2, 1 thread"

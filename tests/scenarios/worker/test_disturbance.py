@@ -1,6 +1,5 @@
 """What went on beside a test is seen: a worker that stands still, another program at work."""
 
-import dataclasses
 import os
 import signal
 import subprocess
@@ -71,9 +70,8 @@ def test_a_step_of_the_calendar_is_seen_whatever_runs_between_two_readings(monke
 
 def test_a_calendar_that_is_set_during_a_test_makes_the_figure_unfit_for_ranking():
     def serious(step_s, seconds=10.0):
-        noise = dataclasses.asdict(
-            disturbance.between(None, None, seconds, np.empty(0, np.int64), 0.0, int(step_s * 1e9))
-        )
+        none = np.empty(0, np.int64)
+        noise = disturbance.between(None, None, seconds, none, 0.0, int(step_s * 1e9))
         return sentences(noise, 2)
 
     (text,), notes = serious(3.0)
