@@ -295,7 +295,9 @@ def test_a_submission_of_replicas_holds_all_levels_and_describes_them(
     result = run.run(cell, Reporter(), 0)
     report = checked(asdict(result))
     assert result.levels == ("quick", "valid", "submission")
-    assert summary.replicas(result).startswith("2 on n1, n2, " if where else "2, ")
+    assert summary.replicas(result.replicas, result.cell).startswith(
+        "2 on n1, n2, " if where else "2, "
+    )
     assert report["idle_tail_seconds"] < 1
     (system,) = Path(result.directory).glob("open/*/systems/*.json")
     several = f"-{nodes}-nodes" if nodes > 1 else ""

@@ -260,7 +260,7 @@ def test_the_operators_of_an_eager_sut_are_told_for_a_batch(tmp_path, made_envir
     directory = Path(run.run(request(tmp_path, duration=1), Reporter(), 0).directory)
 
     def sentence(graphs, **detail):
-        after = {"graphs": graphs, "precision": "float32", "detail": detail}
+        after = {"graphs": graphs, "graph_breaks": None, "precision": "float32", "detail": detail}
         edit_json(
             directory / "raw/performance/outcome.json",
             lambda d: {**d, "evidence_before": after, "evidence_after": after},
