@@ -19,10 +19,10 @@ from compliance.training.run_directory import passes
 from formats.checks import Verdict
 from formats.figures import MOST_IN_ONE_PART, NOT_SEEN
 from formats.job import TESTS
-from formats.outcome import Fresh, QueueSummary, Replicas, WorkerOutcome
+from formats.outcome import QueueSummary, Replicas, WorkerOutcome
 from formats.record import ENGINE, Record
 from formats.result import Judgement, OfficialScore, Result, Seen, Served, Status
-from results import computing, disturbance, engine_notes, figures
+from results import computing, disturbance, engine_notes, figures, notes
 from results.documents import STACK
 from results.figure import short
 from scenarios.table import SCENARIOS
@@ -45,12 +45,6 @@ CAUSES = {
     "speed": ("plausible-speed", "training-speed", "training-window"),
     "clock": ("clock",),
 }
-
-_UNEVEN = 2.0
-"""A replica may work so many times as long on a sample as another one before that is reported."""
-
-_COPIES = 20.0
-"""A SUT may prepare a sample so many times as long as a copy takes before that is reported."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,11 +86,11 @@ def result(sources: Sources, configuration: Configuration, audit: Audit) -> Resu
         if outcome is None or outcome.status != "ok":
             return _failed(derived, outcome)
     assert performance  # a run without one has failed
-    warnings = [*record.notes, *derived.warnings, *_measured_again(sources)]
+    warnings = [*record.notes, *derived.warnings, *notes.measured_again(sources)]
     if performance.in_one_part > MOST_IN_ONE_PART:
         warnings.append(NOT_SEEN.format(share=performance.in_one_part))
     if performance.fresh:
-        warnings += _prepared(performance.fresh, record.cell.batch_size)
+        warnings += notes.prepared(performance.fresh, record.cell.batch_size)
     return _judged(derived, sources, audit, warnings)
 
 
@@ -142,9 +136,9 @@ def _with_figures(
             passes=passes(record.cell.lora) if is_counted else None,
         )
     else:
-        raise ValueError("the log or the steps of the performance test are missing")
+        raise ValueError("the log or the steps of the performance test cannot be read")
     after, queue = performance.evidence_after, performance.queue
-    exceeded = _without_share(made.exceeded, made.metrics, record, configuration.adopted)
+    exceeded = notes.without_share(made.exceeded, made.metrics, record, configuration.adopted)
     return replace(
         derived,
         metric=made.metric,
@@ -171,58 +165,6 @@ def _replicas(outcomes: Mapping[str, WorkerOutcome | None]) -> Replicas | None:
     return replace(performance, accuracy_samples=tuple(each.samples for each in judged.each))
 
 
-def _prepared(fresh: Fresh, batch_size: int) -> Iterator[str]:
-    """Warn if the SUT prepared a sample for longer than it answers one, and far longer than a copy
-    takes.
-    """
-    if fresh.prepare_ns > max(_COPIES * fresh.copy_ns, fresh.fresh_ns / batch_size):
-        yield (
-            f"the SUT prepares a sample for {fresh.prepare_ns / 1e6:.3g} ms before the clock"
-            f" starts, {fresh.prepare_ns / max(1, fresh.copy_ns):.0f} times as long as it is copied"
-            " and longer than it is answered: prepare may only rename, transpose, cast and pad"
-        )
-
-
-def _threads_unknown(result: Result) -> Iterator[str]:
-    """Warn if nothing shows the threads of the framework that `--threads` requests."""
-    cell = result.cell
-    products = result.seen and result.seen.detail.get("matrix_products")
-    if cell.threads and type((products or {}).get("threads")) is not int:
-        counted = f"{cell.threads} processor{'' if cell.threads == 1 else 's'}"
-        yield (
-            f"{cell.sut} does not report the threads of its matrix products; it was pinned to"
-            f" {counted}"
-        )
-
-
-def _uneven(replicas: Replicas) -> Iterator[str]:
-    """Warn if one replica worked far longer on a sample than another, or had none."""
-    idle = [number for number, one in enumerate(replicas.each) if not one.samples]
-    if idle:
-        yield f"replica {idle[0]} answered no sample of the performance test"
-        return
-    work = [one.busy / one.samples for one in replicas.each]
-    longest, shortest = max(work, default=0.0), min(work, default=0.0)
-    if longest > _UNEVEN * shortest:
-        slow, fast = work.index(longest), work.index(shortest)
-        yield (
-            f"replica {slow} worked {longest / shortest:.1f} times as long on a sample as replica"
-            f" {fast}; the figure is that of unequal replicas"
-        )
-
-
-def _not_judged(replicas: Replicas) -> Iterator[str]:
-    """Warn if the accuracy test did not reach every replica."""
-    samples = replicas.accuracy_samples
-    idle = sum(not each for each in samples)
-    if idle:
-        yield (
-            f"{idle} of {len(samples)} replicas answered no sample of the accuracy test,"
-            " because it has fewer batches than replicas; their answers were judged only while"
-            " measuring"
-        )
-
-
 def _judged(derived: Result, sources: Sources, audit: Audit, warnings: list[str]) -> Result:
     """The result of a run whose tests all ended well.
 
@@ -232,7 +174,7 @@ def _judged(derived: Result, sources: Sources, audit: Audit, warnings: list[str]
     record, score = sources.record, sources.score
     noise = disturbance.of_others(derived.disturbance, record.cell, record.execution)
     if derived.replicas and record.cell.replica_count > 1:
-        warnings += [*_uneven(derived.replicas), *_not_judged(derived.replicas)]
+        warnings += [*notes.uneven(derived.replicas), *notes.not_judged(derived.replicas)]
     if record.execution == ENGINE:
         warnings += engine_notes.warnings(derived.seen.detail if derived.seen else {})
         if isinstance(score, Accuracy) and not score.passed:
@@ -240,8 +182,8 @@ def _judged(derived: Result, sources: Sources, audit: Audit, warnings: list[str]
                 "the answers may differ because the engine has quantised weights: then give"
                 " --sut-option weights=other, and they are not judged"
             )
-    warnings += _threads_unknown(derived)
-    disturbances, notes = disturbance.sentences(noise, record.threads)
+    warnings += notes.threads_unknown(derived)
+    disturbances, remarks = disturbance.sentences(noise, record.threads)
     verdicts = [check.verdict for check in audit.checks_for(record.mode)]
     cause, reason = _verdict(derived, audit)
     if cause == "accuracy" and (agreeing := record.accuracy.agreeing):
@@ -263,7 +205,7 @@ def _judged(derived: Result, sources: Sources, audit: Audit, warnings: list[str]
         official=_official(record, sources.accuracy_text),
         levels=audit.levels,
         audit={verdict.value: verdicts.count(verdict) for verdict in Verdict},
-        warnings=(*warnings, *notes),
+        warnings=(*warnings, *remarks),
     )
     unranked = (*_unranked(derived, record), *disturbances)
     return replace(derived, ranked=not unranked, unranked=unranked)
@@ -291,25 +233,6 @@ def _official(record: Record, accuracy_text: str) -> OfficialScore | None:
         closed=not record.official.not_closed,
         lacks=record.official.lacks,
     )
-
-
-def _measured_again(sources: Sources) -> Iterator[str]:
-    """Warn if the performance test was measured again with another calibration."""
-    job = sources.job
-    if job is None or job.calibration is None or not sources.earlier_tests:
-        return
-    earlier = max(sources.earlier_tests, key=lambda name: int(name.rpartition("-")[2]))
-    if job.serving:
-        yield (
-            "the SUT did not hold the rate that the search found, so a lower one was"
-            f" measured; the earlier test is in raw/{earlier}"
-        )
-    else:
-        yield (
-            "the performance test was measured again: the SUT was so much faster than"
-            " while calibrating that LoadGen's least duration was not reached; the earlier"
-            f" test is in raw/{earlier}"
-        )
 
 
 def _unranked(derived: Result, record: Record) -> Iterator[str]:
@@ -361,48 +284,6 @@ def _overload(metrics: Mapping[str, float], queue: QueueSummary) -> str:
         f" {metrics['achieved_per_second']:.4g}/s were answered, so {queue.left} requests"
         " were left at the end"
     )
-
-
-def _without_share(
-    shares: Mapping[str, float], metrics: Mapping[str, float], record: Record, adopted: str
-) -> Iterator[str]:
-    """Yield why a share of the machine's speed is left out. A share above 1 is an error of the
-    limit or of the count.
-
-    Args:
-        shares: those above 1, by their names.
-        adopted: see `Configuration`.
-    """
-    if "bytes_per_second" in metrics and record.roof is None:
-        command = "./run.sh doctor --limits"
-        if record.environment.name.endswith(adopted):
-            command += f" {record.cell.sut} --python {record.environment.python}"
-        if record.cell.threads:
-            command += f" --threads {record.cell.threads}"
-        yield (
-            f"no share of the memory bandwidth: {command} measures it, and later runs have the"
-            " share"
-        )
-    if "matrix_share" in shares:
-        rate = metrics["flops_per_second"]
-        yield (
-            f"no share of the matrix rate: the model's {rate / 1e9:,.0f} GFLOP/s are more than"
-            f" the {rate / shares['matrix_share'] / 1e9:,.0f} GFLOP/s of a large matrix product"
-            " of this framework; either that was measured while other programs ran (./run.sh"
-            " doctor --limits --again), or this SUT computes fewer operations than are"
-            " counted, or it computes them by another library than that product, as"
-            " convolutions may be"
-        )
-    if "bandwidth_share" in shares:
-        rate = metrics["bytes_per_second"]
-        limit = rate / shares["bandwidth_share"] / 1e9
-        caches = record.machine.caches or "of unknown size"
-        yield (
-            f"no share of the memory bandwidth: the {rate / 1e9:,.1f} GB/s that the batches"
-            f" move are more than the {limit:,.1f} GB/s that this framework reads; either that"
-            " was measured while other programs ran (./run.sh doctor --limits --again), or"
-            f" weights and activations stay in the processor's caches ({caches})"
-        )
 
 
 def _loadgen_verdict(detail: logs.Detail) -> str:

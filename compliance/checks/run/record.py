@@ -182,8 +182,9 @@ def of_jobs(
     width = record.qsl.padded_to
     if cell.seq_len and width and cell.seq_len != width:
         yield mismatch("cell.seq_len", cell.seq_len, width, "the inputs have")
-    if outcome and record.environment.versions != outcome.versions:
-        stated, reported = record.environment.versions, outcome.versions
+    stated = record.environment.versions
+    if outcome and stated and stated != outcome.versions:
+        reported = outcome.versions
         package = min(dict(stated.items() ^ reported.items()))
         what = f"environment.versions.{package}"
         yield mismatch(what, stated.get(package), reported.get(package), "the worker reports")

@@ -17,7 +17,7 @@ import pytest
 from compliance import rules
 from formats.job import Serving
 from formats.outcome import Fresh
-from results import derive
+from results import notes
 from scenarios.worker import fresh_inputs
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Evidence
@@ -257,6 +257,6 @@ def test_work_in_prepare_that_no_framework_sees_is_reported_by_its_time(
 ):
     sut = _Sut(batch_ns=25_000_000, keeps=False)
     sut.prepare = lambda batch: sleep(seconds * len(batch["input_ids"])) or batch
-    words = list(derive._prepared(_compare(sut, 2, tmp_path, monkeypatch), 1))
+    words = list(notes.prepared(_compare(sut, 2, tmp_path, monkeypatch), 1))
     assert len(words) == (seconds > 0)
     assert all("longer than it is answered: prepare may only rename" in line for line in words)

@@ -25,7 +25,7 @@ from formats.job import Launch, Place, Serving
 from formats.writing import write_json
 from harness.execution import process
 from harness.execution.process import Worker
-from results import derive
+from results import notes
 from scenarios import offline, server
 from scenarios.worker import __main__ as worker_program
 from scenarios.worker import batching, host_memory, procedures
@@ -517,11 +517,11 @@ def test_a_replica_that_is_far_slower_than_another_is_reported(tmp_path, last):
     sut.end()
     report = sut.report()
     sut.close()
-    words = [line.partition(" times")[0].rpartition(" ")[0] for line in derive._uneven(report)]
+    words = [line.partition(" times")[0].rpartition(" ")[0] for line in notes.uneven(report)]
     assert words == ["replica 1 worked"] * (last is Slow)
     first, second = report.each
     report = replace(report, each=(first, replace(second, samples=0)))
-    assert list(derive._uneven(report)) == ["replica 1 answered no sample of the performance test"]
+    assert list(notes.uneven(report)) == ["replica 1 answered no sample of the performance test"]
 
 
 def test_the_processors_of_a_process_are_those_of_all_its_threads_and_children():
