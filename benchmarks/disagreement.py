@@ -101,11 +101,11 @@ def _trainings(flags: argparse.Namespace) -> int:
                 why = f"{result.status}: {result.reason}"
                 sys.stderr.write(f"{name} {size} {sut} {precision}: {why}\n")
                 continue
-            detail = result.accuracy["detail"]
+            detail = result.accuracy.detail
             row = {
                 **cell,
                 "steps": int(detail["steps"]),
-                "loss_error": _four_digits(result.accuracy["value"]),
+                "loss_error": _four_digits(result.accuracy.value),
                 "first_loss_error": _four_digits(detail["first_loss_error"]),
                 "update_error": _four_digits(detail["update_error"]),
             }

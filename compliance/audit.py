@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from compliance import bare, rules, tree, units
+from compliance import bare, derived, rules, tree, units
+from compliance.derived import Harness
 from compliance.findings import fixes, registry
 from compliance.findings.check import judge, shorten
 from compliance.findings.verdict import Audit
@@ -32,7 +33,13 @@ _MOST_UNITS = 5000
 _MOST_NAMES = 5
 
 
-def audit(directory: Path, round: str | None = None, *, with_result: bool = True) -> Audit:
+def audit(
+    directory: Path,
+    round: str | None = None,
+    *,
+    with_result: bool = True,
+    harness: Harness | None = None,
+) -> Audit:
     """Return the results and checks of a directory. No content of its files raises an error.
 
     Args:
@@ -42,6 +49,7 @@ def audit(directory: Path, round: str | None = None, *, with_result: bool = True
             recognised by the logs.
         with_result: whether result.json is judged too. It is not while a new one is written,
             because that one contains the outcome of this audit.
+        harness: derives result.json again; None: it is not judged.
     """
     directory = directory.absolute()
     walk = files.walk(directory)
@@ -56,7 +64,7 @@ def audit(directory: Path, round: str | None = None, *, with_result: bool = True
     audits = []
     for unit in found[:_MOST_UNITS]:
         with files.confined(directory):
-            audits.append(_audit(unit, directory, round, with_result))
+            audits.append(_audit(unit, directory, round, harness if with_result else None))
     if not found:
         check = _no_tree(directory)
         return Audit(round or "", (), (check,))
@@ -113,8 +121,8 @@ def _under(prefix: str, name: str) -> str:
     return prefix if name in ("", ".") else f"{prefix}/{name}"
 
 
-def _audit(unit: Unit, directory: Path, round: str | None, with_result: bool) -> Audit:
-    """The audit of one unit."""
+def _audit(unit: Unit, directory: Path, round: str | None, harness: Harness | None) -> Audit:
+    """The audit of one unit. `harness`: judges result.json, if there is one."""
     chosen, how = (round, "by --round") if round else units.recognised_round(unit)
     try:
         round_rules = rules.load(chosen)
@@ -122,9 +130,9 @@ def _audit(unit: Unit, directory: Path, round: str | None, with_result: bool) ->
         check = judge("round", [str(e)], "", fix="choose a round that has rules: --round")
         return Audit(chosen, (), (check,))
     results: list[ResultLine] = []
-    checks = _checks(unit, directory, round_rules, results, with_result)
+    checks = _checks(unit, directory, round_rules, results)
     own = unit.kind is Kind.RUN or (unit.folder.parent / "record.json").is_file()
-    return Audit(
+    outcome = Audit(
         round_rules.round,
         tuple(results),
         tuple(_completed(check, round_rules.round, own) for check in checks),
@@ -132,6 +140,10 @@ def _audit(unit: Unit, directory: Path, round: str | None, with_result: bool) ->
         lenient=unit.kind in (Kind.SUBMISSION, Kind.SUBMITTER),
         checked=unit.kind in (Kind.SUBMISSION, Kind.SUBMITTER, Kind.ENDPOINTS),
     )
+    if harness is None or not os.path.lexists(unit.folder / "result.json"):
+        return outcome
+    check = _completed(derived.check(unit.folder, outcome, harness), round_rules.round, own)
+    return replace(outcome, checks=(*outcome.checks, check))
 
 
 def _completed(check: Check, round: str, own: bool) -> Check:
@@ -153,7 +165,6 @@ def _checks(
     directory: Path,
     round_rules: rules.Rules,
     results: list[ResultLine],
-    with_result: bool,
 ) -> list[Check]:
     """Every check of a unit. Appends a line for each result to `results`."""
     folder = unit.folder
@@ -167,12 +178,10 @@ def _checks(
         return _of_endpoints(folder, round_rules, results)
     find = submitter_result_folders if unit.kind is Kind.SUBMITTER else result_folders
     places = find(folder, round_rules)
-    if not with_result:
-        places = [replace(place, result=None) for place in places]
     if places:
         return tree.checks(places, round_rules, results)
-    if (folder / run_directory.FOLDER).is_dir():
-        return _of_training(folder, results, with_result)
+    if run_directory.is_training(folder):
+        return _of_training(folder, results)
     return [_no_results(folder, round_rules)]
 
 
@@ -188,9 +197,9 @@ def _of_endpoints(folder: Path, round_rules: rules.Rules, results: list[ResultLi
     return [replace(check, level="quick") for check in checks]
 
 
-def _of_training(directory: Path, results: list[ResultLine], with_result: bool) -> list[Check]:
+def _of_training(directory: Path, results: list[ResultLine]) -> list[Check]:
     """The checks of a training's run directory, which has no submission tree. Appends its line."""
-    read = run_directory.read(directory, with_result)
+    read = run_directory.read(directory)
     results.append(training.line(read))
     return tree.guarded("training", lambda: training.checks(read))
 

@@ -25,7 +25,6 @@ class ResultFolder:
         folder: results/<system>/<benchmark>/<scenario>.
         run: the run directory that contains the submission, with record.json and raw/; None: a bare
             submission.
-        result: its result.json, which may be missing; None: it is not judged.
         measurements: the folder of its user.conf, README.md and measurements, by the round's
             layout.
         compliance: the folder of its compliance tests.
@@ -39,7 +38,6 @@ class ResultFolder:
     scenario: str
     folder: Path
     run: Path | None
-    result: Path | None
     measurements: Path
     compliance: Path
 
@@ -102,7 +100,6 @@ def folder_of_logs(folder: Path, conf: Path, scenario: str) -> ResultFolder:
         scenario=scenario,
         folder=folder,
         run=None,
-        result=None,
         measurements=conf,
         compliance=folder,
     )
@@ -136,7 +133,6 @@ def _submitter(
                     scenario=names.get(folder.name.lower(), folder.name),
                     folder=folder,
                     run=run,
-                    result=run and run / "result.json",
                     measurements=submitter / rules.layout.measurements.format(**where),
                     compliance=submitter / rules.layout.compliance.format(**where),
                 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from compliance.logs import trace as traces
 from compliance.logs.digits import DIGITS, close
 from compliance.logs.user_conf import Conf, parse
 from compliance.rules import Benchmark, Rules
+from formats.evidence import Evidence
 from formats.job import Job
 from formats.outcome import WorkerOutcome
 from formats.record import Record
@@ -28,10 +29,6 @@ BARE = (
     "a submission without a run directory around it: there is no record.json and no raw/ to compare"
     " with"
 )
-
-
-Evidence = Mapping[str, Any]
-"""What a framework reported of a watched call (`sut.contract.Evidence`). Fields may be missing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,14 +75,19 @@ class LoadGenRun:
         return None if before is None or after is None else (before, after)
 
     @property
+    def after(self) -> Evidence | None:
+        """The worker's evidence from after the test; None: there is none."""
+        return self.outcome.evidence_after if self.outcome else None
+
+    @property
     def no_evidence(self) -> str:
         """The sentence that says why there is no evidence from both before and after the test."""
         if fault := self.faults.get("outcome.json"):
             return f"the worker's evidence cannot be read: {fault}"
         lacking = []
-        if self.outcome is None or not self.outcome.evidence_before:
+        if self.outcome is None or self.outcome.evidence_before is None:
             lacking.append("before")
-        if self.outcome is None or not self.outcome.evidence_after:
+        if self.after is None:
             lacking.append("after")
         return f"the worker left no evidence from {' and '.join(lacking)} the test"
 

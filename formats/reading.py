@@ -41,7 +41,7 @@ def result(document: Any) -> Result:
     """The result that a parsed result.json holds. Raises ValueError with one sentence for anything
     else.
     """
-    return _of_a_cell(document, Result, results.SCHEMA)
+    return _of_a_cell(_without_empty(document), Result, results.SCHEMA)
 
 
 def job(document: Any) -> Job:
@@ -55,7 +55,7 @@ def outcome(document: Any) -> WorkerOutcome:
     """The outcome that a parsed outcome.json holds. Raises ValueError with one sentence for
     anything else.
     """
-    return _converted(document, WorkerOutcome)
+    return _converted(_without_empty(document), WorkerOutcome)
 
 
 def counted(document: Any) -> Counted:
@@ -100,6 +100,15 @@ def _of_a_cell(document: Any, kind: type[T], schema: str) -> T:
     if unknown:
         raise ValueError(f"its cell has the unknown key {unknown[0][:40]!r}")
     return _converted(document, kind)
+
+
+def _without_empty(document: Any) -> Any:
+    """The document without the parts that are `{}`: earlier releases wrote it for what is not
+    there.
+    """
+    if not isinstance(document, dict):
+        return document
+    return {key: value for key, value in document.items() if value != {}}
 
 
 def _converted(document: Any, kind: type[T]) -> T:

@@ -134,15 +134,12 @@ class Trained:
         part: the beginning of the names of the trained parameters, if only a part of the model is
             trained; else empty.
         seed: the seed of synthetic inputs, else None.
-        benchmark, ruleset: the benchmark and ruleset of MLPerf Training whose keys the log uses.
         loss: the names of the losses, if the model's file decides them; else empty.
     """
 
     parameters: int | None
     part: str
     seed: int | None
-    benchmark: str
-    ruleset: str
     loss: str = ""
 
 

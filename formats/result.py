@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from formats.cell import MODES, Cell, SweepMark
+from formats.evidence import Evidence
 from formats.fields import choices, matching
+from formats.outcome import Disturbance, Energy, QueueSummary, Replicas, Trial
 from formats.work import MATRIX_PRODUCTS, MEMORY, NEITHER
 
 SCHEMA = "result-2"
@@ -55,6 +56,58 @@ class Metric:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """The accuracy: a score as `compliance.scoring.value.Accuracy` has it."""
+
+    metric: str
+    value: float
+    threshold: float
+    passed: bool
+    detail: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfficialScore:
+    """The official metric of a run of `--benchmark`.
+
+    Attributes:
+        benchmark: the official benchmark.
+        values: metric → its value.
+        limits, at_most: metric → its lower limit, and its upper one.
+        line: the line that the benchmark's script prints.
+        passed: whether the values are within the limits.
+        closed: whether the result may enter the closed division, without which the limits are no
+            verdict.
+        lacks: what an eligible result lacks.
+    """
+
+    benchmark: str
+    values: Mapping[str, float]
+    limits: Mapping[str, float]
+    at_most: Mapping[str, float] = field(default_factory=dict)
+    line: str
+    passed: bool
+    closed: bool
+    lacks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """The evidence in one sentence, and as the worker took it after the test."""
+
+    sentence: str
+    after: Evidence | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """Requests that arrived over time: the rates that were tried, and the queue of the test."""
+
+    search: tuple[Trial, ...]
+    queue: QueueSummary
+
+
+@dataclass(frozen=True, kw_only=True)
 class Result:
     """result.json: everything derived from one run directory.
 
@@ -70,14 +123,8 @@ class Result:
         metrics: name with unit → value, for all other numbers from the logs.
         binds: the limit of the machine of which the cell uses the larger share: `matrix products`
             or `memory`; `neither` if both shares are small; empty if one of them is not known.
-        accuracy: metric, value, threshold, passed, detail; None: not judged, and `warnings` gives
-            the reason.
-        official: of a run of `--benchmark`: the `benchmark`, the `values` of its metric, the `line`
-            of its script, its lower `limits` and its upper ones (`at_most`), whether it `passed`
-            them, whether the result may enter the `closed` division, without which the limits are
-            no verdict, and what an eligible result `lacks`. Then `accuracy` is not the verdict.
-            Empty for other runs.
-        evidence: one sentence, and the evidence that the worker took after the test.
+        accuracy: None: not judged, and `warnings` gives the reason.
+        official: of a run of `--benchmark`, whose verdict is not `accuracy`. None for other runs.
         seconds: the seconds of each phase, their sum `total`, and `until_measuring`.
         peak_host_bytes: the most memory of the worker, without the memory that watching a call
             takes (`scenarios.worker.host_memory`).
@@ -87,12 +134,9 @@ class Result:
         measured: the counts that the figure is computed from: samples, batches, padding_fraction
             (the share of rows without a sample), passes over the data set, and the tokens of a
             model that generates.
-        serving: of requests that arrive over time: `search`, the rates that were tried, and
-            `queue`, the waiting requests and batches over time (both as in `formats.outcome`).
-        replicas: of a SUT that ran as several replicas: what they did in the performance test
-            (`scenarios.worker.replicas.dispatcher.Replicated.report`), and `accuracy_samples`, how
-            many samples of the accuracy test each answered.
-        disturbance: what disturbed the measurement (`scenarios.worker.disturbance.Disturbance`).
+        serving: None: requests did not arrive over time.
+        replicas: what they did in the performance test; None: there is one SUT.
+        disturbance: what disturbed the measurement.
         levels: the levels that pass the audit.
         ranked: whether this figure may be compared with others. `unranked`: the reasons if not, one
             sentence each.
@@ -114,23 +158,28 @@ class Result:
     metric: Metric | None = None
     metrics: Mapping[str, int | float] = field(default_factory=dict)
     binds: str = field(default="", metadata=choices(("", MATRIX_PRODUCTS, MEMORY, NEITHER)))
-    accuracy: Mapping[str, Any] | None = None
-    official: Mapping[str, Any] = field(default_factory=dict)
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    accuracy: Judgement | None = None
+    official: OfficialScore | None = None
+    evidence: Seen | None = None
     seconds: Mapping[str, int | float] = field(default_factory=dict)
     peak_host_bytes: int = 0
     peak_device_bytes: int | None = None
-    energy: Mapping[str, Any] = field(default_factory=dict)
+    energy: Energy | None = None
     measured: Mapping[str, int | float] = field(default_factory=dict)
-    serving: Mapping[str, Any] = field(default_factory=dict)
-    replicas: Mapping[str, Any] = field(default_factory=dict)
-    disturbance: Mapping[str, Any] = field(default_factory=dict)
+    serving: Served | None = None
+    replicas: Replicas | None = None
+    disturbance: Disturbance | None = None
     levels: tuple[str, ...] = ()
     audit: Mapping[str, int] = field(default_factory=dict)
     ranked: bool = False
     unranked: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     schema: str = field(default=SCHEMA, metadata=choices((SCHEMA,)))
+
+    @property
+    def seen(self) -> Evidence | None:
+        """The evidence that the worker took after the test; None: there is none."""
+        return self.evidence.after if self.evidence else None
 
 
 @dataclass(frozen=True, kw_only=True)

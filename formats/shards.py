@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from formats.evidence import Evidence
 
 
-def parts(evidence: Mapping[str, Any]) -> list[tuple[str, int]]:
+def parts(evidence: Evidence) -> list[tuple[str, int]]:
     """(device, bytes of its parameters) of each shard. Empty if the evidence has no such list."""
-    detail = evidence.get("detail")
-    shards = detail.get("shards") if isinstance(detail, dict) else None
+    shards = evidence.detail.get("shards")
     if not isinstance(shards, list):
         return []
     found = []
@@ -21,7 +19,7 @@ def parts(evidence: Mapping[str, Any]) -> list[tuple[str, int]]:
     return found
 
 
-def at_once(evidence: Mapping[str, Any], count: int) -> int:
+def at_once(evidence: Evidence, count: int) -> int:
     """How many of `count` shards multiply with processors or a device of their own. The host
     devices of JAX (`cpu:0`, `cpu:1`, …) share all threads.
     """
@@ -29,7 +27,7 @@ def at_once(evidence: Mapping[str, Any], count: int) -> int:
     return 1 if share_threads else count
 
 
-def words(evidence: Mapping[str, Any]) -> str:
+def words(evidence: Evidence) -> str:
     """The number of devices that hold parameters, and the bytes of each, in words."""
     found = parts(evidence)
     sizes = ", ".join(f"{size / 1e6:.4g} MB" for _, size in found)

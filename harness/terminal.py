@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from formats.cell import title_words
 from formats.checks import Check, RequiredBy, Verdict, escape
 from formats.result import Result, Status
-from harness import summary
+from results import summary
 from scenarios.worker.heartbeat import Beat
 
 if TYPE_CHECKING:  # they import rich and scipy, which would slow `list` down

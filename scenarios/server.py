@@ -5,9 +5,9 @@ answers them in batches. Interactive is Server with tighter limits.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from formats.job import Job
+from formats.outcome import Trial
 from scenarios.worker import engine, rate_search
 from scenarios.worker.batching import Batcher, Overload, Policy
 from scenarios.worker.heartbeat import Heartbeat
@@ -117,9 +117,9 @@ def callbacks(
 
 def find_rate(
     sut: Inference, qsl: Qsl, job: Job, capacity: float, seed: int, beat: Heartbeat
-) -> dict[str, Any]:
-    """Return the highest `rate` within the limits, and the `trials` that found it. Raises Refused
-    if no rate is.
+) -> tuple[float, tuple[Trial, ...]]:
+    """Return (the highest rate within the limits, the trials that found it). Raises Refused if no
+    rate is.
 
     Args:
         qsl: the samples, loaded.

@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
+from formats.evidence import Evidence
 from formats.workload import Config, Workload
 
 __all__ = [
@@ -34,37 +34,6 @@ Batch = Mapping[str, np.ndarray]
 
 class Unsupported(Exception):
     """`load` raises it if this SUT cannot run this workload. The table shows its message."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """The proof of which execution and precision really ran.
-
-    A LoadGen test takes it after the warm-up and once more at its end. A training takes it twice at
-    its end. A new graph between the two is a finding.
-
-    Attributes:
-        graphs: compiled graphs so far (XLA programs, Dynamo graphs, traced modules); 0 = eager.
-        graph_breaks: breaks of a captured graph; None if the framework does not count them.
-        precision: determined from the loaded weights and a probe product, never from a flag.
-        compiled_share: the share of the model's forward passes that ran compiled, in one probe of
-            the measured call. A model may have a compiled graph that the measured call never
-            enters. None if the framework compiles the whole call as one program.
-        peak_device_bytes: the most bytes that the framework has allocated on the accelerator since
-            it was loaded; None on a CPU.
-        matrix_flops: floating-point operations a second of a large matrix product in the measured
-            precision, on the same device. A model that is faster than this did not compute its
-            answers. None: not measured.
-        detail: further facts for a sceptical reader, as JSON values.
-    """
-
-    graphs: int
-    graph_breaks: int | None
-    precision: str
-    detail: Mapping[str, Any] = field(default_factory=dict)
-    compiled_share: float | None = None
-    peak_device_bytes: int | None = None
-    matrix_flops: float | None = None
 
 
 class Inference(Protocol):

@@ -23,7 +23,7 @@ def copy_of_the_source(directory: Path) -> Path:
     """What a run needs; environments are the real ones, everything else that a run keeps is the
     copy's own.
     """
-    for name in ("harness", "scenarios", "sut", "compliance", "formats", "environments"):
+    for name in ("harness", "results", "scenarios", "sut", "compliance", "formats", "environments"):
         shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy2(ROOT / "run.sh", directory / "run.sh")
     (directory / ".cache").mkdir()

@@ -7,7 +7,7 @@ from typing import Protocol
 from compliance.audit_tests import check, common, repeats, test01, test04, test06
 from compliance.findings import fixes
 from compliance.findings.check import judge, not_applicable
-from compliance.rules import ComplianceTest
+from compliance.rules import ComplianceTest, Rules
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check
 from formats.job import Job
@@ -44,6 +44,12 @@ def checks(subject: Subject) -> list[Check]:
             results += common.checks(test, rule, subject)
             results += _JUDGES[name].checks(test, rule, subject)
     return [*results, repeats.check(subject)]
+
+
+def applicable(job: Job, rules: Rules) -> tuple[str, ...]:
+    """The compliance tests of a round that apply to the job of the performance test."""
+    samples = job.limits.performance_sample_count
+    return tuple(name for name in rules.compliance_tests if not inapplicable(name, job, samples))
 
 
 def inapplicable(name: str, job: Job, samples: int) -> str:

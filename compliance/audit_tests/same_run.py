@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from compliance.logs import files
 from compliance.logs.dates import power_date
@@ -105,17 +104,16 @@ def of_files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterat
 
 
 def _evidence_faults(test: LoadGenRun, subject: Subject) -> Iterator[str]:
-    first, second = _evidence(subject.performance, "precision"), _evidence(test, "precision")
-    if first != second:
-        yield f"evidence: precision is {second}, in the performance test {first}"
-    first, second = _evidence(subject.performance, "graphs"), _evidence(test, "graphs")
-    if bool(first) is not bool(second):
-        yield f"evidence: graphs is {second}, in the performance test {first}"
-
-
-def _evidence(test: LoadGenRun, key: str) -> Any:
-    evidence = test.outcome.evidence_after if test.outcome else None
-    return evidence.get(key) if evidence else None
+    first, second = subject.performance.after, test.after
+    if first is None or second is None:
+        if first is not second:
+            yield f"evidence: {test.name if second is None else 'the performance test'} has none"
+        return
+    if first.precision != second.precision:
+        text = f"evidence: precision is {second.precision}, in the performance test"
+        yield f"{text} {first.precision}"
+    if bool(first.graphs) is not bool(second.graphs):
+        yield f"evidence: graphs is {second.graphs}, in the performance test {first.graphs}"
 
 
 def _copies(test: LoadGenRun, raw: Path, subject: Subject) -> Iterator[str]:

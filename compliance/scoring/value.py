@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -53,6 +53,21 @@ class Accuracy:
         that is not finite becomes null.
         """
         return json.dumps(_rounded(asdict(self)))
+
+
+def stated(line: str) -> Accuracy | str:
+    """The score that a line of accuracy.txt states, or why it states none. Raises ValueError or
+    TypeError for another line.
+    """
+    document = json.loads(line)
+    document = document.get("reference", document)
+    if "accuracy" in document:
+        return str(document["accuracy"])
+    numbers = {
+        name: math.nan if number is None else number for name, number in document["detail"].items()
+    }
+    score = Accuracy(**{**document, "detail": numbers})
+    return score if score.value is not None else replace(score, value=math.nan)
 
 
 @dataclass(frozen=True)

@@ -4,31 +4,23 @@ the workers' files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from compliance.checks.run import evidence
-from compliance.checks.run import result as results
+from compliance.checks.run import record as record_checks
 from compliance.checks.run.answers_while_measuring import UNKNOWN_SPEED
 from compliance.findings import fixes
 from compliance.findings.check import judge, mismatch, not_applicable, shorten
 from compliance.logs import files
 from compliance.rules import EvidenceRule
-from compliance.training import losses, mllog
+from compliance.training import losses
 from compliance.training import steps as step_files
-from compliance.training.run_directory import COPIES, FOLDER, LOG, TrainingRun, limits, passes
-from formats import figures
-from formats.cell import IN_WORKLOAD
+from compliance.training.run_directory import TrainingRun, limits, passes
 from formats.checks import Check, Fault, ResultLine
-from formats.figures import FIGURES
-from formats.job import Job
 from formats.record import Record
 
-# The fields of a job that may differ between the two tests. A training is not calibrated.
-_OF_A_TEST = ("test", "log_dir", "calibration")
 _LARGEST_REFERENCE = 64 << 20
 _VALID = "measure with --mode valid"
 
@@ -40,10 +32,10 @@ def line(training: TrainingRun) -> ResultLine:
     record, steps = training.record, training.steps["performance"]
     if record is None:
         return ResultLine(
-            place=FOLDER, division="none", submitter="", system="", benchmark="", scenario=""
+            place=".", division="none", submitter="", system="", benchmark="", scenario=""
         )
     return ResultLine(
-        place=FOLDER,
+        place=".",
         division="none",
         submitter=shorten(record.submitter),
         system=shorten(record.cell.sut),
@@ -57,8 +49,7 @@ def line(training: TrainingRun) -> ResultLine:
 
 def checks(training: TrainingRun) -> list[Check]:
     """Every check of a training."""
-    good = "all files are there, and the copies are those of raw/"
-    files_check = judge("training-files", _files(training), good, file=FOLDER, fix=fixes.RUN)
+    files_check = judge("training-files", _files(training), "all files are there", fix=fixes.RUN)
     record = training.record
     if record is None:
         return [files_check]
@@ -83,20 +74,6 @@ def checks(training: TrainingRun) -> list[Check]:
         *losses.checks(training, record),
         *_evidence(training, record),
         _speed(training, record),
-        judge(
-            "training-log",
-            _log(training),
-            "every line follows from steps, record and job",
-            file=f"{FOLDER}/{LOG}",
-            fix=fixes.RUN,
-        ),
-        judge(
-            "training-result",
-            _result(training, record),
-            "the figures of result.json are those of the steps",
-            file="result.json",
-            fix=fixes.RUN,
-        ),
     ]
 
 
@@ -104,46 +81,26 @@ def _files(training: TrainingRun) -> Iterator[Fault]:
     for name, fault in training.faults.items():
         yield Fault(fault, file=name)
     record = training.record
-    for copy, source in COPIES.items():
-        if source == "reference.npz" and record and record.no_reference:
-            continue
-        one, fault = files.attempt(_digest, training.directory / FOLDER / copy)
-        other, _ = files.attempt(_digest, training.directory / source)
-        if one is None or one != other:
-            yield Fault(fault or f"{copy} is not the copy of {source}", file=f"{FOLDER}/{copy}")
-        if source == "reference.npz" and record and other != record.digests.reference:
-            what = "the sha256 of reference.npz"
-            yield mismatch(what, other, record.digests.reference, "record.json has")
-
-
-def _digest(path: Path) -> str:
-    return files.bounded_sha256(path, _LARGEST_REFERENCE)
+    if record is None or record.no_reference:
+        return
+    digest = partial(files.bounded_sha256, most=_LARGEST_REFERENCE)
+    found, fault = files.attempt(digest, training.directory / "reference.npz")
+    if found != record.digests.reference:
+        what = "the sha256 of reference.npz"
+        expected = record.digests.reference
+        yield mismatch(what, fault or found, expected, "record.json has", file="reference.npz")
 
 
 def _record(training: TrainingRun, record: Record) -> Iterator[Fault]:
     """Yield a fault for each contradiction between record, jobs and step files."""
-    cell, first, second = record.cell, training.jobs["performance"], training.jobs["accuracy"]
-    if not (first and second):
+    cell, trained = record.cell, record.training
+    jobs = {test: job for test, job in training.jobs.items() if job}
+    if len(jobs) < len(training.jobs):
         yield Fault("a job.json is missing")
         return
-    for key in sorted({each.name for each in fields(Job)} - {*_OF_A_TEST}):
-        one, other = getattr(first, key), getattr(second, key)
-        if one != other:
-            what = f"{key} of the accuracy test's job"
-            yield mismatch(what, other, one, "the performance test has")
-    work, trained = first.workload, record.training
-    expected: dict[str, tuple[Any, Any]] = {
-        "sut": (first.sut, cell.sut),
-        "scenario": (first.scenario, cell.scenario),
-        "procedure": (first.procedure, "fit"),
-        "execution": (work.execution, record.execution),
-        "whether LoRA is trained": (bool(work.config.get("lora")), bool(cell.lora)),
-    }
-    for key in IN_WORKLOAD:
-        expected[key] = (getattr(work, key), getattr(cell, key))
-    for test, job in training.jobs.items():
-        expected[f"test of raw/{test}"] = (job and job.test, test)
+    yield from record_checks.of_jobs(record, jobs, training.outcomes["performance"])
     parameters = trained.parameters if trained else None
+    expected: dict[str, tuple[Any, Any]] = {}
     for test, steps in training.steps.items():
         if steps is None:
             continue
@@ -234,44 +191,6 @@ def _window(training: TrainingRun) -> Iterator[Fault]:
         yield Fault(text, f"at most {most_s:.3g}", f"{took_s:.3g}")
 
 
-def _log(training: TrainingRun) -> Iterator[Fault]:
-    """Yield a fault at the first line of the log that differs from the log computed from steps,
-    record and job.
-    """
-    steps, job = training.steps["performance"], training.jobs["performance"]
-    record = training.record
-    if not (steps and job and record):
-        yield Fault("its lines cannot be computed: steps, record or job are missing")
-        return
-    expected, fault = files.reckon(partial(mllog.lines, steps, record, job))
-    if expected is None:
-        yield Fault(f"its lines cannot be computed: {fault}")
-        return
-    whole = "".join(expected).encode()
-    start = partial(_start_of, count=len(whole) + 1)
-    found, fault = files.attempt(start, training.directory / FOLDER / LOG)
-    if found != whole:
-        lines = (found or b"").decode(errors="replace").splitlines(keepends=True)
-        number = _first_difference(expected, lines)
-        text = f"line {number} is not the one that follows from steps, record and job"
-        yield Fault(fault or text, line=number)
-
-
-def _start_of(path: Path, count: int) -> bytes:
-    with path.open("rb") as f:
-        return f.read(count)
-
-
-def _first_difference(lines: Sequence[str], others: Sequence[str]) -> int:
-    """The number of the first line that differs, from 1."""
-    number = 1
-    for line, other in zip(lines, others, strict=False):
-        if line != other:
-            break
-        number += 1
-    return number
-
-
 def _evidence(training: TrainingRun, record: Record) -> Iterator[Check]:
     execution, precision = record.execution, record.cell.precision
     rule = limits()["evidence"].get(execution)
@@ -293,9 +212,9 @@ def _evidence(training: TrainingRun, record: Record) -> Iterator[Check]:
                 faults.append(Fault(f"{test}: {text}", file=f"raw/{test}/outcome.json"))
         for each in (before, after):
             faults += evidence.thread_faults(each, record.cell)
-        seen = {before.get("precision"), after.get("precision")}
+        seen = {before.precision, after.precision}
         if seen != {precision}:
-            names = ", ".join(sorted(map(str, seen)))
+            names = ", ".join(sorted(seen))
             what = f"the precision of the {test} test"
             lower.append(mismatch(what, names, precision, "the cell says"))
     file = "raw/performance/outcome.json"
@@ -310,12 +229,10 @@ def _speed(training: TrainingRun, record: Record) -> Check:
     The model's operations a second are compared with those of a large matrix product.
     """
     steps, outcome = training.steps["performance"], training.outcomes["performance"]
-    product = ((outcome.evidence_after if outcome else None) or {}).get("matrix_flops")
-    unknown = not_applicable("training-speed", UNKNOWN_SPEED)
-    if steps is None or record.least_flops is None:
-        return unknown
-    if not losses.is_number(product) or product <= 0:
-        return unknown
+    evidence_after = outcome.evidence_after if outcome else None
+    product = evidence_after.matrix_flops if evidence_after else None
+    if steps is None or record.least_flops is None or not product or product <= 0:
+        return not_applicable("training-speed", UNKNOWN_SPEED)
     rate = step_files.figures(steps)["samples_per_second"]
     reached = passes(record.cell.lora) * record.least_flops * rate
     text = f"{reached / 1e9:.3g} GFLOP/s at least; a large product has {product / 1e9:.3g}"
@@ -323,33 +240,3 @@ def _speed(training: TrainingRun, record: Record) -> Check:
     if reached > limits()["faster_than_products"] * product:
         faults.append(f"{text}: it did not train")
     return judge("training-speed", faults, text, file="raw/performance/steps.json")
-
-
-def _result(training: TrainingRun, record: Record) -> Iterator[Fault]:
-    """Yield a fault for each contradiction of result.json with record and steps. There is none yet
-    while result.json is being computed.
-    """
-    result, steps = training.result, training.steps["performance"]
-    outcome = training.outcomes["performance"]
-    if why := training.faults.get("result.json"):
-        yield Fault(why)
-    if result is None or steps is None or outcome is None:
-        return
-    yield from results.copied(result, record, outcome)
-    make = partial(
-        figures.of_training,
-        step_files.figures(steps),
-        samples=steps.count * steps.batch_size,
-        batches=steps.count,
-        record=record,
-        outcome=outcome,
-        figure=FIGURES["Fit"],
-        passes=passes(record.cell.lora),
-    )
-    yield from results.other_figures(result, make)
-    score, _ = files.reckon(lambda: losses.score(training))
-    passed = score is not None and score.passed
-    if result.accuracy and result.accuracy.get("passed") is True and not passed:
-        yield mismatch("accuracy.passed", True, False, "by the losses it is")
-    if result.ranked and (record.cell.size == "tiny" or not passed):
-        yield mismatch("ranked", True, False, "by size and losses it is")

@@ -70,6 +70,16 @@ def score(training: TrainingRun) -> loss_curve.Accuracy:
     return weight_updates.judged(curve, steps.updates, certain, tolerance)
 
 
+def stated(training: TrainingRun) -> loss_curve.Accuracy | str:
+    """The score, or a sentence that says why there is none."""
+    if training.record and training.record.no_reference:
+        return training.record.accuracy.reason
+    try:
+        return score(training)
+    except ValueError as e:
+        return f"not scored: {e}"
+
+
 def _held_out(training: TrainingRun, record: Record) -> Iterator[Fault]:
     """Compare the losses on held-out batches after the training with those of the reference, or
     with those of the accuracy test if there is no reference.

@@ -17,16 +17,8 @@ from compliance.training.steps import Steps
 from formats.job import Job
 from formats.outcome import WorkerOutcome
 from formats.record import Record
-from formats.result import Result
 
-FOLDER = "training"
-LOG = "result_0.txt"
-"""The file name of the log in MLPerf Training's format, as MLPerf Training has it."""
 TESTS = ("performance", "accuracy")
-COPIES = {f"{test}/steps.json": f"raw/{test}/steps.json" for test in TESTS} | {
-    "reference.npz": "reference.npz"
-}
-"""File below training/ → the file of the run directory that it is a copy of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +31,6 @@ class TrainingRun:
         reference: the reference's losses, float64: `loss` of each step, and `held_out` of each
             held-out batch; the `updates` of its parameters, and
             `noise`, whether an update is only rounding.
-        result: result.json; None also if it is not to be judged.
         faults: file → why it could not be read.
     """
 
@@ -49,7 +40,6 @@ class TrainingRun:
     jobs: dict[str, Job | None]
     outcomes: dict[str, WorkerOutcome | None]
     reference: dict[str, np.ndarray] | None
-    result: Result | None
     faults: dict[str, str]
 
 
@@ -66,7 +56,12 @@ def passes(lora: Any) -> float:
     return float(limits()["passes_of_lora" if lora else "passes"])
 
 
-def read(directory: Path, with_result: bool) -> TrainingRun:
+def is_training(directory: Path) -> bool:
+    """Whether a run directory has the step times of both tests of a training."""
+    return all((directory / "raw" / test / "steps.json").is_file() for test in TESTS)
+
+
+def read(directory: Path) -> TrainingRun:
     """Reads a run directory. A file that cannot be read is noted in `faults` and raises nothing."""
     faults: dict[str, str] = {}
 
@@ -78,7 +73,6 @@ def read(directory: Path, with_result: bool) -> TrainingRun:
 
     record = take(files.record, "record.json")
     reference = None if record and record.accuracy.reason else take(_losses, "reference.npz")
-    has_result = with_result and (directory / "result.json").exists()
     return TrainingRun(
         directory=directory,
         record=record,
@@ -86,7 +80,6 @@ def read(directory: Path, with_result: bool) -> TrainingRun:
         jobs={test: take(files.job, f"raw/{test}/job.json") for test in TESTS},
         outcomes={test: take(files.outcome, f"raw/{test}/outcome.json") for test in TESTS},
         reference=reference,
-        result=take(files.result, "result.json") if has_result else None,
         faults=faults,
     )
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy import special
@@ -142,15 +141,4 @@ def figures(steps: Steps) -> dict[str, float]:
         "step_mean_low_ms": max(0.0, mean_ms - half),
         "step_mean_high_ms": mean_ms + half,
         "drift_fraction": float(times_ms[-third:].mean() / times_ms[:third].mean()) - 1,
-    }
-
-
-def as_json(steps: Steps) -> dict[str, Any]:
-    """Return a training's figures for training.json, with the number of timed steps and the seconds
-    of the window.
-    """
-    return {
-        "steps": steps.count,
-        "window_seconds": steps.window_ns / 1e9,
-        "figures": figures(steps),
     }

@@ -17,6 +17,7 @@ from harness import terminal
 from harness.commands.pages import write_page
 from harness.errors import UsageError
 from harness.request.flags import Parser, add_common, known_name
+from harness.result import HARNESS
 
 
 def main(arguments: list[str]) -> int:
@@ -68,7 +69,7 @@ def main(arguments: list[str]) -> int:
     level = known_name(flags.mode, MODES, "--mode")
     _check_audited(flags)
     round = flags.round and known_name(flags.round, rounds(), "--round")
-    report = audit.audit(flags.directory, round)
+    report = audit.audit(flags.directory, round, harness=HARNESS)
     directory = terminal.near(str(flags.directory.absolute()))
     if flags.html:
         _write_page(flags, directory, level, report)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from harness import disturbance, terminal
+from harness import terminal
 from harness.commands.pages import drawing, write_page
 from harness.errors import UsageError
 from harness.execution import machine, rundir
@@ -24,6 +24,7 @@ from harness.sweep.cells import Series
 from harness.sweep.deadline import Deadline
 from harness.sweep.loop import Sweep
 from harness.sweep.schedule import RepeatPlan, Results
+from results import disturbance
 from sut.devices import DEVICES
 from sut.registry import SUTS, spec_of
 

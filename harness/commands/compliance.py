@@ -13,6 +13,7 @@ from pathlib import Path
 
 from compliance import audit as audits
 from compliance import rules
+from compliance.audit_tests import compliance_tests
 from compliance.findings.check import not_applicable
 from compliance.folders import subfolders
 from compliance.logs import files
@@ -109,11 +110,8 @@ def comply(
             f"compliance {near(str(directory))}: {', '.join(changed)} changed since it was"
             f" measured: put them back as they were, or {_anew(record)}"
         )
-    tests = [
-        name
-        for name in names or loadgen_run.applicable(job, of)
-        if not loadgen_run.inapplicable(name, job)
-    ]
+    applicable = compliance_tests.applicable(job, of)
+    tests = [name for name in names or applicable if name in applicable]
     if record.mode == "quick":
         reporter.say(_QUICK)
     command = f"./run.sh compliance {directory}"

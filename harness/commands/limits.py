@@ -20,7 +20,7 @@ from harness.execution.environments import Environment
 from harness.report.products import Products, meaning
 from harness.request import options, plan, replicas
 from harness.request.flags import sut_name
-from harness.summary import library
+from results.summary import library
 from scenarios.worker.replicas import cores
 from sut import variables
 from sut.devices import DEVICES, HOST

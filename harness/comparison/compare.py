@@ -17,7 +17,7 @@ from formats.result import Result
 from harness.comparison import statistics, tables
 from harness.comparison.runs import Run, find, read
 from harness.comparison.tables import Group
-from harness.figure import short, with_facts
+from results.figure import short, with_facts
 from sut.registry import FIT, SUTS
 
 PUBLISHED = "published"

@@ -16,8 +16,8 @@ from pathlib import Path
 from formats import reading
 from formats.record import Machine, Record
 from formats.result import Metric, Result, Status
-from harness import disturbance
-from harness.figure import compared
+from results import disturbance
+from results.figure import compared
 from sut.devices import HOST
 from sut.registry import SUTS, recorded_names
 

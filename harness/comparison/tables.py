@@ -14,11 +14,11 @@ from typing import Any
 
 from formats.cell import WORK, Cell, ordered_by, sut_words
 from formats.result import Metric, Result, Status
-from harness import disturbance
 from harness.comparison import statistics
 from harness.comparison.pooled import Pooled
 from harness.comparison.runs import Run, find, read
-from harness.figure import compared
+from results import disturbance
+from results.figure import compared
 from sut.registry import SUTS
 
 _METRICS = (
@@ -196,18 +196,18 @@ class Group:
         found = {name: _median(run.result.metrics.get(name) for run in runs) for name in _METRICS}
         for name in _OF_COMPILING:
             found[name] = _median(run.result.metrics.get(name) for run in self.good)
-        accuracy = result.accuracy or {}
-        limit = accuracy.get("threshold")
+        accuracy = result.accuracy
+        limit = accuracy.threshold if accuracy else None
         host_bytes = max(run.result.peak_host_bytes for run in self.runs)
         device_bytes = max(run.result.peak_device_bytes or 0 for run in self.runs)
         return found | {
             "load_seconds": _median(run.result.seconds.get("load") for run in self.good),
             "peak_host_bytes": host_bytes or None,
             "peak_device_bytes": device_bytes or None,
-            "accuracy": accuracy.get("value"),
+            "accuracy": accuracy.value if accuracy else None,
             "accuracy_limit": limit,
-            "error_share": accuracy["value"] / limit if limit else None,
-            "first_loss_error": accuracy.get("detail", {}).get("first_loss_error"),
+            "error_share": accuracy.value / limit if accuracy and limit else None,
+            "first_loss_error": accuracy.detail.get("first_loss_error") if accuracy else None,
         }
 
     @property

@@ -27,19 +27,6 @@ _LOWER = 0.95
 """The factor on a rate of requests at which latencies were over their limits."""
 
 
-def applicable(job: Job, of: Rules) -> tuple[str, ...]:
-    """The compliance tests that apply to this job."""
-    return tuple(name for name in of.compliance_tests if not inapplicable(name, job))
-
-
-def inapplicable(name: str, job: Job) -> str:
-    """Why a compliance test does not apply to this job. Empty: it applies."""
-    samples = job.limits.performance_sample_count
-    from compliance.audit_tests import compliance_tests  # imports scipy, which no plan needs
-
-    return compliance_tests.inapplicable(name, job, samples)
-
-
 def compliance_job(test: str, job: Job, of: Rules, official: str) -> Job:
     """The job of a compliance test, made from the performance test's job with its calibration: the
     same user.conf, and an audit.config.
@@ -108,12 +95,13 @@ def better_calibration(job: Job, outcome: WorkerOutcome) -> tuple[dict[str, floa
         return None
     detail = logs.read_detail(job.log_dir / "mlperf_log_detail.txt")
     if job.serving:
-        valid = detail.get("result_validity") == "VALID" and outcome.queue["kept_up"]
+        kept_up = outcome.queue is not None and outcome.queue.kept_up
+        valid = detail.get("result_validity") == "VALID" and kept_up
         if valid or job.serving.rate:
             return None
         rate = outcome.calibration["rate"]
         lower = _LOWER * rate
-        why = "within the limits" if outcome.queue["kept_up"] else "without a growing queue"
+        why = "within the limits" if kept_up else "without a growing queue"
         reason = (
             f"the SUT did not hold {rate:.4g} requests/s {why}; measured once more at {lower:.4g}"
         )

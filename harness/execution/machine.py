@@ -163,7 +163,16 @@ def describe() -> Machine:
     )
 
 
-SOURCES = ("run.sh", "harness", "scenarios", "sut", "compliance", "formats", "environments")
+SOURCES = (
+    "run.sh",
+    "harness",
+    "results",
+    "scenarios",
+    "sut",
+    "compliance",
+    "formats",
+    "environments",
+)
 """The source that a figure depends on. Changes to other files do not make the checkout dirty."""
 
 

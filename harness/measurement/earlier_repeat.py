@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from formats import figures, reading
+from formats import reading
 from formats.job import PERFORMANCE, Known
 from formats.outcome import WorkerOutcome
 from formats.result import Status
-from harness import disturbance
 from harness.comparison.runs import machine_words
 from harness.execution import rundir
 from harness.execution.process import read_outcome
 from harness.measurement.attempt import Attempt
+from results import disturbance, figures
 
 
 def find(attempt: Attempt) -> Known | None:
@@ -64,5 +64,5 @@ def _known(outcome: WorkerOutcome) -> Known | None:
         calibration={} if found else {**outcome.calibration, **measured},
         rate=found,
         second_ns=figures.second_ns(outcome),
-        matrix_flops=(outcome.evidence_after or {}).get("matrix_flops"),
+        matrix_flops=outcome.evidence_after.matrix_flops if outcome.evidence_after else None,
     )

@@ -42,8 +42,8 @@ def notes(reasons: Mapping[str, str], found: Mapping[str, Path]) -> tuple[str, .
     made = [f"only {judging} judges the answers; {each}: {reasons[each]}" for each in reasons]
     for name, path in found.items():
         outcome = read_outcome(path.parent)
-        evidence = (outcome and outcome.evidence_after) or {}
-        if layers := evidence.get("detail", {}).get("in_float32"):
+        evidence = outcome and outcome.evidence_after
+        if layers := evidence and evidence.detail.get("in_float32"):
             made.append(
                 f"the reference on {framework_of(name)} computes in float64, but for"
                 f" {', '.join(layers)} in float32"

@@ -122,7 +122,6 @@ def _training(request: Request) -> Trained | None:
         part=", ".join(request.model.fit.get("trained", [])),
         loss=", ".join(filter(None, request.size.inputs.get("losses", ()))),
         seed=SEED if request.options.dataset is None else None,
-        **request.model.fit["log"],
     )
 
 

@@ -29,7 +29,7 @@ from harness.measurement import counted_work, engines, judges
 from harness.request.estimate import REFERENCE_BATCH
 from harness.request.plan import memory_shortage
 from harness.request.request import Request
-from harness.summary import times
+from results.summary import times
 from scenarios.worker.heartbeat import Beat
 from scenarios.worker.reference import FILE, PARTS, TOP
 from sut.devices import DEVICES, HOST

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 from compliance import audit as audits
-from formats import figures
 from formats.cell import Cell
 from formats.job import PERFORMANCE, TESTS
 from formats.outcome import WorkerOutcome
@@ -31,8 +30,9 @@ from harness.measurement.preparation import inputs_of, reference_environment, ti
 from harness.request import estimate
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
-from harness.submission import inference, official, training
+from harness.submission import inference, official
 from harness.terminal import duration
+from results import figures
 
 NO_LIMIT: AbstractContextManager[None] = nullcontext()
 
@@ -111,11 +111,8 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
         rundir.release_reserve(directory)
         if outcome.status == "ok":
             start_s = time.monotonic()
-            score = (
-                training.write(directory)
-                if request.trains
-                else inference.write(directory, request.rules, request.options.submitter)
-            )
+            if not request.trains:
+                score = inference.write(directory, request.rules, request.options.submitter)
             request.architecture.show(directory, attempt.inputs.path, _tokenizer(request))
             audit = audits.audit(directory, record.round, with_result=False)
             write_json(directory / "record.json", record.ended(time.monotonic() - start_s))
@@ -158,7 +155,9 @@ def _run_tests(
     performance = make_job(attempt, directory / "raw" / PERFORMANCE, PERFORMANCE, None)
     compliance: tuple[str, ...] = ()  # in other modes `./run.sh compliance` runs them
     if request.options.mode == "submission":
-        compliance = loadgen_run.applicable(performance, request.rules)
+        from compliance.audit_tests import compliance_tests  # imports scipy, which no plan needs
+
+        compliance = compliance_tests.applicable(performance, request.rules)
 
     def after_performance(outcome: WorkerOutcome) -> None:
         if figures.compiles(outcome) and not outcome.cache_hits:

@@ -12,9 +12,9 @@ from formats.result import Status
 from harness.comparison import compare, statistics, tables
 from harness.comparison.pooled import Pooled
 from harness.comparison.tables import Group
-from harness.figure import compared, short
 from harness.inputs import models
 from harness.report import threads
+from results.figure import compared, short
 from sut.registry import SUTS, unsupported
 
 _FAR = 0.03  # A control run that differs by less does not make a comparison inconclusive.

@@ -15,12 +15,13 @@ from typing import Any
 
 from compliance.logs import files, read_summary
 from formats.record import Git
-from harness import summary, terminal
+from harness import terminal
 from harness.comparison import compare
 from harness.comparison.tables import Group
-from harness.figure import short
 from harness.samples import images, words
 from harness.samples.words import Words
+from results import summary
+from results.figure import short
 
 # Label of LoadGen's summary → its meaning. Labels without an entry are shown without a meaning.
 _MEANING = {
@@ -131,11 +132,11 @@ class Details:
     @cached_property
     def evidence(self) -> list[tuple[str, str]]:
         """(name, value) of the evidence that the worker took after the test."""
-        after = self.group.last.result.evidence.get("after", {})
-        values = {
-            **{k: v for k, v in after.items() if k != "detail" and v is not None},
-            **after.get("detail", {}),
-        }
+        seen = self.group.last.result.seen
+        if seen is None:
+            return []
+        values = {name: value for name, value in vars(seen).items() if value is not None}
+        values |= values.pop("detail")
         return [(name.replace("_", " "), _plain(value)) for name, value in values.items()]
 
     @cached_property

@@ -10,12 +10,12 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.comparison import tables
-from harness.figure import short
 from harness.report import answer
 from harness.report.comparison import Comparison, Standing, range_of
 from harness.report.content import Content
 from harness.report.section import Section
 from harness.terminal import Placed, Styled
+from results.figure import short
 
 
 def document(content: Content, sections: Sequence[Section]) -> dict[str, Any]:

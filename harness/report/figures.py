@@ -19,10 +19,10 @@ from matplotlib.colors import hsv_to_rgb, to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
-from harness.figure import short
 from harness.report import answer
 from harness.report.comparison import Comparison, Standing
 from harness.report.section import Bars, Lines, Picture, Roofline
+from results.figure import short
 from sut.registry import SUTS
 
 # Colours that readers with any colour vision can distinguish: six of Okabe and Ito 2008, "Color

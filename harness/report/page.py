@@ -23,11 +23,11 @@ from compliance.findings.page import templates
 from harness import terminal
 from harness.comparison import compare
 from harness.comparison.tables import Group
-from harness.figure import short
 from harness.report import exports, figures
 from harness.report.content import Content
 from harness.report.details import Details
 from harness.report.section import Section, Table
+from results.figure import short
 
 BEGINNING = "\n".join(
     (

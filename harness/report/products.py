@@ -9,7 +9,7 @@ from typing import Any
 
 from formats.record import Machine
 from harness.report.comparison import listed
-from harness.summary import library
+from results.summary import library
 from sut.evidence.matrix_library import UNKNOWN, unused_avx512
 
 CLEARLY = 1.2

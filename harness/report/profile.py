@@ -14,7 +14,7 @@ from formats.profile import (
     Profile,
     StepProfile,
 )
-from harness.figure import short
+from results.figure import short
 
 _NORMS, _POINTWISE = "normalisation", "pointwise"
 _NAMES = 3

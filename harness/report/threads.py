@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.comparison.tables import Group
-from harness.summary import matrix_products
+from results.summary import matrix_products
 from sut import variables
 
 

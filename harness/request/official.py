@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from compliance.rules import Benchmark, OfficialWorkload, Rules
-from formats import documents
 from harness.errors import UsageError
 from harness.inputs import architectures, user_folder
 from harness.inputs.dataset import UserInputs
@@ -23,6 +22,7 @@ from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.user_weights import Folder
 from harness.request.benchmarks import KINDS
 from harness.request.options import Options
+from results import documents
 from scenarios.table import SCENARIOS
 from sut.devices import DEVICES
 from sut.tuning import Switch

@@ -10,13 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from compliance import logs
 from compliance.audit_tests import logged_answers, speed, test01, test06
 from compliance.audit_tests.logged_answers import Compared
 from compliance.rules import ComplianceTest, Rules
-from compliance.scoring import official
+from compliance.scoring import of_run, official
 from compliance.scoring.accuracy import Accuracy, variants
 from compliance.scoring.official import Scored
 from formats.record import Record
@@ -118,15 +116,8 @@ def _scored(run: _Run, compared: Compared, answers: Mapping[int, bytes]) -> AnyS
             return official.score(run.directory, judged, {**answers, **changed})
         except (OSError, ValueError) as e:
             return str(e)
-    forced = run.directory / "raw" / "accuracy" / "logits.npy"
-    with np.load(run.directory / "reference.npz") as reference:
-        try:
-            return test01.worst(
-                compared.different,
-                answers,
-                run.record.accuracy,
-                dict(reference),
-                np.load(forced) if forced.exists() else None,
-            )
-        except ValueError as e:
-            return str(e)
+    try:
+        reference, forced, _ = of_run.arrays(run.directory)
+        return test01.worst(compared.different, answers, run.record.accuracy, reference, forced)
+    except ValueError as e:
+        return str(e)

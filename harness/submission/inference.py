@@ -9,19 +9,17 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
-
 from compliance import logs
 from compliance.logs import files
 from compliance.rules import Rules
-from compliance.scoring import accuracy
-from formats import documents
+from compliance.scoring import accuracy, of_run
 from formats.record import Record
 from formats.writing import write_json
 from harness.execution.environments import ROOT
 from harness.execution.machine import SOURCES
-from harness.figure import with_facts
 from harness.submission import compliance_folders, official
+from results import documents
+from results.figure import with_facts
 from sut.devices import DEVICES
 from sut.registry import packages, recorded_names
 
@@ -87,25 +85,11 @@ def score(directory: Path, record: Record) -> Score:
     """
     if not (directory / "reference.npz").exists():
         return record.accuracy.reason or "no reference"
-    raw, judged = directory / "raw" / "accuracy", record.accuracy
-    answers = logs.read_accuracy(raw / "mlperf_log_accuracy.json")
-    forced, own = (
-        np.load(raw / name) if (raw / name).exists() else None
-        for name in ("logits.npy", "own_logits.npy")
-    )
-    with np.load(directory / "reference.npz") as reference:
-        try:
-            return accuracy.score(
-                judged.score,
-                answers.payloads,
-                dict(reference),
-                judged.tolerance,
-                judged.keys,
-                logits=forced,
-                own=own,
-            )
-        except ValueError as e:
-            return f"not scored: {e}"
+    answers = logs.read_accuracy(directory / "raw" / "accuracy" / "mlperf_log_accuracy.json")
+    try:
+        return of_run.score(directory, record.accuracy, answers.payloads)
+    except ValueError as e:
+        return f"not scored: {e}"
 
 
 def _write_accuracy(
@@ -135,14 +119,10 @@ def _line(score: Score | official.Score) -> str:
 
 def system_description(record: Record, submitter: str) -> dict[str, str]:
     """The values of systems/<system>.json."""
-    stack = recorded_names((*packages(), *STACK), record.environment.versions).values()
+    stack = recorded_names((*packages(), *documents.STACK), record.environment.versions).values()
     return documents.system_description(
         record, submitter, stack, DEVICES[record.cell.device].driver or ""
     )
-
-
-STACK = ("numpy", "mlcommons-loadgen")
-"""Packages that the system description lists after the frameworks."""
 
 
 def _readme(record: Record) -> str:

@@ -19,12 +19,12 @@ from harness.request import estimate
 from harness.request.estimate import Cost
 from harness.request.plan import memory_shortage
 from harness.request.request import Request
-from harness.summary import speed
 from harness.sweep import journal, schedule
 from harness.sweep.cells import Series
 from harness.sweep.deadline import LONGEST_CELL, Deadline, TimeUp
 from harness.sweep.schedule import RepeatPlan, Results
 from harness.terminal import Terminal, duration, until
+from results.summary import speed
 
 AGAIN_A_REPEAT = 2
 """The most times that a disturbed repeat is measured again at once."""

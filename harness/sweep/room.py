@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from formats.outcome import CUT_OFF, NOT_PREPARED, PUT_OFF
 from formats.result import Result, Status
-from harness.figure import short
 from harness.report.comparison import listed
 from harness.sweep.deadline import LONGEST_CELL
 from harness.sweep.loop import Sweep
 from harness.sweep.schedule import Results
 from harness.terminal import duration
+from results.figure import short
 
 _LONGER = 2
 """A run that was cut off is expected to take at most this many times as long."""

@@ -14,8 +14,8 @@ from formats.result import Result, Status
 from harness.comparison import statistics
 from harness.comparison.pooled import Pooled, Rounds
 from harness.comparison.statistics import Ratio
-from harness.figure import compared
 from harness.sweep.cells import Series
+from results.figure import compared
 
 Results = Mapping[tuple[int, int], Result]
 """(number of the series, repeat) → its result."""

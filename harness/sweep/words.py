@@ -13,7 +13,6 @@ from formats.result import Metric, Result
 from harness import terminal
 from harness.comparison import statistics
 from harness.comparison.statistics import Ratio, geometric_mean
-from harness.figure import compared, short
 from harness.measurement import reference
 from harness.report import content, sections
 from harness.request import estimate
@@ -21,6 +20,7 @@ from harness.sweep import journal, loop, schedule
 from harness.sweep.cells import Series
 from harness.sweep.loop import Sweep
 from harness.sweep.schedule import Results
+from results.figure import compared, short
 from scenarios.worker.preflight import available_memory_bytes
 
 _COLUMNS = ("cell", "status", "repeats", "mean", "times as fast", "reason")

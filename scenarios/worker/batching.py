@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
+from formats.outcome import QueueSummary
+
 Request = TypeVar("Request")
 Result = TypeVar("Result")
 
@@ -217,33 +219,31 @@ def full_rate(record: Record, largest: int) -> float | None:
     return largest * len(durations_ns) * 1e9 / sum(durations_ns)
 
 
-def summary(record: Record, bins: int = 60) -> dict[str, Any]:
+def summary(record: Record, bins: int = 60) -> QueueSummary | None:
     """The record in at most `bins` stretches of equal length. Those without a batch are left out.
-
-    `seconds`: from the first batch to the middle of each stretch. `waiting` and `batch`: the means
-    of its batches. `mean_waiting`, `most_waiting` and `mean_batch`: of all batches.
+    None: there was no batch.
     """
     import numpy as np
 
     begun = np.asarray(record.begun_ns, np.int64)
     if not len(begun):
-        return {}
+        return None
     elapsed = (begun - begun[0]) / 1e9
     width = max(elapsed[-1] / bins, 1e-9)
     places = np.minimum((elapsed / width).astype(int), bins - 1)
     counts = np.bincount(places, minlength=bins)
     filled = counts > 0
 
-    def mean(values: array[int]) -> list[float]:
+    def mean(values: array[int]) -> tuple[float, ...]:
         sums = np.bincount(places, weights=np.asarray(values, float), minlength=bins)
-        return [round(float(value), 3) for value in sums[filled] / counts[filled]]
+        return tuple(round(float(value), 3) for value in sums[filled] / counts[filled])
 
     middles = (np.arange(bins) + 0.5) * width
-    return {
-        "seconds": [round(float(value), 3) for value in middles[filled]],
-        "waiting": mean(record.waiting),
-        "batch": mean(record.taken),
-        "mean_waiting": float(np.mean(record.waiting)),
-        "most_waiting": max(record.waiting),
-        "mean_batch": float(np.mean(record.taken)),
-    }
+    return QueueSummary(
+        seconds=tuple(round(float(value), 3) for value in middles[filled]),
+        waiting=mean(record.waiting),
+        batch=mean(record.taken),
+        mean_waiting=float(np.mean(record.waiting)),
+        most_waiting=max(record.waiting),
+        mean_batch=float(np.mean(record.taken)),
+    )

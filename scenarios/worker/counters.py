@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from formats.outcome import Energy
 from sut.devices import DEVICES
 
 POWERCAP = Path("/sys/class/powercap")
@@ -36,17 +37,6 @@ class Reading:
     absent: Mapping[str, str]
     wrap_s: Mapping[str, float] = field(default_factory=dict)
     clocks: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Energy:
-    """The energy of a test. `joules`: by source. `absent`: source → why it has no figure. `clocks`:
-    of the GPU, before and after.
-    """
-
-    joules: Mapping[str, float]
-    absent: Mapping[str, str]
-    clocks: tuple[Mapping[str, Any], ...] = ()
 
 
 def read(device: str, powercap: Path = POWERCAP) -> Reading:

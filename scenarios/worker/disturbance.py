@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from formats.outcome import Disturbance
+
 _PROC = Path("/proc")
 _STAT = _PROC / "stat"
 # Columns of a cpu line in /proc/stat (proc(5)): user, nice, system, idle, iowait, irq, softirq,
@@ -44,35 +46,6 @@ class ProcessorTimes:
     steal: float
     own: float
     children: Mapping[int, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Disturbance:
-    """The disturbances of one test.
-
-    Attributes:
-        seconds: how long the test was watched.
-        other_processors, stolen_processors: processors, on average, that other programs used and
-            that the hypervisor kept; None: the system does not report it.
-        stalls: the number of gaps between answers that were far longer than `slowest_ns` of
-            `between`.
-        stalled_seconds: the sum of these gaps, each less `slowest_ns`.
-        longest_stall_seconds: the longest gap among them, whole; 0: there was none.
-        children: processes that the worker started and that worked meanwhile.
-        children_processors: processors, on average, that they used.
-        clock_step_seconds: how far the calendar clock was set forwards during a LoadGen test.
-            LoadGen's clock is the calendar (logging.h, high_resolution_clock).
-    """
-
-    seconds: float
-    other_processors: float | None
-    stolen_processors: float | None
-    stalls: int
-    stalled_seconds: float
-    longest_stall_seconds: float
-    children: int = 0
-    children_processors: float = 0.0
-    clock_step_seconds: float = 0.0
 
 
 def calendar_ahead_ns() -> int:

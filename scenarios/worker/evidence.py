@@ -258,8 +258,8 @@ def answer(
     sut.synchronise()
 
 
-def threads(evidence: Evidence) -> dict[str, int]:
-    """`threads`: the framework's own count of its threads. Empty if it reports none."""
+def threads(evidence: Evidence) -> int | None:
+    """The framework's own count of its threads. None if it reports none."""
     products = evidence.detail.get("matrix_products") or {}
     count = products.get("threads", evidence.detail.get("threads"))
-    return {"threads": count} if type(count) is int else {}
+    return count if type(count) is int else None

@@ -9,7 +9,6 @@ framework may run ahead of its device.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -82,8 +81,8 @@ def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[s
         "cache_hits": hits,
         "test_start_ns": timer.monotonic_ns,
         "test_ns": timer.closed_ns - timer.started_ns,
-        "evidence_before": dataclasses.asdict(before),
-        "evidence_after": dataclasses.asdict(after),
+        "evidence_before": before,
+        "evidence_after": after,
         **timer.surroundings(job.workload.device),
     }
 
@@ -229,8 +228,8 @@ class Timer:
         usual_ns = float(np.median(gaps_ns)) if len(gaps_ns) else 0.0
         disturbances = disturbance.between(load_before, load_after, seconds, gaps_ns, usual_ns)
         return {
-            "energy": dataclasses.asdict(counters.between(energy_before, energy_after)),
-            "disturbance": dataclasses.asdict(disturbances),
+            "energy": counters.between(energy_before, energy_after),
+            "disturbance": disturbances,
         }
 
     def as_json(self, trainable: int) -> dict[str, Any]:

@@ -10,13 +10,14 @@ warm up in them, and honest SUTs took up to 24 times as long.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
-from operator import itemgetter
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 
 from formats.job import Job
+from formats.outcome import Fresh
 from scenarios.worker import disturbance, evidence
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.qsl import Qsl
@@ -50,7 +51,7 @@ def compare(
     beat: Heartbeat,
     hang_s: float,
     requests: Iterable[int] = (),
-) -> dict[str, Any]:
+) -> Fresh:
     """Measure the least nanoseconds of a batch of fresh inputs, of the same batch again, and of a
     batch of the data set. If the test had batches of several sizes, this is done with the smallest,
     the median and the largest, and the result is that of the `size` with the largest `slower`.
@@ -59,10 +60,7 @@ def compare(
     least of several times is the one that other programs disturbed least. If answers still look
     kept, all rounds are run that there are inputs for. The first of several rounds is dropped,
     because buffers are allocated in it. If fresh answers have more tokens, the time of met inputs
-    is scaled up in proportion. `thirds`: the same ratio in each third of the rounds, if there are
-    enough rounds. `other_processors`: processors that other programs and the hypervisor took
-    meanwhile; None: the system does not report it. `prepare_ns`, `copy_ns`: nanoseconds of a fresh
-    sample in `prepare`, and in which it was copied.
+    is scaled up in proportion.
 
     Raises ValueError if the framework computes while the SUT prepares fresh inputs.
 
@@ -83,16 +81,16 @@ def compare(
     enough_ns = _ENOUGH_NS // len(sizes)
     of_sizes = np.split(rows, np.cumsum(sizes)[:-1], axis=1)
     found = [_of_size(sut, fresh, known, each, beat, enough_ns) for each in of_sizes]
-    return {
-        **max(found, key=itemgetter("slower")),
-        "prepare_ns": fresh.prepare_ns / samples,
-        "copy_ns": fresh.copy_ns / samples,
-    }
+    return replace(
+        max(found, key=attrgetter("slower")),
+        prepare_ns=fresh.prepare_ns / samples,
+        copy_ns=fresh.copy_ns / samples,
+    )
 
 
 def _of_size(
     sut: Inference, fresh: Qsl, known: Qsl, rows: np.ndarray, beat: Heartbeat, enough_ns: int
-) -> dict[str, Any]:
+) -> Fresh:
     """Compare batches of one size. `rows`: int64 [rounds, size]; `enough_ns`: see `_enough`."""
     times: Times = []
     began, load_before = _clock(), disturbance.read()
@@ -105,16 +103,16 @@ def _of_size(
         times.append(_round(sut, new, old, met_first=number % 2 == 1))
         beat.bump(1)
     first, again, met = _least(times)
-    return {
-        "size": rows.shape[1],
-        "rounds": len(times),
-        "fresh_ns": first,
-        "again_ns": again,
-        "met_ns": met,
-        "slower": slower(times),
-        "thirds": thirds(times),
-        "other_processors": disturbance.taken(load_before, disturbance.read()),
-    }
+    return Fresh(
+        size=rows.shape[1],
+        rounds=len(times),
+        fresh_ns=first,
+        again_ns=again,
+        met_ns=met,
+        slower=slower(times),
+        thirds=tuple(thirds(times)),
+        other_processors=disturbance.taken(load_before, disturbance.read()),
+    )
 
 
 def longer(answers: Batch, met: Batch) -> float:
@@ -130,16 +128,13 @@ def longer(answers: Batch, met: Batch) -> float:
     return float(max(1.0, new.sum() / old.sum(), new.max() / old.max()))
 
 
-def doubtful(fresh: Mapping[str, Any]) -> bool:
+def doubtful(fresh: Fresh) -> bool:
     """Return whether fresh inputs took longer, but a disturbed machine may be the reason instead of
     kept answers.
     """
-    shown = (
-        fresh["thirds"]
-        and min(fresh["thirds"]) > DOUBTFUL
-        and (fresh["other_processors"] or 0) < OTHERS
-    )
-    return fresh["slower"] > DOUBTFUL and not shown
+    in_thirds = bool(fresh.thirds) and min(fresh.thirds) > DOUBTFUL
+    shown = in_thirds and (fresh.other_processors or 0) < OTHERS
+    return fresh.slower > DOUBTFUL and not shown
 
 
 def slower(times: Times) -> float:

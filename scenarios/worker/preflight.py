@@ -13,13 +13,12 @@ import os
 import resource
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from formats.job import Job
-from formats.outcome import PUT_OFF, TOO_SHORT
+from formats.outcome import PUT_OFF, TOO_SHORT, Plan
 from scenarios.table import SCENARIOS
 from scenarios.worker import control_groups
 
@@ -40,20 +39,6 @@ class Refused(Exception):
     def __init__(self, reason: str, numbers: Mapping[str, float] | None = None):
         super().__init__(reason)
         self.numbers = numbers or {}
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The predicted cost of a test. `batches` have the SUT's batch size; the last one may be
-    padded.
-    """
-
-    samples: int
-    batches: int
-    seconds: float
-    memory_bytes: int
-    log_bytes: int
-    trace: bool
 
 
 def performance(job: Job, settings: Mapping[str, float], sample_ns: float) -> Plan:

@@ -26,6 +26,7 @@ from formats.job import (
     SERVE,
     Job,
 )
+from formats.outcome import Energy, Fresh, Plan, QueueSummary, Trial
 from formats.writing import write_json
 from scenarios.table import SCENARIOS
 from scenarios.worker import (
@@ -123,7 +124,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     )
     energy = counters.between(energy_before, counters.read(job.workload.device))
     if job.launch:
-        energy = counters.Energy({}, {"nodes": "replicas of a cluster may be on other machines"})
+        energy = Energy({}, {"nodes": "replicas of a cluster may be on other machines"})
     if qsl.changed:
         raise ValueError(
             f"the SUT wrote into its inputs while it was measured ({', '.join(qsl.changed)}); let"
@@ -138,29 +139,33 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         looked_back = _look_back(job, sut, qsl, watch, beat, hang_s)
     answer_bytes = watch.payload_bytes / max(1, watch.samples)
     fresh = looked_back.get("fresh")
-    doubt = {"fresh_slower": fresh["slower"]} if fresh and fresh_inputs.doubtful(fresh) else {}
+    disturbances = dataclasses.replace(
+        disturbances,
+        fresh_slower=fresh.slower if fresh and fresh_inputs.doubtful(fresh) else None,
+        threads=evidence.threads(after),
+    )
     return {
         "calibration": {**calibration, "answer_bytes": answer_bytes},
         "search": trials,
         "queue": queue,
         "token_latencies": watch.token_latencies(),
         "in_one_part": watch.share_in_one_part,
-        "plan": dataclasses.asdict(plan),
+        "plan": plan,
         "test_start_ns": monotonic_ns,
         "test_ns": test_ns,
         "answered": {"samples": watch.samples, "payload_bytes": watch.payload_bytes},
-        "evidence_before": dataclasses.asdict(before),
-        "evidence_after": dataclasses.asdict(after),
-        "energy": dataclasses.asdict(energy),
-        "disturbance": {**dataclasses.asdict(disturbances), **doubt, **evidence.threads(after)},
-        "replicas": sut.report() if isinstance(sut, Replicated) else {},
+        "evidence_before": before,
+        "evidence_after": after,
+        "energy": energy,
+        "disturbance": disturbances,
+        "replicas": sut.report() if isinstance(sut, Replicated) else None,
         **looked_back,
     }
 
 
 def _calibrated(
     job: Job, sut: Inference, scenario: Any, beat: Heartbeat, slowest_ns: float
-) -> tuple[Mapping[str, float], list[dict[str, Any]]]:
+) -> tuple[Mapping[str, float], tuple[Trial, ...]]:
     """Return (calibration, trials of the search of a rate). The calibration of Server has the rate.
 
     Raises Refused if the performance test could not be valid.
@@ -175,24 +180,26 @@ def _calibrated(
     if job.test == PERFORMANCE:
         preflight.check_rival(calibration["median_sample_ns"], job)
     if not job.serving or "rate" in calibration:
-        return calibration, []
-    found = _find_rate(job, sut, scenario, beat, calibration)
-    trials = found.get("trials", [])  # a rate that the user gave is not searched
-    return {**calibration, "rate": found["rate"]}, trials
+        return calibration, ()
+    rate, trials = _find_rate(job, sut, scenario, beat, calibration)
+    return {**calibration, "rate": rate}, trials
 
 
-def _queue(job: Job, watch: Watch, calibration: Mapping[str, float]) -> Fields:
+def _queue(job: Job, watch: Watch, calibration: Mapping[str, float]) -> QueueSummary | None:
     """Summarise the queue of a test of Server. Other scenarios have none."""
     if not (watch.queue and watch.limited):
-        return {}
+        return None
     record, limited = watch.queue.record, watch.limited
+    summary = batching.summary(record)
+    if summary is None:
+        return None
     capacity = 1e9 / calibration["median_sample_ns"]
-    return {
-        **batching.summary(record),
-        "left": limited.left,
-        "kept_up": rate_search.kept_up(limited, record, job, calibration["rate"], capacity),
-        "good_fraction": 1 - limited.bad / max(1, limited.answered),
-    }
+    return dataclasses.replace(
+        summary,
+        left=limited.left,
+        kept_up=rate_search.kept_up(limited, record, job, calibration["rate"], capacity),
+        good_fraction=1 - limited.bad / max(1, limited.answered),
+    )
 
 
 def _library(sut: Inference, path: Path, start: int = 0) -> Any:
@@ -204,12 +211,12 @@ def _library(sut: Inference, path: Path, start: int = 0) -> Any:
 
 def _find_rate(
     job: Job, sut: Inference, scenario: Any, beat: Heartbeat, calibration: Mapping[str, float]
-) -> Fields:
-    """Return the `rate` of the requests and the `trials` that found it. A given rate needs none."""
+) -> tuple[float, tuple[Trial, ...]]:
+    """Return (the rate of the requests, the trials that found it). A given rate needs none."""
     from scenarios.worker import loadgen
 
     if job.serving and job.serving.rate:
-        return {"rate": job.serving.rate}
+        return job.serving.rate, ()
     capacity = 1e9 / calibration["median_sample_ns"]
     at_capacity = scenario.user_conf(job, {**calibration, "rate": capacity}, sut.in_flight)
     settings = loadgen.settings(job, at_capacity)
@@ -219,7 +226,7 @@ def _find_rate(
     qsl.load(range(qsl.count))
     seed = loadgen.test_settings(job).schedule_rng_seed
     beat.enter("rate", _hang_limit_s(calibration, sut))
-    found: dict[str, Any] = scenario.find_rate(sut, qsl, job, capacity, seed, beat)
+    found: tuple[float, tuple[Trial, ...]] = scenario.find_rate(sut, qsl, job, capacity, seed, beat)
     if isinstance(sut, Replicated):
         qsl.close()
     return found
@@ -252,7 +259,7 @@ def _look_back(
     requests = _requests(watch)
     if isinstance(sut, Replicated):
         beat.enter("fresh inputs", hang_s)
-        return {**kept, "fresh": sut.of_one("fresh", requests=requests)["fresh"]}
+        return {**kept, "fresh": Fresh(**sut.of_one("fresh", requests=requests)["fresh"])}
     return {**kept, "fresh": fresh_inputs.compare(job, sut, qsl, beat, hang_s, requests)}
 
 
@@ -356,7 +363,7 @@ def _enough(windows: list[float]) -> bool:
 
 def _plan(
     job: Job, count: int, settings: dict[str, float], calibration: Mapping[str, float]
-) -> preflight.Plan:
+) -> Plan:
     """Predict the cost of a test. `count`: the samples of the data set."""
     sample_ns = calibration["median_sample_ns"]
     if job.test != ACCURACY:
@@ -390,7 +397,7 @@ def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float)
     seconds |= _count_work(dataclasses.replace(job, reference=path), sut, beat)
     fields: dict[str, Any] = {"test_ns": spent_ns, "seconds": seconds}
     if hasattr(sut, "evidence"):  # a reference of Transformers has none
-        fields["evidence_after"] = dataclasses.asdict(sut.evidence(lambda: None))
+        fields["evidence_after"] = sut.evidence(lambda: None)
     return fields
 
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
 from formats.figures import NOT_SEEN
 from formats.job import Job, Serving
+from formats.outcome import Trial
 from scenarios.worker import batching
 from scenarios.worker.engine import is_engine
 from scenarios.worker.heartbeat import Heartbeat
@@ -70,30 +69,10 @@ def least_requests(job: Job) -> int:
     return max(LEAST_REQUESTS[serving_of(job).percentile], batches)
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One rate that was tried.
-
-    Attributes:
-        rate: requests a second.
-        passed: whether as few requests were over the limits as LoadGen's early stopping allows, and
-            the SUT kept up with them.
-        requests: how many were issued. A trial that fails ends early.
-        over: how many of them were over a limit.
-        seconds: how long the trial took.
-    """
-
-    rate: float
-    passed: bool
-    requests: int
-    over: int
-    seconds: float
-
-
 def find(
     begin: Begin, count: int, job: Job, capacity: float, seed: int, beat: Heartbeat
-) -> dict[str, Any]:
-    """Return `rate`, the highest rate that passed, and `trials`. Raises Refused if no rate passes.
+) -> tuple[float, tuple[Trial, ...]]:
+    """Return (the highest rate that passed, all trials). Raises Refused if no rate passes.
 
     Args:
         count: the number of samples. Each request is one of them, drawn at random.
@@ -118,7 +97,7 @@ def find(
         rate = min(_next(low, high, bool(expected)), most)
     if not low:
         raise Refused(_hopeless(serving_of(job), trials, capacity))
-    return {"rate": low, "trials": [asdict(trial) for trial in trials]}
+    return low, tuple(trials)
 
 
 def _alone_s(begin: Begin, job: Job) -> float:

@@ -253,7 +253,7 @@ def _fresh(replica: Replica, message: Message) -> Reply:
     compared = fresh_inputs.compare(
         replica.job, replica.sut, known, replica.beat, LOAD_LIMIT_S, requests
     )
-    return {"fresh": compared}
+    return {"fresh": dataclasses.asdict(compared)}
 
 
 def _logits(replica: Replica, message: Message) -> Reply:

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from formats.job import Job
+from formats.outcome import Plan
 from scenarios.table import SCENARIOS
 from scenarios.worker import engine, preflight, rate_search
 from scenarios.worker.heartbeat import Heartbeat
@@ -162,7 +163,7 @@ def _check_longest(job: Job, longest_ns: float) -> None:
     if job.serving:
         return
     seconds = LEAST_ROUNDS * longest_ns / 1e9
-    plan = preflight.Plan(LEAST_ROUNDS, LEAST_ROUNDS, seconds, 0, 0, False)
+    plan = Plan(LEAST_ROUNDS, LEAST_ROUNDS, seconds, 0, 0, False)
     preflight.check_time(plan, job, SCENARIOS[job.scenario].load().least(job))
 
 

@@ -22,6 +22,7 @@ from compliance import rules
 from compliance.checks.run.evidence import findings, switch_faults, work_faults
 from compliance.checks.run.precision import weights_faults
 from compliance.scoring import accuracy
+from formats.evidence import Evidence
 from formats.work import MATRIX, Part, Work
 from harness.inputs import models
 from sut.registry import SUTS, framework_of
@@ -304,10 +305,16 @@ def complaints(sut: str, result: dict[str, Any]) -> list[str]:
     )
     round, framework = rules.load(), framework_of(sut)
     found = findings(
-        round.evidence[execution], result["before"], result["after"], execution, framework
+        round.evidence[execution],
+        Evidence(**result["before"]),
+        Evidence(**result["after"]),
+        execution,
+        framework,
     )
     for when in ("before", "after"):
-        found += [str(fault) for fault in switch_faults(result[when], result["settings"], {})]
+        found += [
+            str(fault) for fault in switch_faults(Evidence(**result[when]), result["settings"], {})
+        ]
     return [*found, *(f"precision is {each}" for each in precisions if each != "float32")]
 
 
@@ -321,7 +328,7 @@ def left_out(honest: dict[str, Any], result: dict[str, Any]) -> list[str]:
     return [
         str(fault)
         for when in ("before", "after")
-        for fault in work_faults(0.8, result[when], when, record)
+        for fault in work_faults(0.8, Evidence(**result[when]), when, record)
     ]
 
 
@@ -392,7 +399,7 @@ def unaccounted(result: dict[str, Any], model: str, precision: str) -> list[str]
     return [
         str(fault)
         for when in ("before", "after")
-        for fault in weights_faults(result[when], when, precision, parameters)
+        for fault in weights_faults(Evidence(**result[when]), when, precision, parameters)
     ]
 
 

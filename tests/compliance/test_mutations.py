@@ -17,6 +17,7 @@ import pytest
 from compliance import audit, rules
 from compliance.findings import verdict
 from formats.checks import Verdict
+from harness.result import HARNESS
 from tests.support import tree
 from tests.support.mutations import (
     ANSWERS,
@@ -56,6 +57,7 @@ from tests.support.mutations import (
     without_sample,
     written,
 )
+from tests.support.synthetic_runs import CALM
 from tests.support.tree import base, change, detail, edit_json, scenario_folder
 
 _POWER = "%m-%d-%Y %H:%M:%S.%f"
@@ -640,7 +642,7 @@ PROVENANCE = [
     Mutation(
         "the calendar was set during the test",
         "clock",
-        outcome("performance", disturbance={"clock_step_seconds": -0.5}),
+        outcome("performance", disturbance=CALM | {"clock_step_seconds": -0.5}),
         level="valid",
     ),
     Mutation(
@@ -936,13 +938,11 @@ METADATA = [
 RESULT = [
     Mutation(
         "result.json says nothing",
-        "outcomes-and-result",
+        "derived-files",
         lambda run: (run / "result.json").write_text("{}"),
     ),
     *(
-        Mutation(
-            f"result.json claims another {name}", "outcomes-and-result", result(*path, value=value)
-        )
+        Mutation(f"result.json claims another {name}", "derived-files", result(*path, value=value))
         for name, path, value in (
             ("figure", ("metric", "value"), 1e12),
             ("rate", ("metrics", "samples_per_second"), 1e9),
@@ -1094,7 +1094,7 @@ ONLY_STRICT = {
 @pytest.mark.parametrize(("run", "mutation"), _parameters(HARMFUL), indirect=["run"])
 def test_the_audit_sees_that(run: Path, mutation: Mutation, tmp_path: Path) -> None:
     mutation.do(run)
-    report = audit.audit(run)
+    report = audit.audit(run, harness=HARNESS)
     found = {c.key: c for c in report.checks_for(mutation.level)}
     assert found[mutation.check].verdict is Verdict.FAIL, "\n".join(
         c.line() for c in found.values() if c.verdict is not Verdict.PASS

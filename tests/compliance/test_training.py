@@ -1,16 +1,10 @@
 """The figures of kept step times, and the score of a curve of losses."""
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from compliance.scoring import loss_curve
-from compliance.training import mllog
 from compliance.training.steps import Steps, figures
-from formats import reading
-from tests.support.synthetic_runs import cell, job, record_json
 
 MS = 1_000_000
 LIMITS = {"loss_error": 1e-2, "first_loss_error": 1e-3}
@@ -60,71 +54,6 @@ def test_the_times_add_up_to_the_window_with_the_wait_for_the_device():
         "input_seconds": 0.003,
         "trained_parameters": 1,
     }
-
-
-def logged(kept, part=""):
-    training = {
-        "parameters": 1,
-        "part": part,
-        "seed": None,
-        "benchmark": "bert",
-        "ruleset": "5.0.0",
-    }
-    of = cell("a", precision="bfloat16", seq_len=None)
-    record = reading.record(record_json(of) | {"training": training, "submitter": "nobody"})
-    constants = ("learning_rate", "beta_1", "beta_2", "epsilon", "weight_decay")
-    of_test = job(of, Path("run"), optimizer=dict.fromkeys(constants, 0.5))
-    first, *lines = mllog.lines(kept, record, of_test)
-    assert first.startswith(
-        "Training steps, timed by this project. It is no result of MLPerf, and no time to train."
-    )
-    return [json.loads(line.removeprefix(":::MLLOG ")) for line in lines]
-
-
-def test_the_log_has_the_time_of_each_step_that_is_seen_and_when_it_ended():
-    events = logged(steps(10, 20, 30))
-    tracked = [
-        (e["time_ms"], e["value"]["step_time_ms"], e["metadata"]["step_num"])
-        for e in events
-        if e["key"] == "tracked_stats"
-    ]
-    began = 1_000_000 + 500
-    assert tracked == [
-        (began + 10, 10, 3),
-        (began + 30, 20, 4),
-        (began + 60, 30, 5),
-        (began + 60, 20, 5),
-    ]
-    times = {e["key"]: e["time_ms"] for e in events}
-    assert [
-        times[key] - began
-        for key in ("init_start", "run_start", "block_stop", "eval_stop", "run_stop")
-    ] == [-500, 0, 60, 67, 67]
-    samples = {e["key"]: e["metadata"].get("samples_count") for e in events}
-    # Two of five batches came before.
-    assert samples["block_start"] == 2 * samples["block_stop"] / 5
-    values = {e["key"]: e["value"] for e in events}
-    assert (
-        values["eval_accuracy"] == pytest.approx(np.exp(-1))
-        and values["lowest_numerical_precision_in_attn"] == "bfloat16"
-    )
-
-
-@pytest.mark.parametrize(
-    ("part", "words"),
-    [("", "exp(-mean cross-entropy)"), ("image_encoder.", "exp(-mean squared error)")],
-)
-def test_the_log_says_what_its_eval_accuracy_is(part, words):
-    (event,) = [e for e in logged(steps(10, 20, 30), part) if e["key"] == "eval_accuracy"]
-    assert event["metadata"]["metric"].startswith(words)
-
-
-def test_the_log_has_no_times_of_steps_that_are_not_seen():
-    assert [
-        e["value"]["step_time_ms"]
-        for e in logged(steps(1, 1, 1, 1, wait_ms=96))
-        if e["key"] == "tracked_stats"
-    ] == [25]
 
 
 def test_losses_are_compared_in_standard_deviations_of_the_references():

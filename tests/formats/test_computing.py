@@ -4,9 +4,11 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from formats import computing, reading
+from formats import reading
+from formats.evidence import Evidence
 from formats.outcome import WorkerOutcome
 from formats.work import ATTENTION, MATRIX, Part, Roof, Work
+from results import computing
 from tests.support.synthetic_runs import cell, record_json
 
 FIRST = Part(flops={MATRIX: 90.0, ATTENTION: 10.0}, weights=1000.0, activations=40.0, passes=1)
@@ -23,7 +25,7 @@ def record(work=None, roof=None, precision="float32", **changes):
 def figures(of, rate=10.0, batch=4, tokens=None, passes=1, **evidence):
     return computing.of(
         of,
-        WorkerOutcome("ok", evidence_after=evidence),
+        WorkerOutcome("ok", evidence_after=Evidence(0, None, "float32", **evidence)),
         samples_per_second=rate,
         batch=batch,
         tokens=tokens,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from formats import documents, reading
+from formats import reading
+from results import documents
 from tests.support.synthetic_runs import cell, record_json
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from formats import figures, reading
+from formats import reading
 from formats.figures import FIGURES
-from formats.outcome import WorkerOutcome
+from formats.outcome import QueueSummary, WorkerOutcome
+from results import figures
 from tests.support.synthetic_runs import cell, record_json
 
-QUEUE = {"good_fraction": 1.0, "mean_batch": 1, "mean_waiting": 0, "most_waiting": 1}
+QUEUE = QueueSummary(seconds=(), waiting=(), batch=(), mean_waiting=0, most_waiting=1, mean_batch=1)
 LOG = {
     "result_scheduled_samples_per_sec": 50.0,
     "result_completed_samples_per_sec": 40.0,

@@ -1,8 +1,8 @@
 """Every cause of an invalid result has its checks."""
 
 from formats.result import CAUSES
-from harness import result
+from results import derive
 
 
 def test_every_cause_has_its_checks():
-    assert {*result._CAUSES, "loadgen", "overload", "audit"} == set(CAUSES)
+    assert {*derive.CAUSES, "loadgen", "overload", "audit"} == set(CAUSES)

@@ -11,7 +11,7 @@ import pytest
 
 from compliance import rules
 from formats.job import Place
-from harness import cli, summary
+from harness import cli
 from harness.comparison import partners
 from harness.errors import UsageError
 from harness.execution import machine
@@ -20,6 +20,7 @@ from harness.report import sections
 from harness.request import options, plan, replicas
 from harness.request.request import _PACE, _Pace
 from harness.sweep import cells as series
+from results import summary
 from scenarios.worker.replicas import cores
 from sut import tuning
 from sut.devices import DEVICES
@@ -291,7 +292,9 @@ def test_a_submission_of_replicas_holds_all_levels_and_describes_them(
     result = run.run(cell, Reporter(), 0)
     report = checked(asdict(result))
     assert result.levels == ("quick", "valid", "submission")
-    assert summary.replicas(result).startswith("2 on n1, n2, " if where else "2, ")
+    assert summary.replicas(result.replicas, result.cell).startswith(
+        "2 on n1, n2, " if where else "2, "
+    )
     assert report["idle_tail_seconds"] < 1
     (system,) = Path(result.directory).glob("open/*/systems/*.json")
     several = f"-{nodes}-nodes" if nodes > 1 else ""

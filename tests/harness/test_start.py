@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from formats import figures, reading
+from formats import reading
+from formats.evidence import Evidence
 from formats.figures import FIGURES
 from formats.outcome import WorkerOutcome
 from formats.result import Result, Status
-from harness import summary
+from results import figures, summary
 from tests.support.synthetic_runs import cell, record_json
 
 OUTCOME = WorkerOutcome(
@@ -17,7 +18,7 @@ OUTCOME = WorkerOutcome(
     load_ns=3 * 10**9,
     warmup=[{"first_ns": 7 * 10**9, "second_ns": 10**9}, {"first_ns": 10**9, "second_ns": 10**9}],
 )
-COMPILED = {"graphs": 1}
+COMPILED = Evidence(1, None, "float32")
 
 
 def metrics(**changes: object) -> dict[str, float]:

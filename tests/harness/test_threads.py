@@ -8,6 +8,7 @@ import pytest
 
 from compliance import audit as audits
 from compliance.checks.run.evidence import thread_faults
+from formats.evidence import Evidence
 from formats.job import Place
 from harness import cli
 from harness.errors import UsageError
@@ -139,7 +140,7 @@ def test_under_a_quota_the_worker_has_fewer_processors(tmp_path, made_environmen
     monkeypatch.setattr(control_groups, "processors", lambda: 0.5)
     found = run.run(request(tmp_path), Reporter(), 0)
     assert found.status == "ok", found.reason
-    assert found.evidence["after"]["detail"]["processors"] == 1
+    assert found.seen.detail["processors"] == 1
 
 
 def test_the_evidence_of_a_run_shows_its_threads_and_other_ones_make_it_invalid(
@@ -164,7 +165,7 @@ def test_the_evidence_of_a_run_shows_its_threads_and_other_ones_make_it_invalid(
     )
     faults = {c.id: c.detail for c in audits.audit(directory, "v6.1").checks if c.verdict == "FAIL"}
     assert "processors of the SUT: 2; the cell says threads 1" in faults["performance-evidence"]
-    assert "job.json: threads is [2]" in faults["record"]
+    assert "cell.threads is 1; raw/performance/job.json gives [2]" in faults["record"]
 
 
 @pytest.mark.parametrize(
@@ -180,9 +181,9 @@ def test_the_evidence_of_a_run_shows_its_threads_and_other_ones_make_it_invalid(
     ],
 )
 def test_threads_of_the_products_are_those_of_the_cell(detail, faults):
-    found = thread_faults({"detail": detail}, cell(threads=2))
+    found = thread_faults(Evidence(0, None, "float32", detail), cell(threads=2))
     assert [str(fault) for fault in found] == faults
-    assert not list(thread_faults({"detail": {"processors": 9}}, cell()))
+    assert not list(thread_faults(Evidence(0, None, "float32", {"processors": 9}), cell()))
 
 
 def test_limits_are_measured_and_looked_up_with_the_threads_of_the_cell(monkeypatch, capsys):

@@ -143,10 +143,10 @@ def _row(job: Job, count: int, seconds: float, row_bytes: int) -> str:
     sut.end()
     report = sut.report()
     sut.close()
-    per_batch = report["bytes_per_second"] * wall_us / 1e6
+    per_batch = report.bytes_per_second * wall_us / 1e6
     return (
         f"| {count} | {1e6 / wall_us:,.0f} | {cpu_us:.0f} |"
-        f" {report['dispatcher_us_per_batch']:.0f} | {per_batch:,.0f} |"
+        f" {report.dispatcher_us_per_batch:.0f} | {per_batch:,.0f} |"
         f" {_MANY * cpu_us / 1e3:.0f} | {per_batch / cpu_us:.1f} |"
     )
 

@@ -108,7 +108,6 @@ def _result(
             "ms_per_step": 1000 * cell["batch_size"] / rate,
             "compile_seconds": compiling,
         },
-        "disturbance": {},
         "ranked": not unranked,
         "unranked": unranked,
         "directory": directory,

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from compliance import logs, rules
-from formats import figures
 from formats.cell import Cell
 from formats.result import Metric, Result, Status
-from harness import summary
 from harness.commands import run as run_command
 from harness.errors import UsageError
 from harness.execution.process import read_outcome
 from harness.request import plan
+from results import figures, summary
 from scenarios import table
 from tests.support import mock_job
 from tests.support.cells import request

@@ -8,10 +8,11 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from compliance import logs
+from harness.result import derive
 from tests.support import tree
 from tests.support.tree import base, change, detail, edit_json, scenario_folder
 
@@ -271,45 +272,8 @@ def other_token(row: str) -> str:
 
 
 def own_result(run: Path) -> dict[str, Any]:
-    """What a result.json of an Offline run holds that has another source."""
-    record, outcome = (
-        tree.read_json(run / name) for name in ("record.json", "raw/performance/outcome.json")
-    )
-    d = logs.read_detail(run / "raw" / "performance" / DETAIL)
-    rate, samples, batch = (
-        d.get("result_samples_per_second"),
-        d.get("generated_samples_per_query"),
-        record["cell"]["batch_size"],
-    )
-    batches = -(-samples // batch)
-    found = {
-        **{key: record[key] for key in ("cell", "mode", "round")},
-        "loadgen": d.get("result_validity"),
-        "directory": "",
-        "status": "ok",
-        "schema": "result-2",
-        "metric": {
-            "name": "samples_per_second",
-            "value": rate,
-            "unit": "samples/s",
-            "higher_is_better": True,
-        },
-        "metrics": {"samples_per_second": rate, "ms_per_step": 1000 * samples / batches / rate},
-        "measured": {
-            "samples": samples,
-            "batches": batches,
-            "padding_fraction": 1 - samples / (batches * batch),
-            "passes": samples / d.get("effective_performance_sample_count"),
-        },
-        "evidence": {"after": outcome["evidence_after"] or {}},
-        "peak_host_bytes": outcome["peak_host_bytes"],
-        "energy": outcome["energy"] or {},
-        "disturbance": outcome["disturbance"] or {},
-        "accuracy": {"passed": True},
-    }
-    if record["cell"]["task"] == "generate":
-        found["measured"]["tokens"] = outcome["answered"]["payload_bytes"] // 4
-        found["metrics"]["tokens_per_second"] = rate * found["measured"]["tokens"] / samples
+    """The result.json that follows from the files of a run."""
+    found: dict[str, Any] = json.loads(json.dumps(asdict(derive(run))))
     return found
 
 

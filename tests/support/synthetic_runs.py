@@ -29,14 +29,19 @@ VERSIONS = {
     "torch": "2.13.0",
     "tensorflow-cpu": "2.20.0",
 }
-NOISE = {
+CALM = {
     "seconds": 10,
+    "stalls": 0,
     "stalled_seconds": 0,
     "longest_stall_seconds": 0,
-    "other_processors": 1.5,
+    "other_processors": 0,
     "stolen_processors": 0,
 }
+NOISE = CALM | {"other_processors": 1.5}
 """The disturbances of a run while another program used 1.5 processors."""
+
+
+EVIDENCE = {"graphs": 0, "graph_breaks": None, "precision": "float32"}
 
 
 def cell(sut: str = "keras3-jax", **changes: Any) -> Cell:
@@ -113,7 +118,10 @@ def write(
             if sweep
             else None,
         }
-        _json(directory / "result.json", asdict(Result(**values | changes)))
+        values |= changes
+        if "evidence" in changes:
+            values["evidence"] = {"sentence": "", "after": EVIDENCE | changes["evidence"]["after"]}
+        _json(directory / "result.json", asdict(Result(**values)))
         directories.append(directory)
     return directories
 

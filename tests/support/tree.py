@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from compliance import logs, rules
+from compliance.audit_tests import compliance_tests
 from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.subject import LoadGenRun
@@ -205,7 +206,7 @@ def comply(
     official = record.benchmark.official
     jobs = [
         loadgen_run.compliance_job(name, performance, of, official)
-        for name in names or loadgen_run.applicable(performance, of)
+        for name in names or compliance_tests.applicable(performance, of)
     ]
     run_jobs(jobs, worker)
     for job in jobs:
@@ -268,14 +269,18 @@ def _record(directory: Path, scenario: str, task: str, batch: int, inputs: Path)
         },
         "digests": {
             "weights": "0" * 64,
-            "weights_source": "seeded",
+            "weights_source": "user",
             "inputs": sha256(inputs),
             "reference": sha256(directory / "reference.npz"),
             "trace": _packed(directory / "raw" / "performance" / "mlperf_log_trace.json"),
         },
         "machine": {"cpu": "a processor"},
         "git": {"revision": None, "dirty": None},
-        "environment": {"name": "core", "lock_sha256": "0" * 64, "versions": {}},
+        "environment": {
+            "name": "core",
+            "lock_sha256": "0" * 64,
+            "versions": read_json(directory / "raw" / "performance" / "outcome.json")["versions"],
+        },
         "new_tokens_per_sample": _NEW if task == "generate" else None,
     }
 

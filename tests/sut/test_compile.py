@@ -16,6 +16,7 @@ import pytest
 
 from compliance import rules
 from compliance.checks.run.evidence import findings
+from formats.evidence import Evidence
 from sut.registry import SUTS
 from tests.support.frameworks import run_module, tiny_workload
 from tests.support.long import LONG
@@ -62,7 +63,12 @@ def refused(run: Run) -> dict[str, str]:
 
 def complaints(case: Mapping[str, Any], execution: str = "compile") -> list[str]:
     return list(
-        findings(rules.load().evidence[execution], case["before"], case["after"], execution)
+        findings(
+            rules.load().evidence[execution],
+            Evidence(**case["before"]),
+            Evidence(**case["after"]),
+            execution,
+        )
     )
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from compliance import rules
 from compliance.checks.run.evidence import findings
+from formats.evidence import Evidence
 from sut.registry import SUTS, framework_of
 from tests.support.long import LONG
 from tests.sut.conftest import EAGER_OR_XLA, IN_BFLOAT16, KERAS2, NAMES, PAIRS
@@ -34,8 +35,8 @@ def judged(sut, before, after):
     round, framework = rules.load("v6.1"), framework_of(sut)
     return findings(
         round.evidence[execution],
-        before,
-        after,
+        Evidence(**before),
+        Evidence(**after),
         execution,
         framework,
     )

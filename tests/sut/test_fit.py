@@ -19,6 +19,7 @@ from compliance.rules import EvidenceRule
 from compliance.scoring import loss_curve, weight_updates
 from compliance.training import run_directory, steps
 from formats.cell import Cell
+from formats.evidence import Evidence
 from formats.job import Job, Limits
 from formats.writing import write_json
 from harness.inputs import checkpoint, dataset, limits, models
@@ -195,13 +196,14 @@ def score(
 
 def complaints(folder: Path, sut: str) -> list[str]:
     outcome: dict[str, Any] = json.loads((folder / "outcome.json").read_text())
-    both, execution = (outcome["evidence_before"], outcome["evidence_after"]), SUTS[sut].execution
+    both = [Evidence(**outcome[f"evidence_{when}"]) for when in ("before", "after")]
+    execution = SUTS[sut].execution
     found = evidence.findings(
         EvidenceRule(**run_directory.limits()["evidence"][execution]), *both, execution
     )
     return [
         *found,
-        *(f"precision {each['precision']}" for each in both if each["precision"] != "float32"),
+        *(f"precision {each.precision}" for each in both if each.precision != "float32"),
     ]
 
 

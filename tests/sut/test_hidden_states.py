@@ -16,6 +16,7 @@ from benchmarks.disagreement import MeasuredSize
 from compliance import rules
 from compliance.checks.run.evidence import findings
 from compliance.scoring.accuracy import Accuracy
+from formats.evidence import Evidence
 from harness.inputs import checkpoint, dataset, limits, models, user_weights
 from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
@@ -130,7 +131,10 @@ def seen(answered: Callable[[str], Path]) -> Callable[[str], Any]:
 def complaints(sut: str, evidence: Any) -> list[str]:
     execution = SUTS[sut].execution
     return findings(
-        rules.load().evidence[execution], evidence["before"], evidence["after"], execution
+        rules.load().evidence[execution],
+        Evidence(**evidence["before"]),
+        Evidence(**evidence["after"]),
+        execution,
     )
 
 

@@ -14,6 +14,7 @@ import pytest
 from compliance import rules
 from compliance.checks.run.evidence import findings
 from compliance.scoring import accuracy, loss_curve
+from formats.evidence import Evidence
 from harness.inputs import checkpoint, dataset
 from harness.inputs.architectures import keras_file
 from harness.measurement import reference
@@ -134,7 +135,7 @@ def test_every_backend_answers_as_the_reference_and_broken_answers_are_seen(
     framework = framework_of(sut)
     assert not findings(
         ROUND.evidence[spec.execution],
-        *seen,
+        *(Evidence(**each) for each in seen),
         spec.execution,
         framework,
     )
@@ -158,7 +159,7 @@ def test_a_file_is_measured_from_end_to_end(files, file, scenario):
     cell = cell_of(files, file, "keras3-jax", scenario=scenario)
     result = run(cell, Reporter(), 0)
     assert (result.status, result.reason) == ("ok", "")
-    assert result.accuracy["passed"] and result.accuracy["value"] < 0.5
+    assert result.accuracy.passed and result.accuracy.value < 0.5
     assert any("not measured for this model" in note for note in result.warnings)
     assert result.cell.weights == cell.model.file.digest[:12]
 
@@ -168,7 +169,7 @@ def test_a_file_is_measured_from_end_to_end(files, file, scenario):
 def test_a_file_is_trained_by_its_own_losses_and_optimizer(files, sut, file):
     result = run(cell_of(files, file, sut, scenario="Fit", duration=None), Reporter(), 0)
     assert (result.status, result.reason) == ("ok", "")
-    assert result.accuracy["passed"], result.accuracy
+    assert result.accuracy.passed, result.accuracy
     assert result.metrics["trained_parameters"] > 0
 
 

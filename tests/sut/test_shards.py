@@ -71,6 +71,6 @@ def test_a_split_model_answers_as_the_whole_one(sut, probed, interpreter, tmp_pa
     limit = known.model.tolerance["float32"]["logit_error"]
     assert error < limit * known.reference["logits"].std()
     evidence = timed.evidence_after
-    assert evidence["precision"] == "float32"
+    assert evidence.precision == "float32"
     assert list(shards_faults(evidence, "after", 2)) == []
     assert gone(job.log_dir)

@@ -13,6 +13,7 @@ import pytest
 
 from compliance import rules
 from compliance.checks.run.evidence import findings
+from formats.evidence import Evidence
 from sut.registry import SUTS, streams
 from sut.streaming import one_ahead
 from tests.support.frameworks import run_module, workload
@@ -106,9 +107,9 @@ def test_each_streamed_token_is_a_call_of_a_program_that_was_compiled_before(tol
     _, facts = told(sut, name)
     rule = rules.load().evidence[SUTS[sut].execution]
     for when in ("seen", "seen_ended"):
-        before, after = facts[when]
+        before, after = (Evidence(**each) for each in facts[when])
         assert findings(rule, before, after, SUTS[sut].execution) == []
-        assert before["graphs"] == after["graphs"]
+        assert before.graphs == after.graphs
     assert facts["compiled_again"] == 0
 
 

@@ -36,8 +36,8 @@ def test_a_run_has_the_metric_and_the_token_latencies(
     )
     found = run.run(cell, Reporter(), 0)
     assert (found.status, found.reason) == ("ok", "")
-    assert found.official["line"].startswith("{'rouge1': '")
-    assert found.accuracy["passed"]
+    assert found.official.line.startswith("{'rouge1': '")
+    assert found.accuracy.passed
     directory = Path(found.directory)
     detail = logs.read_detail(directory / "raw" / "performance" / "mlperf_log_detail.txt")
     assert detail.get("requested_use_token_latencies") is True

@@ -8,6 +8,7 @@ import pytest
 
 from compliance.checks.run.evidence import switch_faults
 from formats.cell import LENGTH_BUCKETS
+from formats.evidence import Evidence
 from harness.execution.environments import ROOT
 from harness.inputs import models
 from scenarios.table import SCENARIOS
@@ -73,11 +74,11 @@ def test_flags_of_xla_are_joined_and_other_variables_must_agree():
 def test_a_variable_of_a_switch_that_the_worker_does_not_have_is_a_fault(switch, monkeypatch):
     for name, value in switch.variables.items():
         monkeypatch.setenv(name, f"--other {value}" if name == "XLA_FLAGS" else value)
-    found = {"detail": {"variables": tuning.found_variables()}}
+    found = Evidence(0, None, "float32", {"variables": tuning.found_variables()})
     assert not list(switch_faults(found, {}, switch.variables))
     for name in switch.variables:
         monkeypatch.delenv(name)
-    missing = {"detail": {"variables": tuning.found_variables()}}
+    missing = Evidence(0, None, "float32", {"variables": tuning.found_variables()})
     faults = [str(fault) for fault in switch_faults(missing, {}, switch.variables)]
     assert len(faults) == len(switch.variables)
     assert all("is not set in the worker" in fault for fault in faults)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,13 +17,13 @@ from compliance import logs
 from compliance.findings.check import judge, manual, not_applicable, shorten
 from compliance.logs import files
 from compliance.rules import Rules
-from compliance.scoring import accuracy, official
+from compliance.scoring import accuracy, of_run, official
 from compliance.scoring.value import AnswerBytes
 from compliance.subject import Subject
 from formats import shards
 from formats.cell import INT8
 from formats.checks import Check, Fault
-from formats.outcome import WorkerOutcome
+from formats.outcome import Fresh, WorkerOutcome
 from formats.record import ENGINE, Record
 
 _FIX = "correct the SUT: it must answer as in the accuracy test"
@@ -33,6 +32,7 @@ _NO_CACHE = "switch the engine's caches of prompts and answers off, and measure 
 _ANSWERS, _FRESH, _SPEED = "answers-while-measuring", "fresh-inputs", "plausible-speed"
 _BARE = "a submission without a run directory around it has no kept answers"
 _NO_TEST = "the performance test has no record or no good outcome"
+_HALF, _KEPT_BYTES = 128, 64 << 20
 UNKNOWN_SPEED = "the model's operations or the speed of a large matrix product are not known"
 
 
@@ -48,7 +48,7 @@ def checks(subject: Subject) -> list[Check]:
         return [not_applicable(check_id, why) for check_id in (_ANSWERS, _FRESH, _SPEED)]
     return [
         _answers(subject, outcome, record),
-        _fresh(subject, outcome.fresh),
+        _fresh(subject, record, outcome.fresh),
         _speed(subject, outcome, record),
     ]
 
@@ -77,6 +77,10 @@ def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     )
     if faults or fault:
         return judge(_ANSWERS, faults or [fault], "", **where)
+    least = _least_kept(outcome, record, max(len(content) for _, content in answers))
+    if len(answers) < least:
+        text = f"{len(answers)} answers were kept, and a test of so many samples keeps {least}"
+        return judge(_ANSWERS, [Fault(text, f"at least {least}", str(len(answers)))], "", **where)
     differing = {each for each in answers if log.payloads.get(each[0]) != each[1]}
     if not differing:
         good = f"the {len(answers)} kept answers are those of the accuracy test"
@@ -113,6 +117,18 @@ def _unpack(kept: Mapping[str, np.ndarray]) -> list[tuple[int, bytes]]:
     return [(int(index), content[start:end]) for index, start, end in ranges]
 
 
+def _least_kept(outcome: WorkerOutcome, record: Record, largest: int) -> int:
+    """The least number of answers that a worker keeps (`scenarios.worker.watch`): half of 256 in
+    the first pass over the samples, and fewer if they are large.
+
+    `largest`: the bytes of the largest one.
+    """
+    planned = outcome.plan.samples if outcome.plan else 1
+    first = min(record.qsl.performance_sample_count, planned)
+    part = min(1.0, outcome.answered.get("samples", 0) / first)
+    return int(part * min(_HALF, first) / (1 + largest * 2 * _HALF // _KEPT_BYTES))
+
+
 def _length_faults(
     outcome: WorkerOutcome, record: Record, visits: np.ndarray, payloads: AnswerBytes
 ) -> Iterator[Fault]:
@@ -141,9 +157,7 @@ def _score_faults(
     own.
     """
     judged = record.accuracy
-    reference = files.arrays(run / "reference.npz")
-    forced_path = run / "raw" / "accuracy" / "logits.npy"
-    forced = files.array(forced_path) if forced_path.exists() else None
+    reference, forced, _ = of_run.arrays(run)
     # The SUT's own logits exist only for the accuracy test's answers, and not for these.
     tolerance = {
         name: limit for name, limit in judged.tolerance.items() if name != "argmax_fraction"
@@ -179,25 +193,23 @@ def _metric_faults(
     return [Fault(sentence)]
 
 
-def _fresh(subject: Subject, fresh: Mapping[str, Any]) -> Check:
+def _fresh(subject: Subject, record: Record, fresh: Fresh | None) -> Check:
     """Judge whether inputs that the SUT had never met took much longer than inputs that it had
     met.
     """
     where = {"file": "raw/performance/outcome.json", "fix": _COMPUTE}
     keeps = "it keeps answers"
-    is_engine = bool(subject.record and subject.record.execution == ENGINE)
+    is_engine = record.execution == ENGINE
     if is_engine:
         where["fix"] = _NO_CACHE
         keeps = "the engine keeps answers, or what it computed of prompts"
-    ratio, others = fresh.get("slower"), fresh.get("other_processors")
+    if fresh is None:
+        return judge(_FRESH, ["the worker timed no fresh inputs"], "", **where)
+    ratio, others = fresh.slower, fresh.other_processors or 0.0
     limits = subject.rules.project_limits.fresh_slower_in_thirds
     most = subject.rules.project_limits.fresh_slower
-    is_disturbed = isinstance(others, float) and others >= limits["other_processors"]
-    if is_disturbed and not is_engine:
+    if others >= limits["other_processors"] and not is_engine:
         most = subject.rules.project_limits.fresh_slower_disturbed
-    if not isinstance(ratio, int | float):
-        value = shorten(repr(ratio))
-        return judge(_FRESH, [f"`slower` is {value}, which is not a number"], "", **where)
     text = f"fresh inputs took {ratio:.3g} times as long as those it had met"
     if ratio > most:
         limit = f"at most {most:g}"
@@ -206,14 +218,13 @@ def _fresh(subject: Subject, fresh: Mapping[str, Any]) -> Check:
     most = limits["most"]
     if ratio <= most:
         return judge(_FRESH, [], text, **where)
-    slower, broken = files.reckon(lambda: in_each_third(fresh, limits))
-    if slower or broken:
-        fault = Fault(f"{text}; {slower or broken}", f"at most {most:g}", f"{ratio:.3g}")
+    if slower := in_each_third(fresh, limits):
+        fault = Fault(f"{text}; {slower}", f"at most {most:g}", f"{ratio:.3g}")
         return judge(_FRESH, [fault], "", **where)
     return judge(_FRESH, [], f"{text}, which does not show that {keeps}", **where)
 
 
-def in_each_third(fresh: Mapping[str, Any], limits: Mapping[str, float]) -> str:
+def in_each_third(fresh: Fresh, limits: Mapping[str, float]) -> str:
     """A sentence if fresh inputs took longer in each third of enough rounds, on a machine that
     nothing else used. Empty otherwise.
 
@@ -221,14 +232,14 @@ def in_each_third(fresh: Mapping[str, Any], limits: Mapping[str, float]) -> str:
         fresh: the worker's measurements.
         limits: `fresh_slower_in_thirds` of the rules.
     """
-    thirds, others = fresh["thirds"], fresh.get("other_processors") or 0.0
-    if not thirds or fresh["rounds"] < limits["rounds"] or others >= limits["other_processors"]:
+    thirds, others = fresh.thirds, fresh.other_processors or 0.0
+    if not thirds or fresh.rounds < limits["rounds"] or others >= limits["other_processors"]:
         return ""
     if min(thirds) <= limits["most"]:
         return ""
     each = ", ".join(f"{ratio:.3g}" for ratio in thirds)
     return (
-        f"at most {limits['most']:g}, and {each} in the thirds of {fresh['rounds']} rounds: it"
+        f"at most {limits['most']:g}, and {each} in the thirds of {fresh.rounds} rounds: it"
         " keeps a part of its answers"
     )
 
@@ -241,11 +252,11 @@ def _speed(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     """
     where = {"file": "raw/performance/outcome.json", "fix": _COMPUTE}
     detail = subject.performance.detail
-    evidence = outcome.evidence_after or {}
-    product = evidence.get("matrix_flops")
+    evidence = outcome.evidence_after
+    product = evidence.matrix_flops if evidence else None
     least, mean_ns = record.least_flops, detail.number("result_mean_latency_ns")
     rate = detail.number("result_samples_per_second") or (1e9 / mean_ns if mean_ns else None)
-    if not isinstance(product, int | float) or least is None or rate is None or product <= 0:
+    if evidence is None or not product or product <= 0 or least is None or rate is None:
         return not_applicable(_SPEED, UNKNOWN_SPEED, **where)
     cell = record.cell
     product *= cell.replica_count * shards.at_once(evidence, cell.shard_count)

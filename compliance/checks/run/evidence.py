@@ -9,10 +9,11 @@ from typing import Any
 
 from compliance.findings.check import judge, not_applicable, shorten
 from compliance.rules import EvidenceRule, Rules
-from compliance.subject import NO_EVIDENCE, Evidence, LoadGenRun, Subject
-from formats import figures
+from compliance.subject import NO_EVIDENCE, LoadGenRun, Subject
 from formats.cell import UNKNOWN, Cell
 from formats.checks import Check, Fault, Faults
+from formats.evidence import Evidence
+from formats.figures import MOST_IN_ONE_PART, NOT_SEEN
 from formats.frameworks import FRAMEWORKS
 from formats.record import ENGINE, Record
 from formats.work import ATTENTION
@@ -44,10 +45,11 @@ def checks(subject: Subject) -> list[Check]:
     if record is None:
         ids = [f"{test.name}-evidence" for test in subject.tests]
         return [not_applicable(check_id, subject.no_record) for check_id in ids]
-    outcome = subject.performance.outcome
-    after_test = (outcome.evidence_after if outcome else None) or {}
-    graphs = f"{after_test.get('graphs')} graphs, none new while measuring"
-    good = f"{record.execution}: {graphs}{_more(after_test, record)}"
+    after = subject.performance.after
+    good = ""
+    if after:
+        graphs = f"{after.graphs} graphs, none new while measuring"
+        good = f"{record.execution}: {graphs}{_more(after, record)}"
     if record.execution == ENGINE:
         good = "an engine, of which only the answers are seen"
     results = []
@@ -69,10 +71,10 @@ def _more(evidence: Evidence, record: Record) -> str:
     """List facts about the watched call that no rule forbids but a reader should know, as the end
     of a sentence.
     """
-    share, detail = evidence.get("compiled_share"), _detail(evidence)
+    detail = evidence.detail
     texts = []
-    if isinstance(share, (int, float)) and share:
-        texts.append(f", {share:.0%} of the forward passes compiled")
+    if evidence.compiled_share:
+        texts.append(f", {evidence.compiled_share:.0%} of the forward passes compiled")
     batches, passes = _count_in(detail, "batches"), _count_in(detail, "forward_passes")
     operators = _count_in(detail, "operators")
     among = f"{batches} batch{'' if batches == 1 else 'es'}"
@@ -117,8 +119,8 @@ def _in_one_part(test: LoadGenRun, record: Record) -> Iterator[str]:
     """
     share = test.outcome.in_one_part if test.outcome else 0.0
     limited = record.execution != ENGINE or record.cell.max_tpot_ms is not None
-    if limited and share > figures.MOST_IN_ONE_PART:
-        yield figures.NOT_SEEN.format(share=share)
+    if limited and share > MOST_IN_ONE_PART:
+        yield NOT_SEEN.format(share=share)
 
 
 def _of_engine(record: Record) -> Iterator[Fault]:
@@ -141,7 +143,7 @@ def work_faults(least: float, evidence: Evidence, when: str, record: Record) -> 
     """Yield a fault if the watched call ran less than the part `least` of the operations that its
     samples take on the reference. Operations that the framework does not report are not judged.
     """
-    detail = _detail(evidence)
+    detail = evidence.detail
     flops = detail.get("flops")
     if type(flops) is not int:
         return
@@ -185,7 +187,7 @@ def thread_faults(evidence: Evidence, cell: Cell) -> Iterator[Fault]:
     """
     if cell.threads is None:
         return
-    detail = _detail(evidence)
+    detail = evidence.detail
     counts = {"processors of the SUT": detail.get("processors")}
     products = detail.get("matrix_products")
     multiplied = products.get("threads") if isinstance(products, dict) else None
@@ -207,7 +209,7 @@ def switch_faults(
         settings, variables: what the switches set. The value of a variable may be a list of flags,
             to which others were added.
     """
-    detail = _detail(evidence)
+    detail = evidence.detail
     found_settings, found_variables = detail.get("settings") or {}, detail.get("variables") or {}
     for name, value in settings.items():
         if found_settings.get(name) != value:
@@ -235,7 +237,7 @@ def findings(
     is none.
 
     Args:
-        before, after: the evidence from before and after one test, as parsed from JSON.
+        before, after: the evidence from before and after one test.
         framework: the name of the framework that computes.
     """
     faults = [
@@ -256,7 +258,7 @@ def _uncounted(
     if rule.least_of_work:
         judged.add("flops")
     for when, each in (("before", before), ("after", after)):
-        counts = _detail(each)
+        counts = each.detail
         lacking = [_WORDS[name] for name in counters if name in judged and name not in counts]
         if lacking:
             yield (
@@ -268,34 +270,24 @@ def _uncounted(
 def _contradictions(
     rule: EvidenceRule, before: Evidence, after: Evidence, execution: str
 ) -> Faults:
-    both = (before, after)
-    if not all(type(each.get("graphs")) is int for each in both):
-        yield "the number of graphs is missing"
-        return
-    for when, each in zip(("before", "after"), both, strict=True):
+    for when, each in (("before", before), ("after", after)):
         yield from _share(rule, each, when, execution)
         yield from _xla(rule, each, when, execution)
         yield from _counts(rule, each, when, execution)
-    yield from _other_programs(rule, _detail(before), _detail(after))
-    yield from _constant(_detail(before), _detail(after))
-    yield from _graph_counts(rule, before["graphs"], after["graphs"], execution)
-    yield from _breaks(rule, after.get("graph_breaks"), execution)
-
-
-def _detail(evidence: Evidence) -> Mapping[str, Any]:
-    """The counts of the watched calls; empty if the evidence has none."""
-    detail = evidence.get("detail")
-    return detail if isinstance(detail, dict) else {}
+    yield from _other_programs(rule, before.detail, after.detail)
+    yield from _constant(before.detail, after.detail)
+    yield from _graph_counts(rule, before.graphs, after.graphs, execution)
+    yield from _breaks(rule, after.graph_breaks, execution)
 
 
 def _share(rule: EvidenceRule, evidence: Evidence, when: str, execution: str) -> Faults:
     """Yield a fault if too small a share of the measured call ran compiled, or the share was not
     measured. A model may have graphs that it never runs.
     """
-    share, least = evidence.get("compiled_share"), rule.min_compiled_share
+    share, least = evidence.compiled_share, rule.min_compiled_share
     if least is None:
         return
-    if not isinstance(share, (int, float)) or isinstance(share, bool):
+    if share is None:
         yield (
             f"the share of forward passes that ran compiled is missing {when} the test;"
             f" {execution} requires {least:g}"
@@ -309,7 +301,7 @@ def _share(rule: EvidenceRule, evidence: Evidence, when: str, execution: str) ->
 
 
 def _xla(rule: EvidenceRule, evidence: Evidence, when: str, execution: str) -> Faults:
-    programs = _detail(evidence).get("xla_programs")
+    programs = evidence.detail.get("xla_programs")
     if programs is None:
         if rule.xla_programs_counted:
             yield f"the number of XLA programs is missing {when} the test; {execution} requires it"
@@ -340,7 +332,7 @@ def _counts(rule: EvidenceRule, evidence: Evidence, when: str, execution: str) -
     A SUT that streams calls its compiled code for each token. The limits of a batch are then those
     of a token. In each batch it may begin one token more than it hands over.
     """
-    counts = _detail(evidence)
+    counts = evidence.detail
     batches = counts.get("batches", 1)
     calls = (rule.a_batch, "batch", "batches", batches, 0)
     if "steps" in counts:
@@ -373,7 +365,7 @@ def _within(value: Any, number: Any, more: Any, least: float, most: float) -> bo
     return bool(least * number <= value <= most * (number + more))
 
 
-def _constant(before: Evidence, after: Evidence) -> Iterator[str]:
+def _constant(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence if the counts do not depend on the number of watched batches. Then they are
     from another call, or made up.
     """
@@ -387,7 +379,9 @@ def _constant(before: Evidence, after: Evidence) -> Iterator[str]:
         )
 
 
-def _other_programs(rule: EvidenceRule, before: Evidence, after: Evidence) -> Faults:
+def _other_programs(
+    rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Faults:
     """Yield a fault for compilations of other programs while measuring, and for an eager execution
     without operators. Both apply only if the SUT counts them.
     """
@@ -426,12 +420,12 @@ def _graph_counts(rule: EvidenceRule, before: int, after: int, execution: str) -
         yield Fault(text, f"at most {most}", str(new))
 
 
-def _breaks(rule: EvidenceRule, breaks: Any, execution: str) -> Faults:
+def _breaks(rule: EvidenceRule, breaks: int | None, execution: str) -> Faults:
     """Yield a fault for too many graph breaks. `breaks` is None if the framework does not count
     them.
     """
     most = rule.max_graph_breaks
-    if most is None or breaks is None or (isinstance(breaks, int) and breaks <= most):
+    if most is None or breaks is None or breaks <= most:
         return
-    text = f"{shorten(breaks)} graph breaks; {execution} may have {most}"
-    yield Fault(text, f"at most {most}", shorten(breaks))
+    text = f"{breaks} graph breaks; {execution} may have {most}"
+    yield Fault(text, f"at most {most}", str(breaks))

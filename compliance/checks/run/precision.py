@@ -5,10 +5,11 @@ test: the weights in memory, and a product of the measured call.
 from __future__ import annotations
 
 from compliance.findings.check import judge, not_applicable, shorten
-from compliance.subject import NO_EVIDENCE, Evidence, LoadGenRun, Subject
+from compliance.subject import NO_EVIDENCE, LoadGenRun, Subject
 from formats import shards
 from formats.cell import INT8, UNKNOWN
 from formats.checks import Check, Fault, Faults
+from formats.evidence import Evidence
 from formats.record import Record
 from formats.work import ITEM_BYTES
 
@@ -39,11 +40,10 @@ def checks(subject: Subject) -> list[Check]:
     if record is None:
         ids = [f"{test.name}-precision" for test in subject.tests]
         return [not_applicable(check_id, subject.no_record) for check_id in ids]
-    outcome = subject.performance.outcome
-    after_test = (outcome.evidence_after if outcome else None) or {}
-    good = f"{after_test.get('precision')}, seen on the weights and on a product"
-    if record.cell.shard_count > 1:
-        good += f"; parameters on {shards.words(after_test)}"
+    after = subject.performance.after
+    good = f"{after.precision if after else None}, seen on the weights and on a product"
+    if after and record.cell.shard_count > 1:
+        good += f"; parameters on {shards.words(after)}"
     if record.cell.precision == UNKNOWN:
         good = "unknown, as of every engine"
     results = []
@@ -59,8 +59,8 @@ def _faults(test: LoadGenRun, record: Record) -> Faults:
         yield test.no_evidence
         return
     for when, each in zip(("before", "after"), evidence, strict=True):
-        if each.get("precision") != expected:
-            value, name = shorten(each.get("precision")), shorten(expected)
+        if each.precision != expected:
+            value, name = shorten(each.precision), shorten(expected)
             yield Fault(f"{value} {when} the test; the cell says {name}", name, value)
         # A SUT without a framework, such as the mock, has no weights that are counted.
         if record.framework:
@@ -146,8 +146,7 @@ def _bytes(evidence: Evidence) -> int:
 
 def _elements(evidence: Evidence) -> dict[str, int] | None:
     """Dtype → elements of the loaded weights. None if the evidence has no such counts."""
-    detail = evidence.get("detail")
-    weights = detail.get("weights") if isinstance(detail, dict) else None
+    weights = evidence.detail.get("weights")
     if not isinstance(weights, dict):
         return None
     elements = {}

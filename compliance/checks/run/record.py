@@ -4,37 +4,29 @@ record.json, their source.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import Any
 
 from compliance.findings import fixes
-from compliance.findings.check import judge, mismatch, not_applicable, shorten
+from compliance.findings.check import judge, mismatch, not_applicable, quoted, shorten
 from compliance.findings.entries import entry_fault
 from compliance.folders import measurements_file
 from compliance.logs.digits import DIGITS, close
 from compliance.subject import BARE, Subject
-from formats import documents
 from formats.cell import IN_WORKLOAD, LENGTH_BUCKETS
 from formats.checks import Check, Fault, Faults
+from formats.job import Job
+from formats.outcome import WorkerOutcome
 from formats.record import Record
+from results import documents
 
 _JOB = "raw/performance/job.json"
 _UNLIMITED_NS = 10**15
 """LoadGen's setting of a limit of Server that a cell does not have."""
-# The fields of job.json that the performance and the accuracy test share.
-_SAME = (
-    "sut",
-    "architecture",
-    "workload",
-    "scenario",
-    "benchmark",
-    "answer",
-    "inputs",
-    "made_with",
-    "places",
-    "launch",
-    "length_buckets",
-)
+_OF_A_TEST = ("test", "log_dir", "calibration", "known", "audit", "limits")
+"""The fields of job.json that may differ between the tests of a run."""
+_OF_SERVING = ("max_wait_ms", "max_latency_ms", "max_ttft_ms", "max_tpot_ms", "rate")
 _NOT_STATED = ("N/A", "none")
 _DESCRIBED = (
     "number_of_nodes",
@@ -101,7 +93,6 @@ def _record(subject: Subject) -> Faults:
         yield subject.faults.get("record.json", "record.json is missing")
         return
     detail = subject.performance.detail
-    ends = _end_tokens(subject)
     expected = {
         "round": (record.round, subject.rules.round),
         "benchmark.name": (record.benchmark.name, subject.place.benchmark),
@@ -112,13 +103,10 @@ def _record(subject: Subject) -> Faults:
             record.qsl.performance_sample_count,
             detail.get("effective_performance_sample_count"),
         ),
-        "end_tokens": (list(record.end_tokens), ends),
     }
-    eos = "stop" if ends else "ignore"
-    expected["cell.eos"] = (record.cell.eos, eos if record.cell.task == "generate" else None)
     for name, (value, required) in expected.items():
         if value != required:
-            yield mismatch(name, repr(value), repr(required), "logs, folders and job say")
+            yield mismatch(name, repr(value), repr(required), "logs and folders say")
     digests = {
         "weights": ("weights", record.digests.weights),
         "dataset": ("inputs", record.digests.inputs),
@@ -134,7 +122,13 @@ def _record(subject: Subject) -> Faults:
     if record.answers and keys != list(record.answers):
         yield mismatch("accuracy.keys", keys, list(record.answers), "the worker answered")
     yield from _server(subject, record)
-    yield from _jobs(subject, record)
+    tests = {test.name: test for test in (*subject.tests, *subject.compliance.values())}
+    for test in subject.tests:
+        if "job.json" in test.faults:
+            yield test.faults["job.json"]
+    jobs = {name: test.job for name, test in tests.items() if test.job}
+    if all(test.job for test in subject.tests):
+        yield from of_jobs(record, jobs, subject.performance.outcome)
 
 
 def _server(subject: Subject, record: Record) -> Iterator[Fault]:
@@ -160,63 +154,82 @@ def _server(subject: Subject, record: Record) -> Iterator[Fault]:
         yield entry_fault(detail, key, f"{cell.rate:g}", "the cell has")
 
 
-def _jobs(subject: Subject, record: Record) -> Faults:
-    first, second = (test.job for test in subject.tests)
-    if first is None or second is None:
-        for test in subject.tests:
-            if "job.json" in test.faults:
-                yield test.faults["job.json"]
-        return
-    others = []
-    for test in (subject.accuracy, *subject.compliance.values()):
-        if test.job is not None:
-            others.append((test, test.job))
-    for test, job in others:
-        for key in _SAME:
+def of_jobs(
+    record: Record, jobs: Mapping[str, Job], outcome: WorkerOutcome | None
+) -> Iterator[Fault]:
+    """Yield a fault for each contradiction between the jobs of two tests, and for each field of
+    record.json that contradicts job and report of the performance test.
+
+    Args:
+        jobs: test → its job; the performance test is one of them.
+        outcome: the report of the performance test; None: there is none.
+    """
+    first, cell = jobs["performance"], record.cell
+    for test, job in jobs.items():
+        file = f"raw/{test}/job.json"
+        if job.test != test:
+            value = shorten(repr(job.test))
+            yield Fault(f"{file} is of the test {value}", repr(test), value, file)
+        for key in sorted({each.name for each in fields(Job)} - {*_OF_A_TEST}):
             one, other = getattr(first, key), getattr(job, key)
             if one != other:
-                text = f"job.json: {key} differs between the performance and the {test.name} test"
-                yield Fault(text, shorten(one), shorten(other), f"raw/{test.name}/job.json")
-    for key in IN_WORKLOAD:
-        value, expected = getattr(first.workload, key), getattr(record.cell, key)
-        if value != expected:
-            yield _differs(f"workload.{key}", value, expected)
-    if first.sut != record.cell.sut:
-        yield _differs("sut", first.sut, record.cell.sut)
-    places, replicas = len(first.places), record.cell.replica_count
-    if record.cell.replicas and places != replicas:
-        yield _differs("places", places, replicas)
+                text = f"job.json: {key} differs between the performance and the {test} test"
+                yield Fault(text, shorten(one), shorten(other), file)
+    for name, (stated, follows) in _follows(record, first).items():
+        if stated != follows:
+            text = quoted(stated)
+            yield mismatch(name, text, quoted(follows), f"{_JOB} gives", file="record.json")
+    width = record.qsl.padded_to
+    if cell.seq_len and width and cell.seq_len != width:
+        yield mismatch("cell.seq_len", cell.seq_len, width, "the inputs have")
+    stated = record.environment.versions
+    if outcome and stated and stated != outcome.versions:
+        reported = outcome.versions
+        package = min(dict(stated.items() ^ reported.items()))
+        what = f"environment.versions.{package}"
+        yield mismatch(what, stated.get(package), reported.get(package), "the worker reports")
+    if outcome and record.nodes != outcome.nodes:
+        yield mismatch("nodes", record.nodes, outcome.nodes, "the worker reports")
+    count = cell.replica_count if cell.cluster else 0
+    if len(record.nodes) != count:
+        nodes = shorten(repr(record.nodes))
+        yield mismatch("nodes", nodes, f"{count} names", "replicas require")
     threads = {len(place.cores) for place in first.places}
     if first.launch:
         threads = {first.launch.threads or 0}
-    if record.cell.threads and threads != {record.cell.threads}:
-        yield _differs("threads", sorted(threads), record.cell.threads)
-    cluster = record.cell.cluster
-    if (first.launch is None) != (cluster is None):
-        yield _differs("launch", first.launch, cluster)
-    outcome = subject.performance.outcome
-    nodes = outcome.nodes if outcome else ()
-    if tuple(record.nodes) != nodes:
-        yield _differs("nodes", nodes, record.nodes)
-    count = replicas if cluster else 0
-    if len(nodes) != count:
-        yield mismatch("nodes", shorten(repr(nodes)), f"{count} names", "replicas require")
-    sorts = LENGTH_BUCKETS in record.cell.switches
+    if cell.threads and threads != {cell.threads}:
+        yield mismatch("cell.threads", cell.threads, sorted(threads), f"{_JOB} gives")
+    sorts = LENGTH_BUCKETS in cell.switches
     if bool(first.length_buckets) != sorts:
-        expected = "some" if sorts else "none"
         who, value = "the cell's switches request", repr(first.length_buckets)
+        expected = "some" if sorts else "none"
         yield mismatch("job.json: length_buckets", value, expected, who, file=_JOB)
-    if first.workload.execution != record.execution:
-        yield _differs("workload.execution", first.workload.execution, record.execution)
-    for test, job in ((subject.performance, first), *others):
-        if job.test != test.name:
-            file, value = f"raw/{test.name}/job.json", shorten(repr(job.test))
-            yield Fault(f"{file} is of the test {value}", repr(test.name), value, file)
 
 
-def _differs(key: str, value: Any, expected: Any) -> Fault:
-    """The fault of a value of job.json that is not the one in record.json."""
-    return mismatch(f"job.json: {key}", repr(value), repr(expected), "record.json has", file=_JOB)
+def _follows(record: Record, job: Job) -> dict[str, tuple[Any, Any]]:
+    """Field of record.json → (its value, the one that follows from the job)."""
+    cell, work = record.cell, job.workload
+    ends = tuple(work.config.get("end_tokens", ()))
+    values = {
+        "cell.sut": (cell.sut, job.sut),
+        "cell.scenario": (cell.scenario, job.scenario),
+        "cell.stream": (cell.stream, job.stream),
+        "architecture": (record.architecture, job.architecture),
+        "execution": (record.execution, work.execution),
+        "end_tokens": (record.end_tokens, ends),
+        "whether LoRA is trained": (bool(cell.lora), bool(work.config.get("lora"))),
+        "whether a cluster launches": (bool(cell.cluster), bool(job.launch)),
+    }
+    eos = "stop" if ends else "ignore"
+    values["cell.eos"] = (cell.eos, eos if cell.task == "generate" else None)
+    if cell.replicas:
+        values["the number of replicas"] = (cell.replica_count, len(job.places))
+    for key in IN_WORKLOAD:
+        values[f"cell.{key}"] = (getattr(cell, key), getattr(work, key))
+    for key in _OF_SERVING:
+        of_job = getattr(job.serving, key) if job.serving else None
+        values[f"cell.{key}"] = (getattr(cell, key), of_job or None)
+    return values
 
 
 def _folders(subject: Subject, record: Record) -> Iterator[Fault]:
@@ -261,9 +274,3 @@ def _measurements(subject: Subject, record: Record) -> Iterator[Fault]:
     weights = measurements.get(key)
     if weights is not None and weights not in _NOT_STATED and digest not in str(weights):
         yield mismatch(key, repr(weights), f"weights of digest {digest}", "record.json says")
-
-
-def _end_tokens(subject: Subject) -> list[Any]:
-    """The ids that end an answer, by the worker's job."""
-    job = subject.performance.job
-    return job.workload.config.get("end_tokens", []) if job else []

@@ -192,9 +192,9 @@ def _trace(subject: Subject) -> Check:
     """The check that the trace is the recorded one, unless it was too large to be written."""
     where = {"file": subject.trace_file, "fix": fixes.OWN}
     recorded_digest = subject.record.digests.trace if subject.record else None
-    plan = subject.performance.outcome.plan if subject.performance.outcome else {}
+    plan = subject.performance.outcome.plan if subject.performance.outcome else None
     if subject.trace is None:
-        planned = plan.get("trace") or recorded_digest is not None
+        planned = (plan and plan.trace) or recorded_digest is not None
         if planned or subject.trace_file in subject.faults:
             missing = f"{subject.trace_file} is missing or empty"
             return judge("trace", [subject.faults.get(subject.trace_file, missing)], "", **where)

@@ -8,18 +8,14 @@ import fnmatch
 import json
 from collections.abc import Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from compliance import logs
 from compliance.findings.check import judge, manual, mismatch, not_applicable, shorten
 from compliance.logs import files, strict_json
-from compliance.scoring import accuracy, official
+from compliance.scoring import accuracy, of_run, official
 from compliance.subject import Subject
 from formats.checks import Check, Fault, Faults
-from formats.record import Judged
 
 _ID = "accuracy-score"
 _SCORE = "see the answers in raw/accuracy, reference.npz and the tolerance in record.json"
@@ -71,7 +67,7 @@ def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
     if answers is None:
         return judge(_ID, [fault], "", **where)
     judged = subject.record.accuracy
-    score, why = _score_again(subject.place.run, judged, answers)
+    score, why = files.reckon(partial(of_run.score, subject.place.run, judged, answers.payloads))
     if score is None:
         return judge(_ID, [f"cannot be computed again: {why}"], "", **where)
     line = (subject.accuracy_text or "").split("\n", 1)[0]
@@ -97,7 +93,7 @@ def _official(subject: Subject, answers: logs.Answers | None, fault: str) -> Che
         return judge(_ID, [f"cannot be computed again: {why}"], "", **where)
     expected = [scored.line()]
     if not subject.no_reference:
-        score, why = _score_again(run, record.accuracy, answers)
+        score, why = files.reckon(partial(of_run.score, run, record.accuracy, answers.payloads))
         if score is None:
             return judge(_ID, [f"cannot be computed again: {why}"], "", **where)
         expected.append(accuracy.beside_metric(score.line()))
@@ -140,39 +136,6 @@ def _admitted_failures(subject: Subject) -> Iterator[Fault]:
             excerpt = line[:160]
             text = f"accuracy.txt says that the score did not pass: {excerpt}"
             yield Fault(text, "passed: true", excerpt, line=number)
-
-
-def _logits(path: Path) -> tuple[np.ndarray | None, str]:
-    """(the logits of a file, why they cannot be read). Without the file it is (None, ""), as for a
-    model that does not generate.
-    """
-    try:
-        path.lstat()
-    except OSError:
-        return None, ""
-    return files.attempt(files.array, path)
-
-
-def _score_again(
-    run: Path, judged: Judged, answers: logs.Answers
-) -> tuple[accuracy.Accuracy | None, str]:
-    """(the score, computed again, why it cannot be computed)."""
-    reference, why = files.attempt(files.arrays, run / "reference.npz")
-    logits, logits_why = _logits(run / "raw" / "accuracy" / "logits.npy")
-    own, own_why = _logits(run / "raw" / "accuracy" / "own_logits.npy")
-    if reference is None or logits_why or own_why:
-        return None, why or logits_why or own_why
-    compute = partial(
-        accuracy.score,
-        judged.score,
-        answers.payloads,
-        reference,
-        judged.tolerance,
-        judged.keys,
-        logits=logits,
-        own=own,
-    )
-    return files.reckon(compute)
 
 
 def _score_faults(score: accuracy.Accuracy, line: str) -> Faults:

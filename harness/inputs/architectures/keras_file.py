@@ -142,7 +142,6 @@ def _fit(description: keras_file.Description) -> dict[str, Any]:
         "trained": [TRAINED],
         "optimizer": description.compiled.optimizer,
         "tolerance": _LOSS_TOLERANCE,
-        "log": {"benchmark": NAME, "ruleset": ""},
     }
 
 

@@ -144,10 +144,9 @@ class Model:
         config: the content of every size's config.json.
         also_called: key of config.json → the library's name of that number.
         fit: how it is trained; empty if that is not known. `optimizer`: the constants of AdamW.
-            `tolerance`: precision → the loosest limits of its losses. `log`: the `benchmark` and
-            `ruleset` of MLPerf Training whose keys its log has. `lora`: `rank` and `alpha`, if only
-            LoRA's factors are trained. `trained`: the beginnings of the names of the tensors that
-            are trained, if not all are.
+            `tolerance`: precision → the loosest limits of its losses. `lora`: `rank` and `alpha`,
+            if only LoRA's factors are trained. `trained`: the beginnings of the names of the
+            tensors that are trained, if not all are.
         file: the user's own file, from which everything else was read; None: it is a model of a
             TOML.
         distilled_from: the model from which it was distilled; None: none.

@@ -11,7 +11,7 @@ from harness.report.comparison import Comparison
 from harness.report.content import Content
 from harness.report.products import Products, fastest_first, meaning
 from harness.report.section import Roofline, Section
-from harness.summary import matrix_products
+from results.summary import matrix_products
 from sut.registry import framework_of
 
 _Place = tuple[str, ...]
@@ -97,7 +97,7 @@ def _places(groups: Iterable[Group]) -> dict[_Place, dict[str, Products]]:
         record = group.last.record
         machine = record.machine if record else None
         for run in group.good:
-            rate = run.result.evidence.get("after", {}).get("matrix_flops")
+            rate = run.result.seen.matrix_flops if run.result.seen else None
             if framework and rate:
                 of_one = places.setdefault(place, {})
                 products = of_one.setdefault(framework, Products())

@@ -12,10 +12,10 @@ from formats.cell import Cell, fields_with
 from formats.result import Result
 from harness.comparison import compare, statistics
 from harness.comparison.tables import Group
-from harness.figure import short
 from harness.report.comparison import Comparison
 from harness.report.content import MOST_SENTENCES, Content
 from harness.report.section import Lines, Section
+from results.figure import short
 from scenarios.table import SCENARIOS
 
 _AXES: Mapping[str, str] = fields_with("axis")
@@ -187,9 +187,9 @@ def _queue(comparison: Comparison) -> Lines:
         work=comparison.name, about=about, x="seconds", y="requests that wait", marked=False
     )
     for group in comparison.good:
-        queue = group.last.result.serving.get("queue")
-        if queue:
-            for point in zip(queue["seconds"], queue["waiting"], strict=True):
+        serving = group.last.result.serving
+        if serving:
+            for point in zip(serving.queue.seconds, serving.queue.waiting, strict=True):
                 lines.add(group.sut, point)
     return lines
 

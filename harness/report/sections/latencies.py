@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from harness.comparison import statistics, tables
 from harness.comparison.runs import Run
-from harness.figure import short
 from harness.report.comparison import Comparison
 from harness.report.content import Content
 from harness.report.section import Section
+from results.figure import short
 
 _LEAST_QUERIES = 64
 """The number of queries that LoadGen needs for its estimate of a 90th percentile."""

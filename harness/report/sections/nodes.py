@@ -34,7 +34,7 @@ def _sentences(content: Content) -> Iterator[str]:
         replicas = f" (replicas {cell.replicas})" if cell.replicas else ""
         place = f"{framework_of(cell.sut)} in {cell.precision} on {cell.device}{replicas}"
         for run in group.good:
-            rate = run.result.evidence.get("after", {}).get("matrix_flops")
+            rate = run.result.seen and run.result.seen.matrix_flops
             if framework_of(cell.sut) and rate:
                 products.setdefault((place, kind), {}).setdefault(node, []).append(rate)
     for of_kind in nodes.values():

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from harness.comparison.tables import Group
-from harness.figure import short
 from harness.report.comparison import Comparison
 from harness.report.content import Content
 from harness.report.section import Row, Section, Table
+from results.figure import short
 
 _MEDIAN = "latency_p50_ms"
 _COLUMNS = {

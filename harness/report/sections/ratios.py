@@ -11,10 +11,10 @@ from harness.comparison import compare, partners
 from harness.comparison.compare import published_for
 from harness.comparison.statistics import Ratio
 from harness.comparison.tables import Group
-from harness.figure import calls_until_paid, short
 from harness.report.comparison import Comparison
 from harness.report.content import MOST_SENTENCES, NATIVE_TORCH, Content
 from harness.report.section import Row, Section, Table, grouped, ratio_cell
+from results.figure import calls_until_paid, short
 from sut.registry import FIT, SUTS, framework_of
 
 _COMPILED_TORCH = "native-torch-compile"
@@ -212,7 +212,7 @@ def _tuned(content: Content) -> Iterator[Contrast]:
         if gain and (tuned.unranked or plain.unranked):
             remarks.append("not ranked")
         if accuracy:
-            remarks.append(f"error {accuracy['value']:.3g} of {accuracy['threshold']:.3g}")
+            remarks.append(f"error {accuracy.value:.3g} of {accuracy.threshold:.3g}")
         work = compare.describe(plain, content.shared)
         yield Contrast(work=work, a=tuned, b=plain, ratio=gain, remark=", ".join(remarks))
 

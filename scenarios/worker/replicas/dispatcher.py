@@ -26,7 +26,7 @@ import numpy as np
 from formats import shards
 from formats.figures import TOKEN_BYTES
 from formats.job import PERFORMANCE, Job
-from formats.outcome import WorkerOutcome
+from formats.outcome import Replica, Replicas, WorkerOutcome
 from scenarios.worker import heartbeat, host_memory
 from scenarios.worker.failures import Reported
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Beat, Heartbeat
@@ -392,47 +392,38 @@ class Replicated:
             what = f"may run on processors {sorted(others)}, and its own are {sorted(own)}:"
             raise self._fault(number, f"{what} the SUT changed the affinity of a thread")
 
-    def report(self) -> dict[str, Any]:
-        """What the replicas did in the test that `end` ended. Its time is that from the first batch
-        to the last answer.
-
-        `each`: of each replica the samples and batches that it answered, `busy`, the share of the
-        test in which it worked on a batch, its node, cores and device, and its evidence.
-        `idle_tail_seconds`: from the last answer of the replica that ended first to that of the
-        one that ended last. `bytes_per_second`: of batches and answers. `dispatcher_us_per_batch`:
-        microseconds in which the LoadGen process handed out a batch and reported its answers.
-        `inputs`: `resident`, because each replica has loaded all samples.
-        """
+    def report(self) -> Replicas:
+        """What the replicas did in the test that `end` ended."""
         batches = sum(replica.batches for replica in self._replicas)
         spent_ns = self._submitting_ns + self._taking_ns
         # A replica without a batch was idle from the beginning.
         ends_ns = [replica.last_ns or self._begun_ns for replica in self._replicas]
         test_ns = max(1, max(ends_ns) - self._begun_ns)
         bytes_of_test = self._sent_bytes + self._taken_bytes
-        return {
-            "inputs": "resident",
-            "idle_tail_seconds": (max(ends_ns) - min(ends_ns)) / 1e9,
-            "bytes_per_second": bytes_of_test * 1e9 / test_ns,
-            "dispatcher_us_per_batch": spent_ns / 1e3 / max(1, batches),
-            "each": [self._of(replica, test_ns) for replica in self._replicas],
-        }
+        return Replicas(
+            inputs="resident",
+            idle_tail_seconds=(max(ends_ns) - min(ends_ns)) / 1e9,
+            bytes_per_second=bytes_of_test * 1e9 / test_ns,
+            dispatcher_us_per_batch=spent_ns / 1e3 / max(1, batches),
+            each=tuple(self._of(replica, test_ns) for replica in self._replicas),
+        )
 
-    def _of(self, replica: _Replica, test_ns: int) -> dict[str, Any]:
+    def _of(self, replica: _Replica, test_ns: int) -> Replica:
         number = replica.number
         header = self._ended[number].header
         after = header["evidence"][1]
-        return {
-            "samples": replica.samples,
-            "batches": replica.batches,
-            "busy": min(1.0, header["busy_ns"] / test_ns),
-            "node": replica.node,
-            "cores": list(replica.cores),
-            "device": self.loaded[number]["device"],
-            "precision": after["precision"],
-            "graphs": after["graphs"],
-            "peak_device_bytes": after["peak_device_bytes"],
-            "peak_host_bytes": header["peak_host_bytes"],
-        }
+        return Replica(
+            samples=replica.samples,
+            batches=replica.batches,
+            busy=min(1.0, header["busy_ns"] / test_ns),
+            node=replica.node,
+            cores=tuple(replica.cores),
+            device=self.loaded[number]["device"],
+            precision=after["precision"],
+            graphs=after["graphs"],
+            peak_device_bytes=after["peak_device_bytes"],
+            peak_host_bytes=header["peak_host_bytes"],
+        )
 
     def _submit(
         self,
@@ -677,4 +668,4 @@ def _difference(name: str, other: Any, first: Any, who: str) -> str:
 
 def _of_shards(evidence: Evidence) -> list[int]:
     """The bytes of each shard, in ascending order, whatever the devices are called."""
-    return sorted(size for _, size in shards.parts({"detail": evidence.detail}))
+    return sorted(size for _, size in shards.parts(evidence))

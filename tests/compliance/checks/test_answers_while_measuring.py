@@ -78,9 +78,7 @@ def test_damaged_answers_fail_and_break_nothing(run, arrays):
     assert verdicts(run)[ANSWERS].verdict is Verdict.FAIL
 
 
-@pytest.mark.parametrize(
-    ("ratio", "verdict"), [(2.9, Verdict.PASS), (3.1, Verdict.FAIL), ("x", Verdict.FAIL)]
-)
+@pytest.mark.parametrize(("ratio", "verdict"), [(2.9, Verdict.PASS), (3.1, Verdict.FAIL)])
 def test_fresh_inputs_may_take_three_times_as_long(run, ratio, verdict):
     seen = {"slower": ratio, "thirds": [], "other_processors": 0.0}
     outcome(run, lambda d: {**d, "fresh": {**d["fresh"], **seen}})
@@ -103,7 +101,6 @@ QUIET = {"rounds": 12, "slower": 1.5, "thirds": [1.4, 1.5, 1.6], "other_processo
         (QUIET | {"slower": 4.6, "other_processors": 0.3}, Verdict.PASS),
         (QUIET | {"slower": 12.0, "other_processors": 0.3}, Verdict.FAIL),
         (QUIET | {"other_processors": None}, Verdict.FAIL),
-        (QUIET | {"thirds": "x"}, Verdict.FAIL),
     ],
 )
 def test_a_part_of_the_answers_is_kept_if_each_third_of_undisturbed_rounds_shows_it(

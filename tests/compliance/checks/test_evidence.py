@@ -13,6 +13,7 @@ from compliance import rules
 from compliance.checks.run import evidence
 from compliance.checks.run.evidence import findings
 from compliance.checks.run.precision import shards_faults, weights_faults
+from formats.evidence import Evidence
 from formats.work import ATTENTION, MATRIX, Part, Work
 
 RULES = rules.load().evidence
@@ -26,11 +27,11 @@ COUNTED = {
 }  # fmt: skip
 
 
-def seen(graphs: int, **detail: Any) -> dict[str, Any]:
-    return {"graphs": graphs, "graph_breaks": None, "precision": "float32", "detail": detail}
+def seen(graphs: int, **detail: Any) -> Evidence:
+    return Evidence(graphs, None, "float32", detail)
 
 
-def held(**elements: int) -> dict[str, Any]:
+def held(**elements: int) -> Evidence:
     return seen(
         0,
         weights={
@@ -40,7 +41,7 @@ def held(**elements: int) -> dict[str, Any]:
 
 
 def faults(
-    evidence: dict[str, Any], precision: str = "bfloat16", parameters: int | None = 1000
+    evidence: Evidence, precision: str = "bfloat16", parameters: int | None = 1000
 ) -> list[str]:
     return [str(fault) for fault in weights_faults(evidence, "before", precision, parameters)]
 
@@ -146,8 +147,7 @@ def test_quantised_weights_have_8_bits_and_their_scales_the_precision():
 
 def split(count: int, *parts: tuple[str, int], elements: int = 250) -> list[str]:
     shards = [{"device": device, "bytes": size} for device, size in parts]
-    evidence = held(float32=elements)
-    evidence["detail"]["shards"] = shards
+    evidence = seen(0, **held(float32=elements).detail, shards=shards)
     return [str(fault) for fault in shards_faults(evidence, "before", count)]
 
 

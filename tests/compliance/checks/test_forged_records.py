@@ -18,12 +18,13 @@ import pytest
 from compliance import audit, rules
 from compliance.findings import verdict
 from compliance.logs import files
-from formats import documents
 from formats.checks import Check, Verdict
 from formats.job import Limits
 from harness.inputs import models
 from harness.request.request import _PACE
+from harness.result import HARNESS
 from harness.submission import inference
+from results import documents
 from scenarios.worker import loadgen, preflight
 from tests.support import mock_job, tree
 from tests.support.mutations import ANSWERS, DETAIL, SUMMARY, own_result
@@ -51,7 +52,7 @@ MACHINE = {
 
 
 def _check(directory: Path, name: str) -> Check:
-    found = {c.key: c for c in tree.whole(audit.audit(directory).checks)}
+    found = {c.key: c for c in tree.whole(audit.audit(directory, harness=HARNESS).checks)}
     return found[name]
 
 
@@ -80,7 +81,9 @@ def described(run: Path) -> Path:
     a result.json.
     """
     _of_record(run, machine=MACHINE, submitter=tree.SUBMITTER)
-    _of_record(run, "environment", versions={"python": "3.11.7", "numpy": "2.4.6"})
+    versions = {"python": "3.11.7", "numpy": "2.4.6"}
+    _of_record(run, "environment", versions=versions)
+    edit_json(run / "raw/performance/outcome.json", lambda d: {**d, "versions": versions})
     record = files.record(run / "record.json")
     (base(run) / "systems" / f"{tree.SYSTEM}.json").unlink()
     name = documents.system_id(record)
@@ -110,11 +113,12 @@ def _values(run: Path) -> dict[str, Any]:
 
 
 def test_a_tree_as_the_harness_makes_it_holds(described: Path) -> None:
-    assert verdict.passes(audit.audit(described).checks_for("quick")), [
+    assert verdict.passes(audit.audit(described, harness=HARNESS).checks_for("quick")), [
         c.line() for c in audit.audit(described).checks_for("quick") if c.verdict is FAIL
     ]
     names = ("system-of-the-record", "measurements-of-the-record", "outcomes-and-result")
     assert [_check(described, name).verdict for name in names] == [PASS] * 3
+    assert _told(described, "derived-files")[0] is PASS
     bare = _bare(described)
     assert [_check(bare, name).verdict for name in names] == [NA] * 3
 
@@ -286,23 +290,24 @@ def test_an_outcome_that_is_not_of_the_log_fails(
 )
 def test_a_result_that_contradicts_the_logs_fails(described: Path, change: dict[str, Any]) -> None:
     edit_json(described / "result.json", lambda d: {**d, **change})
-    assert _told(described, "outcomes-and-result")[0] is FAIL
+    assert _told(described, "derived-files")[0] is FAIL
 
 
 def test_a_result_that_passes_where_the_accuracy_did_not_fails(described: Path) -> None:
     path = scenario_folder(described) / "accuracy" / "accuracy.txt"
     path.write_text(path.read_text().replace('"passed": true', '"passed": false'))
-    assert "accuracy.passed is True" in _told(described, "outcomes-and-result")[1]
+    assert "accuracy.passed is True" in _told(described, "derived-files")[1]
 
 
 def test_a_result_that_is_not_written_yet_claims_nothing(described: Path) -> None:
     (described / "result.json").unlink()
-    assert _told(described, "outcomes-and-result")[0] is PASS
+    found = audit.audit(described, harness=HARNESS).checks
+    assert "derived-files" not in {check.key for check in found}
 
 
 def test_a_result_that_is_no_json_fails(described: Path) -> None:
     (described / "result.json").write_text("samples_per_second: 1e12")
-    assert _told(described, "outcomes-and-result")[0] is FAIL
+    assert _told(described, "derived-files")[0] is FAIL
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 
 from formats.result import Status
-from harness import cli, disturbance
+from harness import cli
 from harness.commands import choose as choose_command
 from harness.measurement import run
 from harness.sweep import cells, loop, room
 from harness.sweep.deadline import Deadline
 from harness.sweep.schedule import RepeatPlan
 from harness.terminal import Terminal
+from results import disturbance
 from scenarios.worker import disturbance as worker
 from tests.conftest import CACHE
 from tests.support.reports import gathered

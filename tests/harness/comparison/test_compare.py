@@ -13,7 +13,7 @@ from harness.comparison import compare
 from harness.comparison.runs import find
 from harness.execution.environments import ROOT
 from tests.support.reports import groups
-from tests.support.synthetic_runs import MACHINE, VERSIONS, cell, write
+from tests.support.synthetic_runs import MACHINE, NOISE, VERSIONS, cell, write
 
 SCHEMA = json.loads((ROOT / "compliance/schemas/report.json").read_text())
 STEADY = [100, 101, 99, 100, 102]
@@ -137,15 +137,8 @@ def test_a_cell_fails_only_where_the_whole_interval_is_slower(tmp_path, capsys, 
 
 
 def test_no_build_fails_for_disturbed_repeats(tmp_path, capsys):
-    noise = {
-        "seconds": 10,
-        "stalled_seconds": 0,
-        "longest_stall_seconds": 0,
-        "other_processors": 1.5,
-        "stolen_processors": 0,
-    }
     write(tmp_path / "a", cell(), [100, 100.1, 99.9])
-    write(tmp_path / "b", cell(), [50, 50.1, 49.9], day=2, disturbance=noise)
+    write(tmp_path / "b", cell(), [50, 50.1, 49.9], day=2, disturbance=NOISE)
     assert (
         cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"])
         == 4

@@ -244,7 +244,7 @@ def checkout(tmp_path):
     """A copy of the source whose .cache cannot be written."""
     copy = tmp_path / "checkout"
     copy.mkdir()
-    for name in ("harness", "sut", "scenarios", "compliance", "formats", "environments"):
+    for name in ("harness", "results", "sut", "scenarios", "compliance", "formats", "environments"):
         (copy / name).symlink_to(ROOT / name)
     shutil.copy2(ROOT / "run.sh", copy / "run.sh")
     (copy / ".cache").write_text("in the way, as on a file system that cannot be written")

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from formats.result import Status
-from harness import summary
 from harness.errors import UsageError
 from harness.inputs import dataset, models
 from harness.inputs.architectures import text
 from harness.measurement import run
 from harness.request import estimate, options, plan
+from results import summary
 from tests.support.cells import Reporter, request
 
 

@@ -481,10 +481,8 @@ def test_an_answer_ends_at_its_end_token_unless_told_otherwise(
     assert (found.status, found.reason, found.cell.eos) == ("ok", "", "stop")
     assert found.measured["tokens"] < 128 * found.measured["samples"]
     assert found.measured["passes"] % 1 == 0
-    assert found.accuracy["passed"]
-    assert (
-        found.accuracy["detail"]["tokens"] == found.accuracy["detail"]["reference_tokens"] < 3 * 128
-    )
+    assert found.accuracy.passed
+    assert found.accuracy.detail["tokens"] == found.accuracy.detail["reference_tokens"] < 3 * 128
     record = json.loads((Path(found.directory) / "record.json").read_text())
     assert record["end_tokens"] == list(range(2, 300))
 

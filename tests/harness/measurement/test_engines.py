@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from formats import reading
-from harness import summary
 from harness.errors import UsageError
 from harness.measurement import engines, run
 from harness.request import plan
 from harness.request.options import Options
+from results import summary
 from sut.endpoint import causal_lm
 from tests.conftest import CACHE
 from tests.harness.inputs.test_chat import THINKING, folder
@@ -70,9 +70,9 @@ def test_an_engine_is_measured_in_every_scenario(
     assert (found.status, found.reason) == ("ok", "")
     assert found.measured["tokens"] == 7.5 * found.measured["samples"]
     assert f"an engine at {engine.url}, server fake/1, version 1.2.3, model small" in str(
-        found.evidence["sentence"]
+        found.evidence.sentence
     )
-    assert found.evidence["after"]["detail"]["network_ms"] > 0
+    assert found.seen.detail["network_ms"] > 0
     (why,) = [note for note in found.warnings if "accuracy not judged" in note]
     assert "the engine has other weights than --weights" in why
     assert (found.cell.precision, found.cell.batch_size) == (
@@ -182,7 +182,7 @@ def test_an_engine_without_ids_gets_the_text_of_which_it_makes_the_same_ids(
     for takes_ids in (True, False):
         with running(bpe(VOCABULARY), takes_ids=takes_ids) as engine:
             found = measured(engine, tmp_path / str(takes_ids), model)
-        detail = found.evidence["after"]["detail"]
+        detail = found.seen.detail
         assert detail["prompts"] == ("ids" if takes_ids else "text")
         assert detail["prompts_of_other_length"] == 0
     assert " ais bjt 3" in [each["prompt"] for each in engine.requests]

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from formats.evidence import Evidence
 from formats.outcome import WorkerOutcome
 from formats.writing import write_json
 from harness.execution.environments import Environment
@@ -41,7 +42,7 @@ def judged(tmp_path, monkeypatch):
             if isinstance(answer, str):
                 return WorkerOutcome("error", answer)
             detail = {"in_float32": in_float32 if backend == "torch" else []}
-            outcome = WorkerOutcome("ok", evidence_after={"detail": detail})
+            outcome = WorkerOutcome("ok", evidence_after=Evidence(0, None, "float64", detail))
             np.savez(job.log_dir / "reference.npz", output_dense=answer)
             write_json(job.log_dir / "outcome.json", asdict(outcome))
             return outcome

@@ -4,18 +4,21 @@ import dataclasses
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from formats.outcome import Disturbance
 from formats.result import Status
-from harness import cli, disturbance, locks, result, summary
+from harness import cli, locks, result
 from harness.errors import UsageError
 from harness.execution import loadgen_run, rundir
 from harness.execution.environments import EnvironmentFailure
 from harness.inputs import limits, models, prompt_files
 from harness.measurement import run
 from harness.request import plan
+from results import disturbance, summary
 from scenarios.worker import control_groups
 from sut import variables
 from sut.registry import SUTS
@@ -257,12 +260,12 @@ def test_the_operators_of_an_eager_sut_are_told_for_a_batch(tmp_path, made_envir
     directory = Path(run.run(request(tmp_path, duration=1), Reporter(), 0).directory)
 
     def sentence(graphs, **detail):
-        after = {"graphs": graphs, "precision": "float32", "detail": detail}
+        after = {"graphs": graphs, "graph_breaks": None, "precision": "float32", "detail": detail}
         edit_json(
             directory / "raw/performance/outcome.json",
             lambda d: {**d, "evidence_before": after, "evidence_after": after},
         )
-        return result.derive(directory).evidence["sentence"]
+        return result.derive(directory).evidence.sentence
 
     assert (
         sentence(0, operators_called=59_121, batches=9)
@@ -515,35 +518,33 @@ def test_a_second_cell_waits_until_the_first_is_measured(tmp_path, made_environm
 
 
 def test_what_disturbed_a_test_keeps_its_figure_from_the_ranking():
-    calm = {
-        "seconds": 10.0,
-        "stalled_seconds": 0.0,
-        "longest_stall_seconds": 0.0,
-        "other_processors": 0.02,
-        "stolen_processors": None,
-    }
-    assert disturbance.sentences(calm, 2) == disturbance.sentences({}, 2) == ([], [])
-    assert disturbance.sentences({**calm, "threads": 2, "children": 0}, 2) == ([], [])
-    assert (
-        "1 thread, and the worker may use 2"
-        in disturbance.sentences({**calm, "threads": 1}, 2)[1][0]
-    )
-    assert (
-        "in 2 more processes, which used 80%"
-        in disturbance.sentences({**calm, "children": 2, "children_processors": 0.8}, 2)[1][0]
-    )
-    assert "1.4 times as long" in disturbance.sentences({**calm, "fresh_slower": 1.4}, 2)[0][0]
-    serious, notes = disturbance.sentences(
-        {**calm, "stalled_seconds": 4.0, "longest_stall_seconds": 4.0, "other_processors": 0.2}, 2
-    )
+    def found(**changes):
+        noise = replace(CALM, **changes)
+        return disturbance.sentences(noise, 2)
+
+    assert found() == disturbance.sentences(None, 2) == ([], [])
+    assert found(threads=2, children=0) == ([], [])
+    assert "1 thread, and the worker may use 2" in found(threads=1)[1][0]
+    processes = found(children=2, children_processors=0.8)[1][0]
+    assert "in 2 more processes, which used 80%" in processes
+    assert "1.4 times as long" in found(fresh_slower=1.4)[0][0]
+    serious, notes = found(stalled_seconds=4.0, longest_stall_seconds=4.0, other_processors=0.2)
     assert [text.split(":")[0] for text in serious] == [
         "nothing was completed for 4 of its 10 s (longest 4 s)"
     ]
     assert [text.split(" while")[0] for text in notes] == ["other programs used 20% of a processor"]
-    assert (
-        disturbance.sentences({**calm, "other_processors": 0.6}, 2)[0]
-        and not disturbance.sentences({**calm, "other_processors": 0.6}, 64)[1]
-    )
+    busy = replace(CALM, other_processors=0.6)
+    assert disturbance.sentences(busy, 2)[0] and not disturbance.sentences(busy, 64)[1]
+
+
+CALM = Disturbance(
+    seconds=10.0,
+    other_processors=0.02,
+    stolen_processors=None,
+    stalls=0,
+    stalled_seconds=0.0,
+    longest_stall_seconds=0.0,
+)
 
 
 def test_where_a_disturbance_may_be_why_inputs_took_longer_the_reason_says_so(

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from compliance import audit
-from harness import disturbance
 from harness.errors import UsageError
 from harness.request import plan
+from results import disturbance
 from tests.support import cells, mutations
 
 BY_MACHINE = (*disturbance.BY_CLOCK, "overload")

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from formats import reading
 from formats.result import Status
-from harness import disturbance
 from harness.measurement import run
+from results import disturbance
 from tests.support.cells import Reporter, request
 
 
@@ -22,7 +22,7 @@ def test_switches_reach_the_sut_and_its_execution_is_still_proven(tmp_path):
     result = run.run(asked, Reporter(), 0)
     assert result.status is Status.OK or result.cause in disturbance.BY_CLOCK, result.reason
     assert result.cell.switches == ("huge-pages", "to-mkldnn")
-    detail = result.evidence["after"]["detail"]
+    detail = result.seen.detail
     assert detail["settings"] == {"to-mkldnn": "on"}
     assert detail["matrix_products"]["library"] == "oneDNN"
     assert detail["script_calls"] == detail["script_modules"] == 0
@@ -42,8 +42,8 @@ def test_quantised_weights_are_proven_and_judged(tmp_path):
     result = run.run(asked, Reporter(), 0)
     assert result.status is Status.OK or result.cause in disturbance.BY_CLOCK, result.reason
     assert result.cell.quantized == "int8"
-    after = result.evidence["after"]
-    assert after["precision"] == "float32 with int8"
-    elements = {dtype: of["elements"] for dtype, of in after["detail"]["weights"].items()}
+    after = result.seen
+    assert after.precision == "float32 with int8"
+    elements = {dtype: of["elements"] for dtype, of in after.detail["weights"].items()}
     assert elements["int8"] > elements["float32"]
-    assert result.accuracy["threshold"] == 0.15
+    assert result.accuracy.threshold == 0.15

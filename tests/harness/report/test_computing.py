@@ -4,12 +4,13 @@ another processor.
 
 import pytest
 
-from formats.result import Result
+from formats.evidence import Evidence
+from formats.result import Result, Seen
 from harness.comparison import tables
 from harness.comparison.runs import find
 from harness.report import figures
 from harness.report.sections import computing
-from harness.summary import rows
+from results.summary import rows
 from tests.support.reports import gathered
 from tests.support.synthetic_runs import MACHINE, cell, write
 
@@ -142,7 +143,7 @@ def test_runs_without_kept_limits_have_no_roofline(tmp_path):
 
 
 def test_the_line_of_one_result_names_library_instructions_and_threads():
-    after = {"detail": {"matrix_products": fact("MKL", "AVX2", 1)}}
+    after = Evidence(0, None, "float32", {"matrix_products": fact("MKL", "AVX2", 1)})
     result = Result(
         cell=cell(),
         mode="quick",
@@ -150,6 +151,6 @@ def test_the_line_of_one_result_names_library_instructions_and_threads():
         status="ok",
         directory="",
         metrics={"flops_per_second": 52.14e9},
-        evidence={"after": after, "sentence": ""},
+        evidence=Seen(sentence="", after=after),
     )
     assert dict(rows(result))["compute"] == "52.1 GFLOP/s at least; by MKL, AVX2, 1 thread"

@@ -153,8 +153,8 @@ def test_the_verdict_is_that_of_the_official_metric(
     found = run.run(asked(tmp_path, files, scenario=scenario), Reporter(), 0)
     assert (found.status, found.cause) == ("invalid", "accuracy")
     # The answers are those of the reference.
-    assert found.accuracy["passed"]
-    assert found.accuracy["detail"]["label_equal_fraction"] == 1.0
+    assert found.accuracy.passed
+    assert found.accuracy.detail["label_equal_fraction"] == 1.0
     directory = Path(found.directory)
     (text,) = directory.rglob("open/**/accuracy.txt")
     log = json.loads((directory / "raw/accuracy/mlperf_log_accuracy.json").read_text())
@@ -164,7 +164,7 @@ def test_the_verdict_is_that_of_the_official_metric(
     assert sorted(answers) == list(range(50))
     right = sum(int(answer[0]) == classes[number] for number, answer in answers.items())
     line = f"accuracy={2 * right:.3f}%, good={right}, total=50"
-    assert text.read_text().split("\n")[0] == line == found.official["line"]
+    assert text.read_text().split("\n")[0] == line == found.official.line
     checks = audit.audit(directory).checks
     failed = {c.id: c.detail for c in checks if c.verdict is Verdict.FAIL and c.level == "quick"}
     assert set(failed) == {"accuracy-score"}, failed

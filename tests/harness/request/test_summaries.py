@@ -11,11 +11,11 @@ import pytest
 
 from compliance import audit, rules
 from formats.checks import Verdict
-from harness import summary
 from harness.errors import UsageError
 from harness.inputs.architectures import text
 from harness.measurement import run
 from harness.request import estimate
+from results import summary
 from tests.support import article_files
 from tests.support.cells import Reporter, request
 
@@ -245,7 +245,7 @@ def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, made_enviro
     found = run.run(asked(tmp_path, files), Reporter(), 0)
     assert (found.status, found.cause) == ("invalid", "accuracy")
     assert "and at least 38.6694 is required" in found.reason
-    assert found.accuracy["passed"]
+    assert found.accuracy.passed
     assert dict(summary.rows(found))["accuracy"].startswith("FAIL: ROUGE1 ")
 
 

@@ -1,6 +1,5 @@
 """What went on beside a test is seen: a worker that stands still, another program at work."""
 
-import dataclasses
 import os
 import signal
 import subprocess
@@ -12,8 +11,8 @@ import numpy as np
 import psutil
 import pytest
 
-from harness.disturbance import sentences
 from harness.execution import process
+from results.disturbance import sentences
 from scenarios.worker import disturbance
 from tests.support import mock_job
 
@@ -71,9 +70,8 @@ def test_a_step_of_the_calendar_is_seen_whatever_runs_between_two_readings(monke
 
 def test_a_calendar_that_is_set_during_a_test_makes_the_figure_unfit_for_ranking():
     def serious(step_s, seconds=10.0):
-        noise = dataclasses.asdict(
-            disturbance.between(None, None, seconds, np.empty(0, np.int64), 0.0, int(step_s * 1e9))
-        )
+        none = np.empty(0, np.int64)
+        noise = disturbance.between(None, None, seconds, none, 0.0, int(step_s * 1e9))
         return sentences(noise, 2)
 
     (text,), notes = serious(3.0)
@@ -101,10 +99,10 @@ def test_a_worker_that_was_stopped_while_measuring_is_seen(tmp_path, scenario):
     outcome = process.run(job, sys.executable, {}, watch)
     assert stopped and outcome.status == "ok"
     seen = outcome.disturbance
-    assert seen["stalls"] >= 1
-    assert seen["longest_stall_seconds"] > 0.9
-    assert seen["stalled_seconds"] <= seen["seconds"]
-    assert abs(seen["clock_step_seconds"]) < 1e-3
+    assert seen.stalls >= 1
+    assert seen.longest_stall_seconds > 0.9
+    assert seen.stalled_seconds <= seen.seconds
+    assert abs(seen.clock_step_seconds) < 1e-3
 
 
 def test_another_programs_work_is_seen(tmp_path):
@@ -114,7 +112,7 @@ def test_another_programs_work_is_seen(tmp_path):
             outcome = process.run(job, sys.executable, {}, lambda beat: None)
         finally:
             busy.kill()
-    assert outcome.disturbance["other_processors"] > 0.3
+    assert outcome.disturbance.other_processors > 0.3
 
 
 def test_a_process_that_the_worker_started_is_none_of_other_programs():

@@ -15,7 +15,8 @@ import pytest
 
 from compliance import rules
 from formats.job import Serving
-from harness import result
+from formats.outcome import Fresh
+from results import notes
 from scenarios.worker import fresh_inputs
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Evidence
@@ -60,7 +61,7 @@ def _compare(
     monkeypatch: pytest.MonkeyPatch,
     requests: tuple[int, ...] = (),
     **fields: Any,
-) -> dict[str, Any]:
+) -> Fresh:
     """The comparison with `rows` fresh inputs, one a batch, on the SUT's clock. `fields`: of the
     job.
     """
@@ -89,16 +90,16 @@ def test_rounds(
 ) -> None:
     sut = _Sut(batch_ns, keeps)
     found = _compare(sut, ROUNDS, tmp_path, monkeypatch)
-    assert found["rounds"] == rounds
-    assert (found["slower"] > 100) == keeps
+    assert found.rounds == rounds
+    assert (found.slower > 100) == keeps
     assert sut.calls == (2 if rounds == 1 else 3 * rounds)
 
 
 def test_a_sut_that_keeps_the_encoding_of_what_it_met_is_seen_in_each_third(tmp_path, monkeypatch):
     sut = _Sut(100_000_000, keeps=True, saved=0.4)
     found = _compare(sut, 20, tmp_path, monkeypatch)
-    assert found["rounds"] == 20
-    assert min(found["slower"], *found["thirds"]) == pytest.approx(1 / 0.6, rel=1e-3)
+    assert found.rounds == 20
+    assert min(found.slower, *found.thirds) == pytest.approx(1 / 0.6, rel=1e-3)
 
 
 class _KeepsSmall(_Sut):
@@ -123,8 +124,8 @@ def test_small_batches_that_the_test_had_are_compared_with_fresh_ones(
         batch_sizes=(1, 2, 4),
         serving=serving,
     )
-    assert found["size"] == size
-    assert (found["slower"] > 100) == (size == 1)
+    assert found.size == size
+    assert (found.slower > 100) == (size == 1)
 
 
 class _Interrupted(_Sut):
@@ -141,8 +142,8 @@ def test_a_load_that_interrupts_the_first_call_of_each_round_is_not_taken_for_ke
 ) -> None:
     sut = _Interrupted(100_000_000, keeps)
     found = _compare(sut, 20, tmp_path, monkeypatch)
-    assert (found["slower"] > 100) == keeps
-    assert keeps or found["slower"] == 1.0
+    assert (found.slower > 100) == keeps
+    assert keeps or found.slower == 1.0
 
 
 def rounds(*slower: float) -> fresh_inputs.Times:
@@ -159,16 +160,64 @@ def test_a_disturbance_of_a_part_of_the_rounds_leaves_a_third_as_it_is():
     assert min(fresh_inputs.thirds(rounds(*[2.0] * 10, 1.0, 1.0, *[2.0] * 4))) == 1.0
 
 
+def seen(slower: float, thirds: tuple[float, ...], others: float | None) -> Fresh:
+    return Fresh(slower=slower, rounds=12, thirds=thirds, other_processors=others)
+
+
 @pytest.mark.parametrize(
     ("found", "doubtful"),
     [
-        ({"slower": 1.2, "thirds": [], "other_processors": 0.0}, False),
-        ({"slower": 1.5, "thirds": [], "other_processors": 0.0}, True),
-        ({"slower": 1.5, "thirds": [1.5, 1.2, 1.5], "other_processors": 0.0}, True),
+        (seen(1.2, (), 0.0), False),
+        (seen(1.5, (), 0.0), True),
+        (
+            seen(
+                1.5,
+                (
+                    1.5,
+                    1.2,
+                    1.5,
+                ),
+                0.0,
+            ),
+            True,
+        ),
         # The audit says that it keeps answers.
-        ({"slower": 1.5, "thirds": [1.5, 1.5, 1.5], "other_processors": 0.0}, False),
-        ({"slower": 1.5, "thirds": [1.5, 1.5, 1.5], "other_processors": None}, False),
-        ({"slower": 1.5, "thirds": [1.5, 1.5, 1.5], "other_processors": 0.5}, True),
+        (
+            seen(
+                1.5,
+                (
+                    1.5,
+                    1.5,
+                    1.5,
+                ),
+                0.0,
+            ),
+            False,
+        ),
+        (
+            seen(
+                1.5,
+                (
+                    1.5,
+                    1.5,
+                    1.5,
+                ),
+                None,
+            ),
+            False,
+        ),
+        (
+            seen(
+                1.5,
+                (
+                    1.5,
+                    1.5,
+                    1.5,
+                ),
+                0.5,
+            ),
+            True,
+        ),
     ],
 )
 def test_what_may_be_the_machines_is_told_and_what_is_the_suts_is_left_to_the_audit(
@@ -207,6 +256,6 @@ def test_work_in_prepare_that_no_framework_sees_is_reported_by_its_time(
 ):
     sut = _Sut(batch_ns=25_000_000, keeps=False)
     sut.prepare = lambda batch: sleep(seconds * len(batch["input_ids"])) or batch
-    words = list(result._prepared(_compare(sut, 2, tmp_path, monkeypatch), 1))
+    words = list(notes.prepared(_compare(sut, 2, tmp_path, monkeypatch), 1))
     assert len(words) == (seconds > 0)
     assert all("longer than it is answered: prepare may only rename" in line for line in words)

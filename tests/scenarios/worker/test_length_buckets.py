@@ -95,5 +95,5 @@ def test_a_tuned_cell_of_the_mock_is_valid(tmp_path):
     assert of.tuned.buckets == 4
     result = run.run(of, Reporter(), 0)
     assert (result.status, result.reason) == ("ok", "")
-    assert result.accuracy["passed"]
+    assert result.accuracy.passed
     assert result.cell.switches == ("length-buckets",)

@@ -129,7 +129,7 @@ def test_both_tests_of_a_cell_show_the_parts_of_all_ranks(tmp_path):
         judged = run(worker, replace(second, calibration=timed.calibration))
     assert judged.status == "ok", judged.reason
     for outcome in (timed, judged):
-        assert outcome.evidence_after["detail"]["shards"] == [
+        assert outcome.evidence_after.detail["shards"] == [
             {"device": "mock 0", "bytes": 1 << 19},
             {"device": "mock 1", "bytes": 1 << 19},
         ]
@@ -239,5 +239,5 @@ def test_each_replica_has_ranks_of_its_own(tmp_path):
     assert outcome.status == "ok", outcome.reason
     logs = sorted(path.parent.parent.name for path in job.log_dir.rglob(LOG_OF_RANK_1))
     assert logs == ["replica-0", "replica-1"]
-    assert len(outcome.evidence_after["detail"]["shards"]) == 2
+    assert len(outcome.evidence_after.detail["shards"]) == 2
     assert gone(job.log_dir)

@@ -82,15 +82,15 @@ def found(tmp_path, seconds=0.5, options=None, **serving):
 
 
 def test_the_search_ends_below_the_capacity_and_tells_its_trials(tmp_path):
-    result = found(tmp_path, max_latency_ms=1000)
-    passed = [trial["rate"] for trial in result["trials"] if trial["passed"]]
-    failed = [trial["rate"] for trial in result["trials"] if not trial["passed"]]
-    assert result["rate"] == max(passed) <= 500
-    assert result["rate"] < min(failed)
+    rate, trials = found(tmp_path, max_latency_ms=1000)
+    passed = [trial.rate for trial in trials if trial.passed]
+    failed = [trial.rate for trial in trials if not trial.passed]
+    assert rate == max(passed) <= 500
+    assert rate < min(failed)
     # The search ends when a rate just above the found one has failed, or its trials are used up.
-    close = min(failed) <= rate_search._CLOSE * result["rate"]
-    assert close or len(result["trials"]) == rate_search.MOST_TRIALS
-    assert len(result["trials"]) <= rate_search.MOST_TRIALS
+    close = min(failed) <= rate_search._CLOSE * rate
+    assert close or len(trials) == rate_search.MOST_TRIALS
+    assert len(trials) <= rate_search.MOST_TRIALS
 
 
 def test_a_limit_that_no_request_can_meet_is_told_at_once(tmp_path):

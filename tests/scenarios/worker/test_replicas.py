@@ -23,9 +23,9 @@ import pytest
 
 from formats.job import Launch, Place, Serving
 from formats.writing import write_json
-from harness import result
 from harness.execution import process
 from harness.execution.process import Worker
+from results import notes
 from scenarios import offline, server
 from scenarios.worker import __main__ as worker_program
 from scenarios.worker import batching, host_memory, procedures
@@ -193,11 +193,11 @@ def test_each_sample_is_answered_once_and_by_its_own_answer(tmp_path):
     sut.close()
     assert answers.payloads == logits(48)
     assert before.precision == after.precision == "float32"
-    assert sum(each["samples"] for each in report["each"]) == 48
-    assert all(each["batches"] >= 2 for each in report["each"])
-    assert all(0 < each["busy"] < 1 for each in report["each"])
-    assert report["bytes_per_second"] > 48 * 8
-    assert report["dispatcher_us_per_batch"] > 0
+    assert sum(each.samples for each in report.each) == 48
+    assert all(each.batches >= 2 for each in report.each)
+    assert all(0 < each.busy < 1 for each in report.each)
+    assert report.bytes_per_second > 48 * 8
+    assert report.dispatcher_us_per_batch > 0
 
 
 def test_a_last_batch_that_is_not_full_is_answered(tmp_path):
@@ -228,10 +228,10 @@ def test_requests_over_time_are_answered_by_all_replicas(tmp_path):
 
     batching.answer_while(watch.queue, requests)
     sut.end()
-    each = sut.report()["each"]
+    each = sut.report().each
     sut.close()
     assert answers.payloads == logits(24)
-    assert min(one["samples"] for one in each) >= 4
+    assert min(one.samples for one in each) >= 4
     assert watch.limited.answered == 24
 
 
@@ -270,14 +270,14 @@ def test_only_the_time_between_the_first_batch_and_the_last_answer_counts(tmp_pa
     time.sleep(1)
     sut.end()
     report = sut.report()
-    assert min(each["busy"] for each in report["each"]) > 0.25
+    assert min(each.busy for each in report.each) > 0.25
     sut.begin()
     offline_run(job, sut, count=4)
     sut.end()
-    shares = sorted(each["busy"] for each in sut.report()["each"])
+    shares = sorted(each.busy for each in sut.report().each)
     assert shares[0] == 0
     assert shares[1] > 0.25
-    assert 0.015 < sut.report()["idle_tail_seconds"] < 0.5
+    assert 0.015 < sut.report().idle_tail_seconds < 0.5
     sut.close()
 
 
@@ -437,7 +437,7 @@ def test_an_answer_says_the_node_of_each_replica_and_no_command_line_has_the_sec
     sut.end()
     sut.close()
     assert answers.payloads == logits(48)
-    assert [each["node"] for each in sut.report()["each"]] == ["n1", "n2"]
+    assert [each.node for each in sut.report().each] == ["n1", "n2"]
     assert len(words) == 5 and not any(secret in each for each in words)
     assert gone(job.log_dir)
 
@@ -519,10 +519,11 @@ def test_a_replica_that_is_far_slower_than_another_is_reported(tmp_path, last):
     sut.end()
     report = sut.report()
     sut.close()
-    words = [line.partition(" times")[0].rpartition(" ")[0] for line in result._uneven(report)]
+    words = [line.partition(" times")[0].rpartition(" ")[0] for line in notes.uneven(report)]
     assert words == ["replica 1 worked"] * (last is Slow)
-    report["each"][1]["samples"] = 0
-    assert list(result._uneven(report)) == ["replica 1 answered no sample of the performance test"]
+    first, second = report.each
+    report = replace(report, each=(first, replace(second, samples=0)))
+    assert list(notes.uneven(report)) == ["replica 1 answered no sample of the performance test"]
 
 
 def test_the_processors_of_a_process_are_those_of_all_its_threads_and_children():
@@ -658,10 +659,10 @@ def test_processes_answer_the_timed_and_the_judged_test(tmp_path):
         assert timed.status == "ok", timed.reason
         judged = run(worker, replace(second, calibration=timed.calibration))
     assert judged.status == "ok", judged.reason
-    assert timed.plan["batches"] % 4 == 0
-    each = timed.replicas["each"]
-    assert sum(one["samples"] for one in each) == timed.answered["samples"]
-    assert sum(one["samples"] for one in judged.replicas["each"]) == SAMPLES
+    assert timed.plan.batches % 4 == 0
+    each = timed.replicas.each
+    assert sum(one.samples for one in each) == timed.answered["samples"]
+    assert sum(one.samples for one in judged.replicas.each) == SAMPLES
     assert judged.loaded_for == "performance"
     assert gone(job.log_dir)
 

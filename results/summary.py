@@ -7,11 +7,12 @@ from typing import Any
 
 from formats import shards
 from formats.cell import Cell
-from formats.computing import binds
-from formats.figures import LATER_TOKENS
-from formats.result import Result
+from formats.outcome import Energy, Replicas
+from formats.result import Judgement, OfficialScore, Result, Served
 from formats.work import MATRIX_PRODUCTS
-from harness.figure import short
+from results.computing import binds
+from results.figure import short
+from results.figures import LATER_TOKENS
 from scenarios.table import SCENARIOS
 from sut.evidence.matrix_library import UNKNOWN
 from sut.registry import keeps_programs
@@ -54,27 +55,27 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
     if "ttft_p50_ms" in result.metrics:
         yield "tokens", tokens(result)
     if result.serving:
-        yield "serving", serving(result)
-    if result.cell.shard_count > 1 and result.evidence:
-        yield "shards", f"parameters on {shards.words(result.evidence['after'])}"
+        yield "serving", serving(result, result.serving)
+    if result.cell.shard_count > 1 and result.seen:
+        yield "shards", f"parameters on {shards.words(result.seen)}"
     if result.replicas:
-        yield "replicas", replicas(result)
+        yield "replicas", replicas(result.replicas, result.cell)
     if "flops_per_second" in result.metrics:
         yield "compute", computing(result.metrics) + _multiplied(result)
     if any(name.endswith(_FIRST_ANSWER) for name in result.metrics):
         yield "start", first_answer(result)
     if result.official:
-        yield "accuracy", official(result)
+        yield "accuracy", official(result.official)
     if result.accuracy:
-        yield "reference" if result.official else "accuracy", accuracy(result)
+        yield "reference" if result.official else "accuracy", accuracy(result.accuracy)
     if result.evidence:
-        yield "evidence", str(result.evidence["sentence"])
+        yield "evidence", result.evidence.sentence
     if result.seconds:
         yield "time", times(result.seconds)
     if result.peak_host_bytes:
         yield "memory", _memory(result.peak_host_bytes, result.peak_device_bytes)
     if result.energy:
-        yield "energy", _energy(result)
+        yield "energy", _energy(result.energy)
     if result.audit:
         counts = ", ".join(f"{n} {name}" for name, n in result.audit.items())
         yield "audit", f"{counts}; holds: {', '.join(result.levels) or 'no level'}"
@@ -152,7 +153,7 @@ def tokens(result: Result) -> str:
     return f"{first}; time per later token, (last - first) / (tokens - 1): {later}"
 
 
-def serving(result: Result) -> str:
+def serving(result: Result, served: Served) -> str:
     """How requests arrived, waited and were batched, in one line."""
     m = result.metrics
     rates = f"issued {m['issued_per_second']:.4g}/s, answered {m['achieved_per_second']:.4g}/s"
@@ -163,32 +164,30 @@ def serving(result: Result) -> str:
     if result.cell.precision == UNKNOWN:  # an engine forms its own batches
         parts[1:] = [f"open when a request was sent {others}"]
     trials = [
-        f"{trial['rate']:.4g} {'passed' if trial['passed'] else 'failed'}"
-        for trial in result.serving["search"]
+        f"{trial.rate:.4g} {'passed' if trial.passed else 'failed'}" for trial in served.search
     ]
     if trials:
         parts.append(f"rates tried: {', '.join(trials)}")
     return "; ".join(parts)
 
 
-def replicas(result: Result) -> str:
+def replicas(found: Replicas, cell: Cell) -> str:
     """What the replicas did, in one line."""
-    found = result.replicas
-    each = found["each"]
-    nodes = dict.fromkeys(one["node"] for one in each if one.get("node"))
+    each = found.each
+    nodes = dict.fromkeys(one.node for one in each if one.node)
     on = f" on {', '.join(nodes)}" if nodes else ""
     parts = [
-        f"{len(each)}{on}, {_span([one['samples'] for one in each])} samples each",
-        f"busy {_span([round(100 * one['busy'], 1) for one in each])} % of the test",
+        f"{len(each)}{on}, {_span([one.samples for one in each])} samples each",
+        f"busy {_span([round(100 * one.busy, 1) for one in each])} % of the test",
     ]
-    if SCENARIOS[result.cell.scenario].one_query:
-        parts.append(f"idle tail {1e3 * found['idle_tail_seconds']:.3g} ms")
+    if SCENARIOS[cell.scenario].one_query:
+        parts.append(f"idle tail {1e3 * found.idle_tail_seconds:.3g} ms")
     parts += [
-        f"inputs {found['inputs']}, messages {found['bytes_per_second'] / 1e6:.3g} MB/s",
-        f"dispatcher {found['dispatcher_us_per_batch']:.3g} µs a batch",
+        f"inputs {found.inputs}, messages {found.bytes_per_second / 1e6:.3g} MB/s",
+        f"dispatcher {found.dispatcher_us_per_batch:.3g} µs a batch",
     ]
-    if found["accuracy_samples"]:
-        parts.append(f"accuracy judged on {_span(found['accuracy_samples'])} samples of each")
+    if found.accuracy_samples:
+        parts.append(f"accuracy judged on {_span(found.accuracy_samples)} samples of each")
     return "; ".join(parts)
 
 
@@ -273,7 +272,7 @@ def matrix_products(result: Result) -> dict[str, Any]:
 
     Empty in a result that lacks it.
     """
-    fact = result.evidence.get("after", {}).get("detail", {}).get("matrix_products")
+    fact = result.seen.detail.get("matrix_products") if result.seen else None
     return fact if isinstance(fact, dict) else {}
 
 
@@ -316,27 +315,24 @@ def _steps(result: Result) -> str:
     )
 
 
-def official(result: Result) -> str:
+def official(score: OfficialScore) -> str:
     """One line on the official metric: whether it passes, its values, and the limits."""
-    o = result.official
-    values = ", ".join(f"{name} {value:.7g}" for name, value in o["values"].items())
-    limits = [f"{name} {limit}" for name, limit in o["limits"].items()]
-    limits += [f"{name} at most {limit}" for name, limit in o.get("at_most", {}).items()]
-    text = f"{values or 'not scored'} ({o['benchmark']} requires {', '.join(limits)}"
-    if not o["closed"]:
+    values = ", ".join(f"{name} {value:.7g}" for name, value in score.values.items())
+    limits = [f"{name} {limit}" for name, limit in score.limits.items()]
+    limits += [f"{name} at most {limit}" for name, limit in score.at_most.items()]
+    text = f"{values or 'not scored'} ({score.benchmark} requires {', '.join(limits)}"
+    if not score.closed:
         return f"{text} in the closed division, and the model or the data are others)"
-    return f"{'pass' if o['passed'] else 'FAIL'}: {text})"
+    return f"{'pass' if score.passed else 'FAIL'}: {text})"
 
 
-def accuracy(result: Result) -> str:
+def accuracy(score: Judgement) -> str:
     """One line on the accuracy: whether the answers pass, their score, and the limit."""
-    a = result.accuracy
-    assert a is not None
-    verdict = "pass" if a["passed"] else "FAIL"
-    text = f"{verdict}: {a['metric']} {a['value']:.3g} (limit {a['threshold']:g})"
+    verdict = "pass" if score.passed else "FAIL"
+    text = f"{verdict}: {score.metric} {score.value:.3g} (limit {score.threshold:g})"
     for name in _DETAILS:
-        if name in a["detail"]:
-            text += f", {name.replace('_', ' ')} {a['detail'][name]:.4g}"
+        if name in score.detail:
+            text += f", {name.replace('_', ' ')} {score.detail[name]:.4g}"
     return text
 
 
@@ -361,10 +357,10 @@ def cold_start(sut: str) -> str:
     )
 
 
-def _energy(result: Result) -> str:
+def _energy(energy: Energy) -> str:
     """Joules of the performance test, or the reason why there are none."""
-    parts = [f"{source} {j:,.1f} J" for source, j in result.energy["joules"].items()]
-    for source, why in result.energy["absent"].items():
+    parts = [f"{source} {j:,.1f} J" for source, j in energy.joules.items()]
+    for source, why in energy.absent.items():
         parts.append(f"{source} not measured: {why}")
     return "; ".join(parts)
 

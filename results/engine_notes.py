@@ -26,13 +26,12 @@ def sentence(detail: Mapping[str, Any], calibration: Mapping[str, float]) -> str
     return f"{', '.join(facts)}; its execution and precision are not known"
 
 
-def warnings(evidence: Mapping[str, Any]) -> Iterator[str]:
+def warnings(detail: Mapping[str, Any]) -> Iterator[str]:
     """Yield notes on short answers and on the counts of tokens, which are the engine's and ours.
 
     Args:
-        evidence: `Result.evidence`.
+        detail: of the evidence.
     """
-    detail = evidence.get("after", {}).get("detail", {})
     most = detail.get("largest_difference_of_tokens", 0)
     ours = detail.get("tokens", 0)
     if most > _SPARE_TOKENS:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from formats.cell import Cell
+from formats.outcome import Disturbance
 from formats.record import ENGINE
 from scenarios.worker import disturbance as worker
 
@@ -60,34 +60,32 @@ def now(seconds: float) -> float:
     return used if used >= _OTHERS.of_many(processors).serious else 0.0
 
 
-def of_others(noise: Mapping[str, Any], cell: Cell, execution: str) -> Mapping[str, Any]:
-    """The disturbances without what processes of the cell itself may have used. `noise`: see
-    `sentences`.
-    """
-    unknown: dict[str, Any] = {}
+def of_others(noise: Disturbance | None, cell: Cell, execution: str) -> Disturbance | None:
+    """The disturbances without what processes of the cell itself may have used."""
+    if noise is None:
+        return None
     if cell.replicas or cell.shard_count > 1:
         # A replica or a shard may be a process with a part of the processors.
-        unknown["threads"] = None
+        noise = replace(noise, threads=None)
     if cell.device_count > 1 or cell.cluster:
-        unknown["children"] = 0
+        noise = replace(noise, children=0)
     if cell.cluster or execution == ENGINE:
         # Replicas and engines may be on this machine, and are no processes of the worker.
-        unknown["other_processors"] = None
-    return {**noise, **unknown} if noise else noise
+        noise = replace(noise, other_processors=None)
+    return noise
 
 
-def sentences(noise: Mapping[str, Any], processors: int) -> tuple[list[str], list[str]]:
+def sentences(noise: Disturbance | None, processors: int) -> tuple[list[str], list[str]]:
     """Return (reasons why the figure may not be ranked, notes for a reader).
 
     Args:
-        noise: the record of the worker (`scenarios.worker.disturbance.Disturbance`); empty:
-            nothing.
+        noise: as `of_others` returns it; None: nothing is known.
         processors: the number that the worker may use. If it is large, the same load of other
             programs weighs less.
     """
     serious: list[str] = []
     notes: list[str] = []
-    if not noise:
+    if noise is None:
         return serious, notes
     for text, share, limits in _shares(noise, processors):
         if share is not None and share >= limits.serious:
@@ -95,35 +93,34 @@ def sentences(noise: Mapping[str, Any], processors: int) -> tuple[list[str], lis
         elif share is not None and share >= limits.note:
             notes.append(text)
     notes += _notes(noise, processors)
-    slower = noise.get("fresh_slower")
-    if slower is not None:
+    if noise.fresh_slower is not None:
         serious.append(
-            f"new inputs took {slower:.3g} times as long as the inputs of the test. Either the"
-            " SUT keeps parts of its answers, or the machine was disturbed: measure again"
+            f"new inputs took {noise.fresh_slower:.3g} times as long as the inputs of the test."
+            " Either the SUT keeps parts of its answers, or the machine was disturbed: measure"
+            " again"
         )
     return serious, notes
 
 
-def _shares(noise: Mapping[str, Any], processors: int) -> Iterator[_Share]:
+def _shares(noise: Disturbance, processors: int) -> Iterator[_Share]:
     """Yield each way in which a machine disturbs a measurement."""
-    stalled = noise["stalled_seconds"]
-    seconds = noise["seconds"]
-    longest = noise["longest_stall_seconds"]
+    stalled, seconds = noise.stalled_seconds, noise.seconds
     stood_still = (
         f"nothing was completed for {stalled:.2g} of its {seconds:.3g} s (longest"
-        f" {longest:.2g} s): the worker stood still, or one batch took far longer than is usual"
+        f" {noise.longest_stall_seconds:.2g} s): the worker stood still, or one batch took far"
+        " longer than is usual"
     )
     yield stood_still, stalled / seconds, _STALLED
-    used = noise["other_processors"]
+    used = noise.other_processors
     text = f"other programs used {used or 0:.0%} of a processor while it was measured"
     yield text, used, _OTHERS.of_many(processors)
-    stolen = noise["stolen_processors"]
+    stolen = noise.stolen_processors
     text = (
         f"the hypervisor kept {stolen or 0:.0%} of a processor from this machine while it was"
         " measured"
     )
     yield text, stolen, _STOLEN.of_many(processors)
-    step_s = noise.get("clock_step_seconds", 0.0)
+    step_s = noise.clock_step_seconds
     share = abs(step_s) / (_STEP_S + _STEP_SHARE * seconds)
     yield (
         (
@@ -135,15 +132,14 @@ def _shares(noise: Mapping[str, Any], processors: int) -> Iterator[_Share]:
     )
 
 
-def _notes(noise: Mapping[str, Any], processors: int) -> Iterator[str]:
-    children = noise.get("children")
+def _notes(noise: Disturbance, processors: int) -> Iterator[str]:
+    children, threads = noise.children, noise.threads
     if children:
         processes = f"{children} more process{'es' if children > 1 else ''}"
         yield (
-            f"the SUT ran in {processes}, which used {noise['children_processors']:.0%} of a"
+            f"the SUT ran in {processes}, which used {noise.children_processors:.0%} of a"
             " processor; their memory is not counted"
         )
-    threads = noise.get("threads")
     if threads is not None and threads != processors:
         counted = f"{threads} thread{'s' if threads > 1 else ''}"
         yield f"the framework ran with {counted}, and the worker may use {processors} processors"

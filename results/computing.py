@@ -1,15 +1,15 @@
-"""How much of the machine's speed a cell uses: its operations and bytes a second, and their shares.
-
-Standard library only.
+"""How much of the machine's speed a cell uses: its operations and bytes a second, and their
+shares.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from formats import shards
+from formats.outcome import WorkerOutcome
+from formats.record import Record
 from formats.work import (
     ITEM_BYTES,
     LEAST_BINDING,
@@ -17,12 +17,8 @@ from formats.work import (
     MEMORY,
     NEITHER,
     QUANTIZED_BYTES,
+    Roof,
 )
-
-if TYPE_CHECKING:
-    from formats.outcome import WorkerOutcome
-    from formats.record import Record
-    from formats.work import Roof
 
 BINDING = {"matrix_share": MATRIX_PRODUCTS, "bandwidth_share": MEMORY}
 """Name of a share → the limit of the machine that it is a share of."""
@@ -109,10 +105,10 @@ def _matrix_flops(record: Record, outcome: WorkerOutcome) -> float | None:
     """
     if roof := _roof(record):
         return roof.matrix_flops * _devices(record)
-    evidence = outcome.evidence_after or {}
-    rate: float | None = evidence.get("matrix_flops")
-    cell = record.cell
-    return rate and rate * cell.replica_count * shards.at_once(evidence, cell.shard_count)
+    evidence, cell = outcome.evidence_after, record.cell
+    if evidence is None or evidence.matrix_flops is None:
+        return None
+    return evidence.matrix_flops * cell.replica_count * shards.at_once(evidence, cell.shard_count)
 
 
 def _roof(record: Record) -> Roof | None:

@@ -1,7 +1,5 @@
 """The documents of a submission that are computed from record.json: the system description and
 measurements.json.
-
-The harness writes them. The audit computes them again and compares.
 """
 
 from __future__ import annotations
@@ -14,6 +12,8 @@ from formats.record import Record
 
 LABEL = "Unofficial: not verified by MLCommons, not an MLPerf result."
 NOT_REPORTED = "N/A"
+STACK = ("numpy", "mlcommons-loadgen")
+"""Packages that the system description lists after the frameworks."""
 BY_HAND = (
     "host_processor_interconnect",
     "host_memory_configuration",

@@ -1,0 +1,132 @@
+"""The check that result.json and record.json follow from the other files of their run, which are
+derived again here.
+
+The harness hands in how it derives them. So nothing of the harness is needed to audit the
+directories of others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from compliance import sources
+from compliance.findings import fixes
+from compliance.findings.check import judge, mismatch, not_applicable, quoted
+from compliance.findings.verdict import Audit
+from compliance.logs import files
+from compliance.scoring import value
+from compliance.scoring.value import Accuracy
+from compliance.sources import Sources
+from compliance.training import losses, run_directory
+from formats.checks import Check, Fault, Verdict
+from formats.record import Record
+from formats.result import Result
+
+_ID = "derived-files"
+_SENTENCES = ("reason", "warnings", "unranked", "evidence.sentence")
+"""Sentences, which another release may word otherwise. It is compared whether there are any."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A field of record.json, its value, and the value that follows from other sources."""
+
+    field: str
+    stated: Any
+    follows: Any
+
+
+@dataclass(frozen=True)
+class Harness:
+    """How the harness derives its files.
+
+    Attributes:
+        result: (files of a run, audit of its directory without result.json) → result.json.
+        facts: what the harness' models say of record.json.
+    """
+
+    result: Callable[[Sources, Audit], Result]
+    facts: Callable[[Sources], Iterable[Fact]]
+
+
+def check(run: Path, audit: Audit, harness: Harness) -> Check:
+    """The check of result.json.
+
+    Args:
+        audit: the audit of the run directory without its result.json.
+    """
+    where = {"file": "result.json", "fix": fixes.RUN}
+    record, why = files.attempt(files.record, run / "record.json")
+    if record is None:
+        return not_applicable(_ID, f"it cannot be derived again: {why}", **where)
+    stated, why = files.attempt(files.result, run / "result.json")
+    if stated is None:
+        return judge(_ID, [why], "", **where)
+    faults, why = files.reckon(partial(_faults, run, record, stated, audit, harness))
+    if faults is None:
+        return judge(_ID, [f"it cannot be derived again: {why}"], "", **where)
+    return judge(_ID, faults, "it follows from the other files of the run", **where)
+
+
+def _faults(
+    run: Path, record: Record, stated: Result, audit: Audit, harness: Harness
+) -> list[Fault]:
+    found = sources.read(run, record, _score(run, record))
+    faults = list(_differences("", _compared(stated), _compared(harness.result(found, audit))))
+    for fact in harness.facts(found):
+        if fact.stated != fact.follows:
+            who = "the model's own file and the job give"
+            expected = quoted(fact.follows)
+            faults.append(
+                mismatch(fact.field, quoted(fact.stated), expected, who, file="record.json")
+            )
+    return faults
+
+
+def _score(run: Path, record: Record) -> Accuracy | str:
+    """The accuracy, as accuracy.txt states it. Another check computes it again."""
+    text = sources.accuracy_text(run, record)
+    if text:
+        lines = text.split("\n")
+        return value.stated(lines[1] if record.official else lines[0])
+    return losses.stated(run_directory.read(run))
+
+
+def _compared(result: Result) -> dict[str, Any]:
+    """The values that are compared. The folder may have been moved, and another release may have
+    more checks that pass.
+    """
+    values = asdict(result)
+    del values["directory"]
+    values["audit"] = values["audit"].get(Verdict.FAIL.value, 0)
+    return values
+
+
+def _differences(name: str, stated: Any, follows: Any) -> Iterator[Fault]:
+    """Yield a fault for each value that differs."""
+    if isinstance(stated, Mapping) and isinstance(follows, Mapping):
+        for key in sorted({*stated, *follows}):
+            inner = f"{name}.{key}" if name else key
+            yield from _differences(inner, stated.get(key), follows.get(key))
+        return
+    if name in _SENTENCES:
+        stated, follows = bool(stated), bool(follows)
+    are_lists = isinstance(stated, list | tuple) and isinstance(follows, list | tuple)
+    if are_lists and len(stated) == len(follows):
+        for number, (one, other) in enumerate(zip(stated, follows, strict=True)):
+            yield from _differences(f"{name}[{number}]", one, other)
+    elif not _equal(name, stated, follows):
+        yield mismatch(f"result.json: {name}", quoted(stated), quoted(follows), "it follows that")
+
+
+def _equal(name: str, stated: Any, follows: Any) -> bool:
+    if isinstance(stated, float | int) and isinstance(follows, float):
+        # accuracy.txt has five digits.
+        digits = 1e-4 if name.startswith("accuracy.") else 1e-6
+        return math.isclose(stated, follows, rel_tol=digits, abs_tol=1e-12)
+    return bool(stated == follows)
