@@ -220,7 +220,7 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
             ["history", "runs"],
             "history: is no command any more: ./run.sh report ROOT --history does it",
         ),
-        (["report", "runs", "--csv", "x"], "--csv is gone: --json has the rows, and the page"),
+        (["report", "runs", "--csv", "x"], "--csv is gone: --json has the rows"),
         (["report", "runs", "--figures=x"], "--figures is gone: the page of --html has the bars"),
         (["report", "runs", "--parquet", "x"], "--parquet is gone: --json has the rows"),
         (["compliance", "runs", "--force"], "--force is gone: a test that --test names runs again"),

@@ -556,6 +556,7 @@ def test_a_replica_that_the_kernel_killed_for_want_of_memory_is_oom(tmp_path, mo
     job = job_of(tmp_path)
     sut = started(job, Dies)
     monkeypatch.setattr(sut._placement, "ended", lambda *_: "was killed by signal SIGKILL")
+    monkeypatch.setattr(sut._placement, "was_killed", lambda _: True)
     with pytest.raises(
         Reported, match="replica 1 was killed for want of memory .* batch: "
     ) as found:
