@@ -218,7 +218,9 @@ def _model(options: Options) -> Model:
             raise UsageError(f"--model is needed, or --weights DIR: {', '.join(models.names())}")
         return unlisted.model_of(options.weights, options.task)
     model = models.load(options.model)
-    if options.weights is not None and architectures.of(model).weights_config is None:
+    reader = architectures.of(model)
+    has_config = reader.weights_inputs is not None and reader.weights_config is None
+    if options.weights is not None and has_config:
         return unlisted.model_of(options.weights, options.task, model)
     if options.task is None:
         return model

@@ -8,7 +8,7 @@ import keras
 import keras_hub
 
 from sut.checkpoint import weights_files
-from sut.contract import Workload
+from sut.contract import Unsupported, Workload
 from sut.keras import bert as keras_bert
 from sut.keras.predictor import KerasPredictor
 from sut.keras.training import KerasTraining
@@ -33,8 +33,10 @@ def complete(model: Any, workload: Workload) -> None:
     """Set the weights of the head, the epsilon and the exact activation, which KerasHub's converter
     leaves out, because it converts only the backbone.
     """
-    weight = weights_files.tensor(workload.checkpoint, "classifier.weight")
-    bias = weights_files.tensor(workload.checkpoint, "classifier.bias")
+    names = ["classifier.weight", "classifier.bias"]
+    if not set(names) <= set(weights_files.names(workload.checkpoint)):
+        raise Unsupported(f"the folder lacks {' or '.join(names)}: train the head first")
+    weight, bias = (weights_files.tensor(workload.checkpoint, name) for name in names)
     model.output_dense.set_weights([weight.T, bias])
     exact.epsilon(model, workload.config["model"]["layer_norm_eps"])
     if workload.config["model"]["hidden_act"] == "gelu":

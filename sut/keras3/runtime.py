@@ -16,6 +16,7 @@ from typing import Any
 import keras
 import keras_hub
 import numpy as np
+from safetensors import SafetensorError
 
 from formats.cell import INT8, INT8_WEIGHTS, SHARDS
 from sut.contract import Call, Evidence, Unsupported, Workload
@@ -58,7 +59,7 @@ def load_model(
     **arguments: Any,
 ) -> Any:
     """Return the task model or the backbone that KerasHub loads from the checkpoint folder. It has
-    the workload's precision and no preprocessor.
+    the workload's precision and no preprocessor. Raises Unsupported if the folder lacks a tensor.
 
     Args:
         names_read, may_lack: see `exact.tensors`.
@@ -69,8 +70,12 @@ def load_model(
     if issubclass(kind, keras_hub.models.Task):
         arguments["preprocessor"] = None
     sharded.distribute(workload, getattr(kind, "backbone_cls", kind))
-    with exact.tensors(names_read, may_lack), nothing_drawn():
-        model = kind.from_preset(str(workload.checkpoint), dtype=workload.dtype, **arguments)
+    try:
+        with exact.tensors(names_read, may_lack), nothing_drawn():
+            model = kind.from_preset(str(workload.checkpoint), dtype=workload.dtype, **arguments)
+    except (KeyError, SafetensorError) as e:  # a tensor or a value that the folder lacks
+        words = f"{type(e).__name__}: {' '.join(str(e).split())}"
+        raise Unsupported(f"KerasHub does not load this {workload.model}: {words}") from None
     backend.product(workload.dtype)  # compiled here, so that evidence compiles nothing
     return model
 
