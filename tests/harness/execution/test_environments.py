@@ -432,3 +432,12 @@ def test_without_an_index_the_python_replaces_wheels_that_are_missing(
     names = list(map(environments.block_name, environments.lock_blocks(installed)))
     assert names == ["fast", "lost"], "uv refuses the lost one by its name"
     assert sees
+
+
+def test_without_an_index_an_environment_is_made_from_the_folder(tmp_path, folder_of_wheels):
+    locked = lock(tmp_path / "thing-cpu.txt", folder_of_wheels("fast"))
+    folder = tmp_path / "environments/thing-cpu"
+    environments.make(folder, [locked], environments.installer(), lambda text: None)
+    words = [folder / "bin/python", "-c", "import fast; print(fast.tag)"]
+    made = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert made.stdout == "py3-none-any\n"
