@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 import textwrap
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Any
 
 from harness import terminal
 from harness.cluster import array
-from harness.commands import long_plan, on_cluster
+from harness.commands import on_cluster
 from harness.errors import UsageError
 from harness.execution import interpreter, machine, rundir
 from harness.request import options
@@ -31,6 +32,7 @@ _EPILOG = textwrap.fill(
     width=100,
 )
 _REPEATS, _MOST = 3, 10
+_LONG_S = 3600.0
 
 
 def main(arguments: list[str]) -> int:
@@ -66,7 +68,7 @@ def main(arguments: list[str]) -> int:
     for line in words.announcement(summary):
         reporter.say(line)
     if not deadline:
-        long_plan.confirm(summary["seconds"], flags.yes)
+        _confirm(summary["seconds"], flags.yes)
     rundir.check_writable("--out", out)
     folder.mkdir(parents=True, exist_ok=True)
     command = shlex.join(["./run.sh", "sweep", *arguments])
@@ -148,7 +150,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     # A job of --on measures only its comparison.
     parser.add_argument("--part", metavar="NAME.N", help=argparse.SUPPRESS)
-    long_plan.add_flag(parser)
+    parser.add_argument(
+        "--yes", action="store_true", help="do not ask, even if the plan takes more than an hour"
+    )
     add_output(parser)
     return parser
 
@@ -192,3 +196,22 @@ def _repeats(flags: Any) -> RepeatPlan:
     if not flags.until.endswith("%") or not 0 < percent < 100:
         raise UsageError(f"--until {flags.until}: a percentage above 0 and below 100, such as 2%")
     return RepeatPlan(least=max(least, 2), most=max(most, 2), until=percent / 100)
+
+
+def _confirm(seconds: float, yes: bool) -> None:
+    """Ask on a terminal whether a plan of more than an hour is wanted.
+
+    Raises UsageError if it is not, and without a terminal if `--yes` is not given.
+    """
+    if yes or seconds <= _LONG_S:
+        return
+    question = f"this takes about {terminal.duration(seconds)}: go on? [y/N] "
+    if not sys.stdin.isatty() or not sys.stderr.isatty():
+        raise UsageError(
+            f"this takes about {terminal.duration(seconds)}: give --yes if you want that;"
+            " --dry-run shows the plan, and fewer cells, a smaller --size or --duration, or"
+            " --for TIME make it shorter"
+        )
+    terminal.ask(question)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise UsageError("nothing was measured")

@@ -299,6 +299,9 @@ class _Maker:
             precision=spec_of(self.name).precisions[0],
             batch_size=batch,
             options={},
+            quantized=None,
+            stream=False,
+            tuned=False,
             switches=(),
         )
         return new_job(

@@ -72,6 +72,12 @@ def test_one_that_could_not_be_made_says_why_and_is_tried_again(made):
     assert len(made.calls) == 2
 
 
+def test_the_reference_of_a_streamed_cell_gives_whole_answers(made):
+    made(stream=True)
+    (job,) = made.calls
+    assert not job.stream
+
+
 def test_without_its_environment_only_a_bundle_goes_on(made, monkeypatch, tmp_path):
     def lacking(*arguments):
         raise EnvironmentFailure("the bundle holds core")
