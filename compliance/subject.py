@@ -150,6 +150,10 @@ class Subject:
         """The accuracy.txt of the accuracy test, relative to the audited directory."""
         return self.place.show(self.accuracy.folder / "accuracy.txt")
 
+    def test_folder(self, name: str) -> str:
+        """The folder of a compliance test, relative to the audited directory."""
+        return self.place.show(self.place.compliance / name)
+
     def detail_file(self, test: LoadGenRun) -> str:
         """The detail log of a test, relative to the audited directory."""
         return self.place.show(test.folder / "mlperf_log_detail.txt")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from compliance.audit_tests import answers, check, logged_answers, verify_files
+from compliance.audit_tests import answers, logged_answers, speed
 from compliance.audit_tests.logged_answers import LoggedAnswers, Row
-from compliance.findings.check import not_applicable
+from compliance.findings.check import judge, not_applicable
 from compliance.loadgen.counts import has_token_latencies
 from compliance.logs import Detail, files
 from compliance.rules import ComplianceTest
@@ -113,9 +113,9 @@ def _tokens(
             faults.append(f"the answer of sample {row.index} has {len(row.data)} bytes")
     faults += _failed_checks(test, subject)
     verdict = _verdict(_is_complete(log.answers, ends, required))
-    faults += verify_files.contradictions(test, _FILE, verdict, subject)
+    faults += speed.contradictions(test, _FILE, verdict, subject)
     good = "every answer consists of whole int32 tokens"
-    return check.judge(f"{test.slug}-tokens", faults, good, log.file)
+    return judge(f"{test.slug}-tokens", faults, good, log.file)
 
 
 def _last_tokens(
@@ -129,7 +129,7 @@ def _last_tokens(
         count = logged_answers.end_tokens(row, ends)
         faults.append(f"the answer of sample {row.index} ends with {count} end tokens")
     names = " or ".join(map(str, sorted(ends)))
-    return check.judge(check_id, faults, f"no answer ends with more than one of {names}", log.file)
+    return judge(check_id, faults, f"no answer ends with more than one of {names}", log.file)
 
 
 def _first_tokens(test: LoadGenRun, log: answers.Log, required: Required) -> Check:
@@ -138,7 +138,7 @@ def _first_tokens(test: LoadGenRun, log: answers.Log, required: Required) -> Che
     if wrong is None:
         return not_applicable(check_id, _NO_FIRST_TOKEN, file=log.file)
     faults = [f"the first token of sample {row.index} is not that of its answer" for row in wrong]
-    return check.judge(check_id, faults, "each answer begins with its first token", log.file)
+    return judge(check_id, faults, "each answer begins with its first token", log.file)
 
 
 def _token_counts(test: LoadGenRun, log: answers.Log, required: Required) -> Check:
@@ -151,7 +151,7 @@ def _token_counts(test: LoadGenRun, log: answers.Log, required: Required) -> Che
         " tokens were reported"
         for row in wrong
     ]
-    return check.judge(check_id, faults, "each answer has as many tokens as reported", log.file)
+    return judge(check_id, faults, "each answer has as many tokens as reported", log.file)
 
 
 def _wrong_first_tokens(logged: LoggedAnswers, required: Required) -> Sequence[Row] | None:

@@ -20,7 +20,6 @@ from compliance.findings.check import judge, mismatch, not_applicable
 from compliance.rules import Benchmark, EndpointsModel
 from formats.checks import Check, Fault, Faults
 
-_FIX = "measure what the benchmark requires, or submit to the open division"
 _TOKENS = "TOKENS_PER_SAMPLE"
 # The latency of the whole answer; an estimate may be as long as its limit.
 _WHOLE = "latency"
@@ -40,7 +39,7 @@ def checks(result: Result) -> list[Check]:
     else:
         good = f"counts and latencies are those of {result.official}"
         file = result.show(SUMMARY)
-        judged = [judge("benchmark", _misfits(result, row), good, file=file, fix=_FIX)]
+        judged = [judge("benchmark", _misfits(result, row), good, file=file)]
     faults: list[Fault | str] = [*_impossible(result, row, model)]
     if row is not None and not is_open:
         faults += _inaccurate(result, row, model)
@@ -48,7 +47,7 @@ def checks(result: Result) -> list[Check]:
     if not faults and (row is None or is_open):
         return [*judged, not_applicable("accuracy-target", why, file=file)]
     good = ", ".join(f"{metric} {value:g}" for metric, value in _values(result, row, model))
-    return [*judged, judge("accuracy-target", faults, good, file=file, fix=_FIX)]
+    return [*judged, judge("accuracy-target", faults, good, file=file)]
 
 
 def _misfits(result: Result, row: Benchmark) -> Faults:

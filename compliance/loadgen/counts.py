@@ -6,11 +6,20 @@ All functions are pure.
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
 from compliance.loadgen.sample_order import IssueSettings
 from compliance.logs import Detail
+from compliance.logs.detail import LOADED_SET
 
+T = TypeVar("T", array, list)
 # Far more samples than any query has.
 _MOST_PER_QUERY = 1 << 16
+_LARGEST_INDEX = 1 << 40
 
 
 def samples_per_query(detail: Detail, scenario: str) -> int:
@@ -57,7 +66,7 @@ def has_token_latencies(detail: Detail) -> bool:
     return detail.get("requested_use_token_latencies") is True
 
 
-def without_wraparound(loaded: list[int], detail: Detail, scenario: str) -> list[int]:
+def without_wraparound(loaded: T, detail: Detail, scenario: str) -> T:
     """A loaded set with each sample once. MultiStream repeats the first samples after the last one
     (GenerateLoadableSets).
     """
@@ -77,20 +86,20 @@ def min_queries_met(detail: Detail, scenario: str) -> bool | None:
     return queries >= min_queries and issued >= min_samples
 
 
-def logged_sets(detail: Detail, scenario: str) -> list[list[int]] | None:
-    """The sets that LoadGen loaded, as lists of sample indices. None if one is no such list, or
+def logged_sets(detail: Detail, scenario: str) -> list[array] | None:
+    """The sets that LoadGen loaded, as arrays of sample indices. None if one is no such list, or
     shorter than a query.
     """
-    sets, shortest = detail.all("loaded_qsl_set"), samples_per_query(detail, scenario)
+    sets, shortest = detail.all(LOADED_SET), samples_per_query(detail, scenario)
     for one in sets:
-        if not isinstance(one, list) or len(one) < shortest:
+        if not isinstance(one, array) or len(one) < shortest:
             return None
-        if not all(type(i) is int and 0 <= i < 1 << 40 for i in one):
+        if len(one) and np.asarray(one).max() >= _LARGEST_INDEX:
             return None
     return sets or None
 
 
-def accuracy_samples(sets: list[list[int]], detail: Detail, scenario: str) -> int:
+def accuracy_samples(sets: Sequence[array], detail: Detail, scenario: str) -> int:
     """The number of samples that an accuracy test issues: each one once, and in MultiStream more of
     them, to fill up the last query of each set.
 

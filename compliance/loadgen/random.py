@@ -100,6 +100,10 @@ class Engine:
             for at, other in enumerate(positions[start : start + _LONGEST].tolist(), start + 1):
                 values[at], values[other] = values[other], values[at]
 
+    def skip(self, count: int) -> None:
+        """Draws what a shuffle of `count` values draws."""
+        self._positions(count)
+
     def _positions(self, count: int) -> np.ndarray:
         """The position that the second, third, … of `count` values is swapped with, int64 [count -
         1]. No position is later than the value's own.

@@ -7,12 +7,14 @@ Sources: loadgen/loadgen.cc (GenerateQueries, ScheduleDistribution), libstdc++ b
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 
 import numpy as np
 
 from compliance.loadgen.random import MOST_SAMPLES, canonical, mersenne_twister
 from compliance.logs import Detail
+from compliance.logs.detail import LOADED_SET
 
 _BLOCK = 1 << 16
 # The limits are a query in a thousand seconds, more queries than anything answers, and three years.
@@ -49,10 +51,10 @@ def demand(detail: Detail) -> Demand | None:
     """The demand in a detail log; None if a setting is missing."""
     min_queries = detail.get("effective_min_query_count")
     duration_ms = detail.get("effective_min_duration_ms")
-    loaded = detail.get("loaded_qsl_set")
+    loaded = detail.get(LOADED_SET)
     if type(min_queries) is not int or type(duration_ms) is not int:
         return None
-    if min(min_queries, duration_ms) < 0 or not isinstance(loaded, list):
+    if min(min_queries, duration_ms) < 0 or not isinstance(loaded, array | list):
         return None
     multiple_of = 1
     if detail.get("effective_sample_concatenate_permutation") is True:

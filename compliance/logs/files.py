@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -67,19 +67,36 @@ class UnsafeInput(ValueError):
     """The error for a file that is not read at all. The message is a whole sentence."""
 
 
-_root: ContextVar[Path | None] = ContextVar("root", default=None)
+@dataclass(frozen=True)
+class _Confines:
+    """The folder that is audited, and what was found out about the folders below it. Nobody changes
+    them meanwhile, and many checks list and open the same ones.
+
+    Attributes:
+        links: folder → the first link on the way down to it.
+        walks: folder → its content.
+    """
+
+    root: Path
+    links: dict[Path, Path | None] = field(default_factory=dict)
+    walks: dict[Path, Walk] = field(default_factory=dict)
+
+
+_confines: ContextVar[_Confines | None] = ContextVar("confines", default=None)
+# So many entries of folders are kept at once.
+_MOST_KEPT = 100_000
 
 
 @contextmanager
 def confined(root: Path) -> Iterator[None]:
     """Within this context nothing below `root` is read through a link, because a link may lead
-    anywhere. `root` itself may be a link.
+    anywhere. `root` itself may be a link. Folders are listed once.
     """
-    token = _root.set(root)
+    token = _confines.set(_Confines(root))
     try:
         yield
     finally:
-        _root.reset(token)
+        _confines.reset(token)
 
 
 def attempt(read: Callable[[Path], T], path: Path) -> tuple[T | None, str]:
@@ -134,15 +151,13 @@ def link_to(path: Path) -> Path | None:
     """The first link on the way from the confining root down to `path`; None if there is no link or
     no confining root.
     """
-    root = _root.get()
-    if root is None or not path.is_relative_to(root):
+    confines = _confines.get()
+    if confines is None or path == confines.root or not path.is_relative_to(confines.root):
         return None
-    here = root
-    for name in path.relative_to(root).parts:
-        here /= name
-        if here.is_symlink():
-            return here
-    return None
+    parent = path.parent
+    if parent not in confines.links:
+        confines.links[parent] = link_to(parent)
+    return confines.links[parent] or (path if path.is_symlink() else None)
 
 
 def text(path: Path, errors: str = "strict") -> str:
@@ -337,6 +352,17 @@ class Walk:
 
 def walk(folder: Path) -> Walk:
     """Lists a folder and its subfolders, at most 200,000 entries and at most 32 folders deep."""
+    confines = _confines.get()
+    if confines is None:
+        return _walk(folder)
+    if folder not in confines.walks:
+        if sum(len(kept.entries) for kept in confines.walks.values()) > _MOST_KEPT:
+            confines.walks.clear()
+        confines.walks[folder] = _walk(folder)
+    return confines.walks[folder]
+
+
+def _walk(folder: Path) -> Walk:
     entries: list[Path] = []
     unread: list[tuple[Path, str]] = []
     problem = ""

@@ -44,8 +44,7 @@ _OTHER_IDS = (
     "repeated-samples",
     "submission-tree",
     "logs-say-nothing",
-    "audit-of-compliance-tests",
-    "audit-of-reading",
+    "audit",
 )
 _QUICK = "this shows that the compliance tests run and what they find, and nothing about validity"
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from compliance import audit, checklist, rules
@@ -67,10 +68,10 @@ def test_what_lives_up_to_the_round_is_valid(
 ) -> None:
     real = rules.load("v6.1")
     short = {
-        name: dataclasses.replace(s, min_duration_ms=300, least_count=32)
+        name: msgspec.structs.replace(s, min_duration_ms=300, least_count=32)
         for name, s in real.scenarios.items()
     }
-    monkeypatch.setattr(rules, "load", lambda round: dataclasses.replace(real, scenarios=short))
+    monkeypatch.setattr(rules, "load", lambda round: msgspec.structs.replace(real, scenarios=short))
     assert not failed(audit.audit(measured(kind)).checks_for("valid"))
     assert audit.audit(measured(kind)).levels == ("quick", "valid")
 

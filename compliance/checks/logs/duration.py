@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compliance.findings import fixes
 from compliance.findings.check import judge, not_applicable
 from compliance.loadgen import counts
 from compliance.loadgen.duration import last_issue_ns, one_by_one_ns
@@ -32,7 +31,6 @@ def performance(subject: Subject) -> Check:
         _duration(subject.performance.detail, subject.scenario, subject.rules),
         "the latencies fit into the time that passed",
         file=subject.detail_file(subject.performance),
-        fix=fixes.FIGURES,
     )
 
 
@@ -43,7 +41,6 @@ def accuracy(subject: Subject) -> Check:
         _clocks(subject.accuracy.detail, subject.rules, slow_loading=subject.place.run is None),
         "calendar and log agree",
         file=subject.detail_file(subject.accuracy),
-        fix=fixes.FIGURES,
     )
 
 
@@ -54,7 +51,6 @@ def measured(subject: Subject) -> Check:
         _long_enough(subject.performance.detail, subject.scenario, subject.rules),
         f"at least {_least_s(subject.rules, subject.scenario):g} s",
         file=subject.detail_file(subject.performance),
-        fix=fixes.VALID,
     )
 
 
@@ -142,25 +138,24 @@ def whole_batches(subject: Subject) -> Check:
     It reports the padding, and fails a quick run with padding.
     """
     file = subject.detail_file(subject.performance)
-    where = {"file": file, "fix": "measure again: the harness chooses whole batches"}
     record = subject.record
     if record is None:
         why = "there is no record of the batch size"
-        return not_applicable("whole-batches", why, **where)
+        return not_applicable("whole-batches", why, file=file)
     if subject.scenario != "Offline":
         why = f"{subject.scenario} has no batches"
-        return not_applicable("whole-batches", why, **where)
+        return not_applicable("whole-batches", why, file=file)
     size = record.cell.batch_size
     samples, batches = counts.batches(subject.performance.detail, subject.scenario, size)
     if samples is None or batches is None:
         missing = "the number of samples or the batch size is missing"
-        return judge("whole-batches", [missing], "", **where)
+        return judge("whole-batches", [missing], "", file=file)
     rows = batches * size
     padding = (rows - samples) / rows
     share = f"{padding:.2%} of their rows are padding" if padding else "no padding"
     summary = f"{samples} samples in {batches} batches, {share}"
     faults = _padding(samples, batches, rows) if record.mode == "quick" else ()
-    return judge("whole-batches", faults, summary, **where)
+    return judge("whole-batches", faults, summary, file=file)
 
 
 def _padding(samples: int, batches: int, rows: int) -> Iterator[Fault]:

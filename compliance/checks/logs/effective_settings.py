@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from compliance.findings import fixes
 from compliance.findings.check import judge, shorten
 from compliance.findings.entries import entry_fault
 from compliance.logs import Detail
@@ -45,7 +44,6 @@ def check(test: LoadGenRun, subject: Subject) -> Check:
         _faults(test.detail, subject),
         "they follow from the requested settings",
         file=subject.detail_file(test),
-        fix=fixes.SETTINGS,
     )
 
 
@@ -72,7 +70,6 @@ def percentile(test: LoadGenRun, subject: Subject) -> Check:
         _other_percentile(test.detail, subject),
         "it is the round's",
         file=subject.detail_file(test),
-        fix=fixes.SETTINGS,
     )
 
 

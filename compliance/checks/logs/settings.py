@@ -4,16 +4,17 @@ settings must not be set. user.conf itself is checked too.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 
 import numpy as np
 
 from compliance import explanation
-from compliance.findings import fixes
 from compliance.findings.check import judge, manual, shorten
 from compliance.findings.entries import entry_fault
 from compliance.loadgen import counts
 from compliance.logs import Detail, user_conf
+from compliance.logs.detail import LOADED_SET
 from compliance.logs.digits import DIGITS, close
 from compliance.logs.user_conf import Conf, parse
 from compliance.rules import Rules
@@ -88,8 +89,7 @@ def inferred(subject: Subject) -> list[Check]:
         f"the system is {system_type}: {scenario} is inferred from {logged_name}, whose rules judge"
         " the logs"
     )
-    fix = "put the logs into the folder of their own scenario, or measure this scenario"
-    return [judge("inferred-scenario", faults, good, file=file, fix=fix)]
+    return [judge("inferred-scenario", faults, good, file=file)]
 
 
 def has_several_tests(detail: Detail) -> bool:
@@ -104,7 +104,6 @@ def kind(test: LoadGenRun, subject: Subject) -> Check:
         _kind(test, subject),
         f"{_MODES[test.name]}, {subject.scenario}",
         file=subject.detail_file(test),
-        fix="put the logs into the folder of their own test and scenario, or measure again",
     )
 
 
@@ -119,21 +118,18 @@ def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
             _seeds(test.detail, subject.rules),
             f"the seeds of {subject.rules.round}",
             file=file,
-            fix=f"measure with {subject.rules.wheel}",
         ),
         judge(
             f"{test.name}-audit-settings",
             _audit(test.detail),
             "no setting of an audit.config is left",
             file=file,
-            fix="remove audit.config and measure again",
         ),
         judge(
             f"{test.name}-requested-settings",
             _requested(test, conf, subject),
             "the settings of user.conf",
             file=file,
-            fix=fixes.SETTINGS,
         ),
     ]
 
@@ -146,7 +142,6 @@ def sample_set(test: LoadGenRun, subject: Subject) -> Check:
         _sample_set(test, subject),
         f"{total} samples, each loaded once{_above(test)}",
         file=subject.detail_file(test),
-        fix=fixes.SETTINGS,
     )
 
 
@@ -244,28 +239,28 @@ def _sample_set(test: LoadGenRun, subject: Subject) -> Faults:
     detail = test.detail
     total = detail.number("qsl_reported_total_count")
     kept = counts.loaded_samples(detail)
-    sets = detail.all("loaded_qsl_set")
-    are_lists = sets and all(isinstance(each, list) for each in sets)
+    sets = detail.all(LOADED_SET)
+    are_lists = sets and all(isinstance(each, array | list) for each in sets)
     if total is None or kept is None or not are_lists:
         yield "the library's size or the loaded sets are missing"
         return
-    loaded = []
-    for each in sets:
-        loaded += counts.without_wraparound(each, detail, subject.scenario)
-    line = detail.line("loaded_qsl_set")
-    whole = all(type(i) is int and 0 <= i < min(total, 1 << 62) for i in loaded)
-    if not whole or len(np.unique(np.array(loaded, np.int64))) != len(loaded):
+    each_once = [counts.without_wraparound(one, detail, subject.scenario) for one in sets]
+    loaded = sum(map(len, each_once))
+    line = detail.line(LOADED_SET)
+    whole = all(isinstance(one, array) for one in sets)
+    unique = np.unique(np.concatenate(each_once)) if whole and loaded else np.empty(0, np.int64)
+    if len(unique) != loaded or (loaded and unique[-1] >= total):
         text = f"a loaded set has a sample twice, or one that is not among the {int(total)}"
         yield Fault(text, line=line)
-    if test.name == "performance" and (len(sets) != 1 or len(loaded) != kept):
+    if test.name == "performance" and (len(sets) != 1 or loaded != kept):
         text = (
-            f"{len(loaded)} samples loaded in {len(sets)} sets; the library and"
+            f"{loaded} samples loaded in {len(sets)} sets; the library and"
             f" performance_sample_count give {int(kept)}"
         )
-        count = f"{len(loaded)} in {len(sets)}"
+        count = f"{loaded} in {len(sets)}"
         yield Fault(text, f"{int(kept)} in 1 set", count, line=line)
     if test.name == "accuracy":
-        yield from _every_sample(detail, len(loaded), subject)
+        yield from _every_sample(detail, loaded, subject)
     recorded = subject.record.qsl.samples if subject.record else None
     if subject.place.run and recorded != total:
         text = f"record.json says {shorten(recorded)} samples, the log {int(total)}"
@@ -291,7 +286,7 @@ def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Faults:
         if isinstance(a, int) and isinstance(b, int):
             generated += a * b
     filled_up = 0
-    for one in detail.all("loaded_qsl_set"):
+    for one in detail.all(LOADED_SET):
         filled_up += -len(counts.without_wraparound(one, detail, scenario)) % per_query
     if not released(detail, subject.rules):  # it may log a performance test's count
         generated = loaded + filled_up
@@ -334,7 +329,6 @@ def user_conf_keys(subject: Subject) -> Check:
         dict.fromkeys(faults),
         f"{len(conf.values)} keys, all known to LoadGen",
         file=file,
-        fix="correct the lines, which LoadGen does not read as people do, and measure again",
     )
 
 
@@ -369,7 +363,14 @@ def of_the_round(subject: Subject) -> list[Check]:
         found["equal-issue"] = _equal_issue(detail, subject)
     results = []
     for check_id, (faults, good) in found.items():
-        results.append(judge(check_id, faults, good, file=file, fix=fixes.VALID))
+        results.append(
+            judge(
+                check_id,
+                faults,
+                good,
+                file=file,
+            )
+        )
     return results
 
 

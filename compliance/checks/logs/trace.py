@@ -8,11 +8,11 @@ loadgen/results.cc, loadgen/loadgen.cc.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from compliance.findings import fixes
 from compliance.findings.check import judge, not_applicable, shorten
 from compliance.findings.entries import entry_fault, of_the_log
 from compliance.loadgen import counts, schedule
@@ -20,6 +20,7 @@ from compliance.loadgen.early_stopping import discards, estimates
 from compliance.loadgen.latency_keys import FIRST_TOKENS, PERCENTILES, QUERIES, SAMPLES, LatencyKeys
 from compliance.logs import Detail
 from compliance.logs.dates import wall_seconds
+from compliance.logs.detail import LOADED_SET
 from compliance.logs.digits import DIGITS
 from compliance.logs.trace import Trace
 from compliance.subject import Subject, requested_value
@@ -40,21 +41,18 @@ def checks(subject: Subject) -> list[Check]:
             of_the_log(samples, log),
             f"{len(trace.sequence)} samples, each issued and completed once",
             file=file,
-            fix=fixes.LOGS,
         ),
         judge(
             "trace-figures",
             of_the_log(_figures(subject, trace), log),
             "percentiles, mean, rate and estimates are those of the trace",
             file=file,
-            fix=fixes.LOGS,
         ),
         judge(
             "trace-times",
             of_the_log(_times(subject, trace), log),
             _GOOD_TIMES[subject.scenario],
             file=file,
-            fix=fixes.LOGS,
         ),
     ]
 
@@ -80,16 +78,9 @@ def _samples(trace: Trace, detail: Detail, scenario: str) -> Faults:
             yield "queries and samples do not match: Offline has one query"
     elif (trace.query != trace.sequence // per_query).any():
         yield f"queries and samples do not match: a query has {per_query} sample(s)"
-    if not np.isin(trace.index, _loaded(detail)).all():
+    loaded = detail.get(LOADED_SET)
+    if not isinstance(loaded, array) or not np.isin(trace.index, loaded).all():
         yield "samples were issued that were not loaded"
-
-
-def _loaded(detail: Detail) -> np.ndarray:
-    """The indices of the loaded set, int64 [samples]; without those that are no int64."""
-    loaded = detail.get("loaded_qsl_set")
-    if not isinstance(loaded, list):
-        return np.empty(0, np.int64)
-    return np.array([i for i in loaded if type(i) is int and abs(i) < 1 << 62], np.int64)
 
 
 def _figures(subject: Subject, trace: Trace) -> Faults:

@@ -5,7 +5,6 @@ its errors (results.cc, early_stopping.cc).
 from __future__ import annotations
 
 from compliance import explanation
-from compliance.findings import fixes
 from compliance.findings.check import judge, mismatch, quoted, shorten
 from compliance.findings.entries import entry_fault, not_a_number
 from compliance.loadgen import counts, latency_limits
@@ -32,7 +31,6 @@ def parts(subject: Subject) -> Check:
         _validity(detail, subject.scenario, subject.rules),
         f"{detail.get('result_validity')}, which follows from duration, counts and early stopping",
         file=subject.detail_file(subject.performance),
-        fix=fixes.FIGURES,
     )
 
 
@@ -40,7 +38,12 @@ def verdict(subject: Subject) -> Check:
     """The check that LoadGen calls the performance test VALID."""
     file = subject.detail_file(subject.performance)
     good = f"VALID; {explanation.ended(subject)}"
-    return judge("loadgen-verdict", _verdict(subject), good, file=file, fix=fixes.VALID)
+    return judge(
+        "loadgen-verdict",
+        _verdict(subject),
+        good,
+        file=file,
+    )
 
 
 def error_lines(test: LoadGenRun, subject: Subject) -> Check:
@@ -50,7 +53,6 @@ def error_lines(test: LoadGenRun, subject: Subject) -> Check:
         _errors(test),
         "no error line, and LoadGen counted no error",
         file=subject.detail_file(test),
-        fix="see the line in the log, and measure again",
     )
 
 
@@ -124,7 +126,6 @@ def early_stopping(subject: Subject) -> Check:
         _stopping(subject.performance.detail, subject.scenario, subject.rules),
         "it follows from the number of queries",
         file=subject.detail_file(subject.performance),
-        fix=fixes.FIGURES,
     )
 
 

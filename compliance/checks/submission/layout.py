@@ -11,7 +11,6 @@ from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
 
-from compliance.findings import fixes
 from compliance.findings.check import judge, not_applicable, shorten
 from compliance.folders import ResultFolder, measurements_file, subfolders
 from compliance.loadgen import counts
@@ -39,14 +38,12 @@ def checks(subject: Subject) -> list[Check]:
             _missing(subject),
             "all files are there, and none is empty",
             file=subject.place.name,
-            fix=fixes.MISSING_FILES,
         ),
         judge(
             "no-other-files",
             _extra(subject),
             "no file that does not belong there",
             file=subject.place.name,
-            fix="remove them: a submission must contain nothing else",
         ),
     ]
     for test in subject.tests:
@@ -70,14 +67,12 @@ def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
             _whole(test, subject),
             f"{lines} lines, one run",
             file=detail_file,
-            fix=_RESTORE,
         ),
         judge(
             f"{test.name}-summary",
             [*test.summary.problems, *_contradictions(test, subject)],
             "the values of the detail log",
             file=summary_file,
-            fix=_RESTORE,
         ),
     ]
 
@@ -92,14 +87,12 @@ def submitter_checks(
             _beside(place, rules, every),
             "every file belongs to a scenario, a system or the source, or is a document",
             file=place.show(place.submitter_folder),
-            fix="remove it, or put it into the folder of its scenario",
         ),
         judge(
             "names-and-sizes",
             _odd(place, rules),
             "no link, hidden file, space, empty folder or file over 50 MB",
             file=place.show(place.submitter_folder),
-            fix="rename, remove or shrink them, and replace links by files",
         ),
     ]
 
