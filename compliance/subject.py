@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from compliance import logs
 from compliance.folders import ResultFolder, measurements_file
+from compliance.loadgen.log import Log
 from compliance.logs import files, user_conf
 from compliance.logs import trace as traces
 from compliance.logs.digits import DIGITS, close
@@ -174,6 +175,11 @@ class Subject:
         return max(
             [self.place.benchmark, *sorted(names)], key=lambda name: _agreeing(conf, name, self)
         )
+
+    @property
+    def log(self) -> Log:
+        """The log of the performance test, as the rules of its scenario read it."""
+        return Log(self.performance.detail, self.scenario, self.rules)
 
     @property
     def own_conf_name(self) -> str:

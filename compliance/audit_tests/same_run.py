@@ -12,7 +12,6 @@ from typing import Any
 
 from compliance.checks.logs.settings import ORDINARY, has_audit_config
 from compliance.findings.check import mismatch
-from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.logs.dates import power_date
 from compliance.logs.user_conf import parse
@@ -214,7 +213,7 @@ def _counts(test: LoadGenRun, subject: Subject) -> Iterator[str]:
         yield "the requested counts are missing"
         return
     queries: float = least
-    per_query: float = counts.samples_per_query(subject.performance.detail, subject.scenario)
+    per_query: float = subject.log.per_query
     if subject.scenario == "Offline":
         queries, per_query = 1, max(least, int(1.1 * duration_ms / 1e3 * rate))
     expected = {

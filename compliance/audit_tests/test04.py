@@ -14,7 +14,6 @@ import numpy as np
 
 from compliance.audit_tests import speed
 from compliance.findings.check import judge, manual, not_applicable
-from compliance.loadgen import counts
 from compliance.logs.trace import Trace
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
@@ -88,8 +87,7 @@ def repeated_samples(subject: Subject) -> Check:
     if subject.scenario == "Offline":
         times = _passes(subject.trace)
     else:
-        per_query = counts.samples_per_query(subject.performance.detail, subject.scenario)
-        times = _queries(subject.trace, per_query)
+        times = _queries(subject.trace, subject.log.per_query)
     if times is None:
         return not_applicable("repeated-samples", "no sample was issued twice", file=file)
     spent_s, first, later = times

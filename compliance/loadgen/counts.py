@@ -49,16 +49,6 @@ def loaded_samples(detail: Detail, test: str = "performance") -> float | None:
     return None if count is None or total is None else min(count, total)
 
 
-def percentile(detail: Detail, of_round: float) -> float:
-    """The percentile of the latencies that LoadGen judged, in percent.
-
-    Args:
-        of_round: that of the round's rules, if the log names none.
-    """
-    logged = detail.number("effective_target_latency_percentile")
-    return of_round if logged is None else round(100 * logged, 4)
-
-
 def has_token_latencies(detail: Detail) -> bool:
     """Return whether LoadGen was set to measure the latency of the first token and of each later
     one.
@@ -72,18 +62,6 @@ def without_wraparound(loaded: T, detail: Detail, scenario: str) -> T:
     """
     again = samples_per_query(detail, scenario) - 1
     return loaded[: len(loaded) - again] if again else loaded
-
-
-def min_queries_met(detail: Detail, scenario: str) -> bool | None:
-    """Return whether a performance test issued at least the queries and samples that its settings
-    require. None if a figure is missing.
-    """
-    queries, issued = detail.number("result_query_count"), samples(detail, scenario)
-    min_queries = detail.number("effective_min_query_count")
-    min_samples = detail.number("effective_min_sample_count")
-    if queries is None or issued is None or min_queries is None or min_samples is None:
-        return None
-    return queries >= min_queries and issued >= min_samples
 
 
 def logged_sets(detail: Detail, scenario: str) -> list[array] | None:
