@@ -86,7 +86,7 @@ def without_figure(log: Log, subject: Subject) -> Iterator[str]:
 def ended(subject: Subject) -> str:
     """The sentence that says which setting ended the test."""
     log = subject.log
-    for line in (*log.detail.errors, *log.detail.occurrences.get("generic_message", ())):
+    for line in (*log.errors, *log.occurrences.get("generic_message", ())):
         message = str(line.value)
         if _ENDED_EARLY in message:
             names = (name for words, name in _ENDS.items() if words in message)
@@ -193,7 +193,7 @@ def _stopping(log: Log, subject: Subject) -> Iterator[str]:
         text = log.get(latency.result)
         if isinstance(text, str):
             said.append(" ".join(text.split()))
-        over = log.over(latency) if latency.limit in log.detail.values else None
+        over = log.over(latency) if latency.limit in log.values else None
         if over and log.scenario == "Server":
             least, most = over
             count = str(least) if least == most else f"{least} to {most}"

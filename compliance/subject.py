@@ -176,10 +176,10 @@ class Subject:
             [self.place.benchmark, *sorted(names)], key=lambda name: _agreeing(conf, name, self)
         )
 
-    @property
+    @cached_property
     def log(self) -> Log:
         """The log of the performance test, as the rules of its scenario read it."""
-        return Log(self.performance.detail, self.scenario, self.rules)
+        return Log.of(self.performance.detail, self.scenario, self.rules)
 
     @property
     def own_conf_name(self) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 from compliance.loadgen import counts, early_stopping
 from compliance.loadgen.latency_keys import (
@@ -28,35 +27,27 @@ from compliance.rules import Rules
 _CALENDAR_NS = 2e6
 
 
-@dataclass(frozen=True)
-class Log:
+@dataclass(frozen=True, kw_only=True)
+class Log(Detail):
     """The detail log of a performance test of one of LoadGen's four scenarios."""
 
-    detail: Detail
     scenario: str
     rules: Rules
 
-    def get(self, key: str, default: Any = None) -> Any:
-        """The last value of a key."""
-        return self.detail.get(key, default)
-
-    def number(self, key: str) -> float | None:
-        """The value of a key, if it is a finite number."""
-        return self.detail.number(key)
-
-    def line(self, key: str) -> int | None:
-        """The number of the line of a key."""
-        return self.detail.line(key)
+    @classmethod
+    def of(cls, detail: Detail, scenario: str, rules: Rules) -> Log:
+        """The same log, with the rules that judge it."""
+        return cls(**vars(detail), scenario=scenario, rules=rules)
 
     @property
     def per_query(self) -> int:
         """The number of samples of one query; see `counts.samples_per_query`."""
-        return counts.samples_per_query(self.detail, self.scenario)
+        return counts.samples_per_query(self, self.scenario)
 
     @property
     def samples(self) -> float | None:
         """The number of samples that were issued."""
-        return counts.samples(self.detail, self.scenario)
+        return counts.samples(self, self.scenario)
 
     @property
     def queries(self) -> int | None:
@@ -69,12 +60,12 @@ class Log:
     @property
     def loaded(self) -> float | None:
         """The number of samples that the test loads; see `counts.loaded_samples`."""
-        return counts.loaded_samples(self.detail)
+        return counts.loaded_samples(self)
 
     @property
     def has_tokens(self) -> bool:
         """Whether LoadGen measured the latencies of tokens."""
-        return counts.has_token_latencies(self.detail)
+        return counts.has_token_latencies(self)
 
     @property
     def equal_issue(self) -> bool:
@@ -131,7 +122,7 @@ class Log:
             return None if largest is None else (largest, largest)
         if self.scenario == "MultiStream":
             shortest, longest = self.number(QUERIES.minimum), self.number(QUERIES.maximum)
-            wall_s = wall_seconds(self.detail)
+            wall_s = wall_seconds(self)
             if wall_s is None or shortest is None or longest is None:
                 return None
             return wall_s * 1e9 - longest - _CALENDAR_NS, wall_s * 1e9 - shortest + _CALENDAR_NS

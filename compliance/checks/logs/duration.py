@@ -56,7 +56,7 @@ def _duration(log: Log) -> Faults:
     """Yield a fault for each contradiction between the latencies, the calendar (power_begin,
     power_end) and the log's own time.
     """
-    issued, wall_s = log.last_issue_ns, wall_seconds(log.detail)
+    issued, wall_s = log.last_issue_ns, wall_seconds(log)
     tolerance_s = log.rules.dates.clock_tolerance_s
     if issued is None or wall_s is None:
         yield "the latencies, power_begin or power_end are missing or no dates"
@@ -80,8 +80,8 @@ def _duration(log: Log) -> Faults:
             f" {busy_s:.3f} s"
         )
         yield Fault(text, f"at most {most_s:.3f} s", f"{wall_s:.3f} s", line=line)
-    yield from _clocks(log.detail, tolerance_s)
-    verdicts = log.detail.occurrences.get("result_validity", ())
+    yield from _clocks(log, tolerance_s)
+    verdicts = log.occurrences.get("result_validity", ())
     if not verdicts:
         return
     clock_s = verdicts[-1].time_ms / 1e3

@@ -91,7 +91,7 @@ def _generated(subject: Subject) -> Faults:
     """
     log = subject.log
     latency_ns = requested_value(subject, "target_latency")
-    demand = schedule.demand(log.detail)
+    demand = schedule.demand(log)
     count, spent_ns = (log.number(key) for key in _GENERATED)
     period = schedule.period_ns(latency_ns[0]) if latency_ns else 0
     expected = schedule.stream(demand, period) if demand else None
@@ -120,7 +120,7 @@ def _scheduled(subject: Subject) -> Faults:
     if rate is None or count is None or duration_ns is None:
         yield "the rate, generated_query_count or generated_query_duration is missing"
         return
-    due = schedule.due(log.detail, rate[0])
+    due = schedule.due(log, rate[0])
     if due is None:
         least = log.number("effective_min_query_count") or 0
         duration_s = (log.number("effective_min_duration_ms") or 0) / 1e3

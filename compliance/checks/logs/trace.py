@@ -263,7 +263,7 @@ def _scheduled(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
     out of order, or was answered before it was issued.
     """
     log, rate = subject.log, requested_value(subject, "target_qps")
-    due = schedule.due(log.detail, rate[0]) if rate else None
+    due = schedule.due(log, rate[0]) if rate else None
     starts = trace.start_ns - trace.start_ns[0]
     if rate is None or due is None:
         yield (

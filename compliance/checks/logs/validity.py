@@ -67,7 +67,7 @@ def _validity(log: Log) -> Faults:
         elif derived is not None and logged is not derived:
             yield entry_fault(log, key, derived, "the figures say")
     verdict, key = log.get("result_validity"), "result_validity"
-    for line in log.detail.occurrences.get("generic_message", ()):
+    for line in log.occurrences.get("generic_message", ()):
         if verdict == "VALID" and "Ending early" in str(line.value):
             message = shorten(line.value)
             text = f"VALID, and LoadGen says {message!r}"
@@ -87,7 +87,7 @@ def _verdict(subject: Subject) -> Faults:
         yield from explanation.without_figure(log, subject)
         return
     verdict = shorten(log.get("result_validity", "none"))
-    reasons = " ".join(str(r) for r in log.detail.all("result_invalid_reason"))
+    reasons = " ".join(str(r) for r in log.all("result_invalid_reason"))
     reasons = " ".join(reasons.split())
     text = f"{verdict}: {reasons[:300]}" if reasons else verdict
     yield Fault(text, "VALID", verdict, line=log.line("result_validity"))
