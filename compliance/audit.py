@@ -42,13 +42,13 @@ def audit(directory: Path, round: str | None = None, *, with_result: bool = True
             because that one contains the outcome of this audit.
     """
     directory = directory.absolute()
-    walk = files.walk(directory)
-    unread = []
-    for path, reason in walk.unread:
-        unread.append(f"{path.relative_to(directory).as_posix()} cannot be listed ({reason})")
-    if unread:
-        return Audit(round or "", (), (judge("readable", unread, ""),))
     with files.confined(directory):
+        walk = files.walk(directory)
+        unread = []
+        for path, reason in walk.unread:
+            unread.append(f"{path.relative_to(directory).as_posix()} cannot be listed ({reason})")
+        if unread:
+            return Audit(round or "", (), (judge("readable", unread, ""),))
         found = folders.find(directory, walk.entries)
         if not found:
             return Audit(round or "", (), (_no_tree(directory),))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +21,8 @@ _LOGS = ("mlperf_log_summary.txt", _DETAIL, *(_DETAIL + suffix for suffix in fil
 # The files at the top of a run directory, or of an unfinished one.
 _OF_A_RUN = ("record.json", "raw", "reference.npz", "result.json")
 # The files of a result of mlcommons/endpoints, below the folder of its scenario.
-_OF_ENDPOINTS = ("performance/result_summary.json", "accuracy/accuracy_results.json")
+_OF_ENDPOINTS = (("performance", "result_summary.json"), ("accuracy", "accuracy_results.json"))
+_TESTS = ("performance", "accuracy")
 # The seeds and LoadGen's version are within the first lines of a log.
 _HEAD_BYTES = 1 << 16
 _MOST_LOGS = 100
@@ -53,56 +54,56 @@ def find(directory: Path, entries: Iterable[Path]) -> list[Unit]:
     Args:
         entries: every path below the directory (`files.walk`).
     """
-    paths = {directory, *entries}
-    candidates = {directory, *(path.parent for path in paths - {directory})}
+    names: dict[Path, set[str]] = {directory: set()}
+    for path in entries:
+        names.setdefault(path.parent, set()).add(path.name)
+    kind = _kind(directory, names, top=True)
+    if kind:
+        return [Unit(kind, directory)]
     units: list[Unit] = []
-    for folder in sorted(candidates):
+    for folder in sorted(names):
         inside = any(folder.is_relative_to(unit.folder) for unit in units[-1:])
-        kind = None if inside else _kind(folder, paths, top=folder == directory)
+        kind = None if inside else _kind(folder, names, top=False)
         if kind:
             units.append(Unit(kind, folder))
     return units
 
 
-def _kind(folder: Path, paths: set[Path], *, top: bool) -> Kind | None:
+Names = Mapping[Path, set[str]]
+"""Folder → the names of its entries."""
+
+
+def _kind(folder: Path, names: Names, *, top: bool) -> Kind | None:
     """What a folder is; None: nothing that is audited. In the audited directory itself (`top`) the
     name of a division or of one file of a run is enough.
     """
-    own = _OF_A_RUN if top else _OF_A_RUN[:1]
-    if any(folder / name in paths for name in own):
+    own = names[folder]
+    if not own.isdisjoint(_OF_A_RUN if top else _OF_A_RUN[:1]):
         return Kind.RUN
     divisions = rules.load(rules.CURRENT).layout.divisions
-    if folder.name in divisions and _has_submitters(folder, paths):
+    if folder.name in divisions and _has_submitters(folder, names):
         return Kind.SUBMISSION
-    for name in divisions:
-        division = folder / name
-        if division in paths and (top or _has_submitters(division, paths)):
+    for name in own.intersection(divisions):
+        if top or _has_submitters(folder / name, names):
             return Kind.SUBMISSION
-    if _has_results(folder, paths):
+    if _has_results(folder, names):
         return Kind.SUBMITTER
-    if any(folder / name in paths for name in _OF_ENDPOINTS):
-        return Kind.ENDPOINTS
-    if any(folder / name in paths for name in _LOGS):
-        return Kind.LOGS
-    return None
+    for test, name in _OF_ENDPOINTS:
+        if name in names.get(folder / test, ()):
+            return Kind.ENDPOINTS
+    return None if own.isdisjoint(_LOGS) else Kind.LOGS
 
 
-def _has_submitters(division: Path, paths: set[Path]) -> bool:
-    return any(_has_results(path, paths) for path in files.listed(division))
+def _has_submitters(division: Path, names: Names) -> bool:
+    return any(_has_results(division / name, names) for name in names.get(division, ()))
 
 
-def _has_results(folder: Path, paths: set[Path]) -> bool:
+def _has_results(folder: Path, names: Names) -> bool:
     """Whether a folder has results/<system>/<benchmark>/<scenario>/ with a folder in it."""
-    if folder / "results" not in paths:
-        return False
-    tests = ("performance", "accuracy")
-    return any(
-        scenario / test in paths
-        for system in files.listed(folder / "results")
-        for benchmark in files.listed(system)
-        for scenario in files.listed(benchmark)
-        for test in tests
-    )
+    level = [folder / "results"]
+    for _ in range(3):
+        level = [above / name for above in level for name in names.get(above, ())]
+    return any(not names.get(scenario, set()).isdisjoint(_TESTS) for scenario in level)
 
 
 def recognised_round(folder: Path) -> tuple[str, str]:
@@ -179,9 +180,10 @@ class ResultFolder:
 
     def show(self, path: Path) -> str:
         """A path as findings name it: relative to the audited directory."""
-        if path.is_relative_to(self.root):
-            return path.relative_to(self.root).as_posix()
-        return path.name
+        text, root = str(path), str(self.root)
+        if text == root:
+            return "."
+        return text[len(root) + 1 :] if text.startswith(f"{root}/") else path.name
 
     def raw(self, test: str) -> Path | None:
         """The folder of a test's raw logs in the run directory; None: there is no run directory."""

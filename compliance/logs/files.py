@@ -9,18 +9,19 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import stat
 import struct
 import tokenize
 import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -74,17 +75,15 @@ class _Confines:
 
     Attributes:
         links: folder → the first link on the way down to it.
-        walks: folder → its content.
+        listings: folder → its entries.
     """
 
     root: Path
     links: dict[Path, Path | None] = field(default_factory=dict)
-    walks: dict[Path, Walk] = field(default_factory=dict)
+    listings: dict[Path, list[Entry]] = field(default_factory=dict)
 
 
 _confines: ContextVar[_Confines | None] = ContextVar("confines", default=None)
-# So many entries of folders are kept at once.
-_MOST_KEPT = 100_000
 
 
 @contextmanager
@@ -142,8 +141,10 @@ def _ordinary(path: Path) -> Path:
         raise UnsafeInput(f"{path.name} is a link: it is not read")
     if link:
         raise UnsafeInput(f"{path.name} is not read, because {link.name} is a link")
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise UnsafeInput(f"{path.name} is neither a file nor a folder")
+    with suppress(FileNotFoundError, NotADirectoryError):
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise UnsafeInput(f"{path.name} is neither a file nor a folder")
     return path
 
 
@@ -152,10 +153,12 @@ def link_to(path: Path) -> Path | None:
     no confining root.
     """
     confines = _confines.get()
-    if confines is None or path == confines.root or not path.is_relative_to(confines.root):
+    if confines is None or path == confines.root:
         return None
     parent = path.parent
     if parent not in confines.links:
+        if not path.is_relative_to(confines.root):
+            return None
         confines.links[parent] = link_to(parent)
     return confines.links[parent] or (path if path.is_symlink() else None)
 
@@ -335,35 +338,37 @@ def ends(path: Path, count: int) -> tuple[bytes, bytes, int]:
         return first, f.read(count), size
 
 
+class Entry(NamedTuple):
+    """An entry of a folder. A link is no folder, wherever it leads."""
+
+    path: Path
+    is_folder: bool
+    is_link: bool
+
+
 @dataclass(frozen=True)
 class Walk:
     """The content of a folder and its subfolders.
 
     Attributes:
-        entries: every path below the folder, sorted within each folder; links are not followed.
-        problem: why `entries` is not complete; else empty.
+        found: every entry below the folder, sorted within each folder; links are not followed.
+        problem: why `found` is not complete; else empty.
         unread: the folders that could not be listed, each with the system's reason.
     """
 
-    entries: tuple[Path, ...]
+    found: tuple[Entry, ...]
     problem: str
     unread: tuple[tuple[Path, str], ...] = ()
+
+    @property
+    def entries(self) -> list[Path]:
+        """The paths of all entries."""
+        return [entry.path for entry in self.found]
 
 
 def walk(folder: Path) -> Walk:
     """Lists a folder and its subfolders, at most 200,000 entries and at most 32 folders deep."""
-    confines = _confines.get()
-    if confines is None:
-        return _walk(folder)
-    if folder not in confines.walks:
-        if sum(len(kept.entries) for kept in confines.walks.values()) > _MOST_KEPT:
-            confines.walks.clear()
-        confines.walks[folder] = _walk(folder)
-    return confines.walks[folder]
-
-
-def _walk(folder: Path) -> Walk:
-    entries: list[Path] = []
+    found: list[Entry] = []
     unread: list[tuple[Path, str]] = []
     problem = ""
     waiting = [(folder, 0)]
@@ -373,37 +378,41 @@ def _walk(folder: Path) -> Walk:
             problem = f"its folders are more than {_DEEPEST_FOLDER} deep; only those were audited"
             continue
         try:
-            listed_here, more = _listed(_ordinary(here), _MOST_ENTRIES - len(entries))
+            entries = _listed(here if depth else _ordinary(here))
         except (UnsafeInput, FileNotFoundError, NotADirectoryError):
             continue
         except OSError as e:
             unread.append((here, e.strerror or type(e).__name__))
             continue
-        entries += [path for path, _ in listed_here]
-        waiting += [(path, depth + 1) for path, is_folder in reversed(listed_here) if is_folder]
-        if more:
+        most = _MOST_ENTRIES - len(found)
+        found += entries[:most]
+        if len(entries) > most:
             problem = f"it has more than {_MOST_ENTRIES} entries; only those were audited"
-            return Walk(tuple(entries), problem)
-    return Walk(tuple(entries), problem, tuple(unread))
+            return Walk(tuple(found), problem)
+        waiting += [(entry.path, depth + 1) for entry in reversed(entries) if entry.is_folder]
+    return Walk(tuple(found), problem, tuple(unread))
 
 
-def _listed(folder: Path, most: int) -> tuple[list[tuple[Path, bool]], bool]:
-    """((path, whether it is a folder and no link) of each entry in order, whether there are more
-    than `most`).
-    """
-    paths: list[tuple[Path, bool]] = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if len(paths) == most:
-                return sorted(paths), True
-            paths.append((folder / entry.name, entry.is_dir(follow_symlinks=False)))
-    return sorted(paths), False
+def _listed(folder: Path) -> list[Entry]:
+    """The entries of a folder in order, at most one more than any walk takes."""
+    confines = _confines.get()
+    if confines and folder in confines.listings:
+        return confines.listings[folder]
+    with os.scandir(folder) as scan:
+        found = sorted(islice(scan, _MOST_ENTRIES + 1), key=lambda entry: entry.name)
+    entries = []
+    for entry in found:
+        is_folder = entry.is_dir(follow_symlinks=False)
+        entries.append(Entry(folder / entry.name, is_folder, entry.is_symlink()))
+    if confines:
+        confines.listings[folder] = entries
+    return entries
 
 
 def listed(folder: Path) -> list[Path]:
     """The entries of one folder, in order; empty if it cannot be listed."""
-    entries, _ = attempt(partial(_listed, most=_MOST_ENTRIES), folder)
-    return [path for path, _ in entries[0]] if entries else []
+    entries, _ = attempt(_listed, folder)
+    return [entry.path for entry in entries or ()][:_MOST_ENTRIES]
 
 
 def under(folder: Path) -> Iterator[Path]:
