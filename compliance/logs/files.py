@@ -136,31 +136,41 @@ def _ordinary(path: Path) -> Path:
     """The path itself, if it may be opened. Raises UnsafeInput for a link (see `confined`), and for
     a pipe or device.
     """
-    link = link_to(path)
-    if link == path:
-        raise UnsafeInput(f"{path.name} is a link: it is not read")
+    link, is_confined = _link_above(path)
     if link:
         raise UnsafeInput(f"{path.name} is not read, because {link.name} is a link")
     with suppress(FileNotFoundError, NotADirectoryError):
-        mode = path.stat().st_mode
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            if is_confined:
+                raise UnsafeInput(f"{path.name} is a link: it is not read")
+            mode = path.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise UnsafeInput(f"{path.name} is neither a file nor a folder")
     return path
+
+
+def _link_above(path: Path) -> tuple[Path | None, bool]:
+    """(the first link on the way from the confining root down to the folder of `path`, whether
+    `path` is below a confining root).
+    """
+    confines = _confines.get()
+    if confines is None or path == confines.root:
+        return None, False
+    parent = path.parent
+    if parent not in confines.links:
+        if not path.is_relative_to(confines.root):
+            return None, False
+        confines.links[parent] = link_to(parent)
+    return confines.links[parent], True
 
 
 def link_to(path: Path) -> Path | None:
     """The first link on the way from the confining root down to `path`; None if there is no link or
     no confining root.
     """
-    confines = _confines.get()
-    if confines is None or path == confines.root:
-        return None
-    parent = path.parent
-    if parent not in confines.links:
-        if not path.is_relative_to(confines.root):
-            return None
-        confines.links[parent] = link_to(parent)
-    return confines.links[parent] or (path if path.is_symlink() else None)
+    link, is_confined = _link_above(path)
+    return link or (path if is_confined and path.is_symlink() else None)
 
 
 def text(path: Path, errors: str = "strict") -> str:
@@ -339,11 +349,16 @@ def ends(path: Path, count: int) -> tuple[bytes, bytes, int]:
 
 
 class Entry(NamedTuple):
-    """An entry of a folder. A link is no folder, wherever it leads."""
+    """An entry of a folder. A link is no folder, wherever it leads.
+
+    Attributes:
+        size: the bytes of a file; None: it is no file.
+    """
 
     path: Path
     is_folder: bool
     is_link: bool
+    size: int | None
 
 
 @dataclass(frozen=True)
@@ -402,8 +417,11 @@ def _listed(folder: Path) -> list[Entry]:
         found = sorted(islice(scan, _MOST_ENTRIES + 1), key=lambda entry: entry.name)
     entries = []
     for entry in found:
-        is_folder = entry.is_dir(follow_symlinks=False)
-        entries.append(Entry(folder / entry.name, is_folder, entry.is_symlink()))
+        status = entry.stat(follow_symlinks=False)
+        mode = status.st_mode
+        size = status.st_size if stat.S_ISREG(mode) else None
+        path = folder / entry.name
+        entries.append(Entry(path, stat.S_ISDIR(mode), stat.S_ISLNK(mode), size))
     if confines:
         confines.listings[folder] = entries
     return entries

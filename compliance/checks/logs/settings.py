@@ -227,8 +227,9 @@ def _sample_set(test: LoadGenRun, subject: Subject) -> Faults:
     loaded = sum(map(len, each_once))
     line = detail.line(LOADED_SET)
     whole = all(isinstance(one, array) for one in sets)
-    unique = np.unique(np.concatenate(each_once)) if whole and loaded else np.empty(0, np.int64)
-    if len(unique) != loaded or (loaded and unique[-1] >= total):
+    ordered = np.sort(np.concatenate(each_once)) if whole and loaded else np.empty(0, np.int64)
+    repeated = (ordered[1:] == ordered[:-1]).any() or len(ordered) != loaded
+    if repeated or (loaded and ordered[-1] >= total):
         text = f"a loaded set has a sample twice, or one that is not among the {int(total)}"
         yield Fault(text, line=line)
     if test.name == "performance" and (len(sets) != 1 or loaded != kept):

@@ -349,7 +349,8 @@ def _oddity(entry: files.Entry, largest_bytes: int) -> tuple[str, str]:
         return text, ""
     if entry.is_folder:
         return "" if files.listed(entry.path) else "is an empty folder", ""
-    size, fault = files.attempt(lambda path: path.stat().st_size, entry.path)
-    if size is not None and size > largest_bytes:
-        return f"has {size >> 20} MB; at most {largest_bytes >> 20} are allowed", ""
-    return "", fault
+    if entry.size is None:
+        return "", f"{name} is neither a file nor a folder"
+    if entry.size > largest_bytes:
+        return f"has {entry.size >> 20} MB; at most {largest_bytes >> 20} are allowed", ""
+    return "", ""
