@@ -21,6 +21,7 @@ from compliance.checks.logs import latencies
 from compliance.checks.submission import layout, metadata
 from compliance.findings import verdict
 from compliance.folders import result_folders
+from compliance.loadgen.log import Log
 from compliance.logs import Detail, Line
 from formats.checks import Check, Verdict
 from tests.support import tree as runs
@@ -323,4 +324,5 @@ def test_of_two_queries_the_first_may_be_the_long_one(every_ms: float, faults: i
         "result_qps_without_loadgen_overhead": 5,
         "result_qps_with_loadgen_overhead": 1e3 / every_ms,
     }
-    assert len(list(latencies._single_stream(Detail(values, {}, (), (), ())))) == faults
+    log = Log.of(Detail(values, {}, (), (), ()), "SingleStream", rules.load("v6.1"))
+    assert len(list(latencies._single_stream(log))) == faults

@@ -21,6 +21,7 @@ from compliance.loadgen.latency_keys import (
     LatencyKeys,
 )
 from compliance.loadgen.log import Log
+from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
 from compliance.subject import Subject, requested_value
 from formats.checks import Check, Fault, Faults
@@ -57,7 +58,7 @@ def checks(subject: Subject) -> list[Check]:
     ]
 
 
-def _missing(log: Log, *keys: str) -> list[Fault]:
+def _missing(log: Detail, *keys: str) -> list[Fault]:
     return [not_a_number(log, key) for key in keys if log.number(key) is None]
 
 
@@ -144,7 +145,7 @@ def _scheduled(subject: Subject) -> Faults:
         yield entry_fault(log, "generated_query_duration", expected_ns, who)
 
 
-def _latency_faults(latency: LatencyKeys, log: Log) -> Faults:
+def _latency_faults(latency: LatencyKeys, log: Detail) -> Faults:
     """Yield a fault for each minimum, percentile, maximum or mean that is missing or contradicts
     another.
     """

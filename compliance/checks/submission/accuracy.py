@@ -78,7 +78,10 @@ def checks_of_truncated(subject: Subject, why: str) -> list[Check]:
     submitted = subject.accuracy.folder / _LOG
     file = subject.place.show(submitted)
     content, _ = files.attempt(files.whole_bytes, submitted)
-    head, _, tail = (content or b"").partition(subject.rules.truncation.joint.encode())
+    # On Windows the joint and the rows end with a carriage return too.
+    head, _, tail = (
+        (content or b"").replace(b"\r\n", b"\n").partition(subject.rules.truncation.joint.encode())
+    )
     rows = logs.read_ends(head, tail, repeats=subject.scenario == _FILLS_UP)
     if rows.seq_ids:
         good = f"the {len(rows.seq_ids)} rows left are in the order of the seeds"

@@ -280,7 +280,8 @@ def _submitted_source(subject: Subject) -> Faults:
     """
     folder = _source_folder(subject)
     if not any(_is_program(path) for path in _source_files(subject)):
-        yield "it has no program, only text; src/<benchmark> must have the code that ran"
+        name = subject.rules.layout.source.format(benchmark="<benchmark>")
+        yield f"it has no program, only text; {name} must have the code that ran"
     elif subject.place.run is not None:
         digest, fault = files.attempt(files.source_digest, folder)
         recorded_digest = subject.record.git.worker_source_sha256 if subject.record else ""
