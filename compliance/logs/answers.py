@@ -29,7 +29,7 @@ _ROW = re.compile(
     r'\{ "seq_id" : ([0-9]{1,18}), "qsl_idx" : ([0-9]{1,18}), "data" : "([0-9A-Fa-f]*)" \}'
 )
 _PLAIN_ROWS = re.compile(
-    rb'^\{ "seq_id" : (\d{1,18}), "qsl_idx" : (\d{1,18}), "data" : "((?:[0-9A-Fa-f]{2})*+)" \},?$',
+    rb'^\{ "seq_id" : (\d{1,18}), "qsl_idx" : (\d{1,18}), "data" : "([^"\n]*+)" \},?$',
     re.MULTILINE,
 )
 _BLOCK = 1 << 20
@@ -50,10 +50,16 @@ class Payloads(Mapping[int, bytes]):
                 one.
         """
         self._content, self._starts = content, starts
-        keys, backwards = np.unique(np.asarray(indices, np.int64)[::-1], return_index=True)
-        whole = len(keys) > 0 and keys[0] == 0 and keys[-1] == len(keys) - 1
-        self._keys: Sequence[int] = range(len(keys)) if whole else array("q", keys.tobytes())
-        self._rows = array("q", (len(indices) - 1 - backwards).astype(np.int64).tobytes())
+        every = np.asarray(indices, np.int64)
+        count = len(every)
+        self._keys: Sequence[int] = range(count)
+        rows = np.full(count, -1)
+        if every.max(initial=-1) < count:  # usually each sample is answered once
+            rows[every] = np.arange(count)
+        if (rows < 0).any():
+            keys, backwards = np.unique(every[::-1], return_index=True)
+            self._keys, rows = array("q", keys.tobytes()), count - 1 - backwards
+        self._rows = array("q", rows.astype(np.int64).tobytes())
 
     def _place(self, index: object) -> int | None:
         """The position of `index` among the keys, which ascend; None if it is no key."""
@@ -127,8 +133,10 @@ class _Rows:
         seq_ids, indices, digits = zip(*rows, strict=True)
         for column, numbers in ((self.seq_ids, seq_ids), (self.indices, indices)):
             column.frombytes(np.fromstring(b" ".join(numbers), np.int64, sep=" ").tobytes())
-        sizes = np.fromiter(map(len, digits), np.int64, len(digits)) // 2
-        self.starts.frombytes((np.cumsum(sizes) + len(self.content)).tobytes())
+        sizes = np.fromiter(map(len, digits), np.int64, len(digits))
+        if (sizes % 2).any():
+            raise ValueError("a digit is missing")
+        self.starts.frombytes((np.cumsum(sizes // 2) + len(self.content)).tobytes())
         self.content.extend(binascii.unhexlify(b"".join(digits)))
 
 
@@ -159,7 +167,10 @@ def _taken(block: bytes, columns: _Rows) -> bool:
     ends = block.count(b"\n")
     if block.count(b",\n") != ends or block.endswith(b",") or len(rows) != ends + 1:
         return False
-    columns.add(rows)
+    try:
+        columns.add(rows)
+    except ValueError:  # no digits in hexadecimal
+        return False
     return len(columns.content) <= _MOST_PAYLOAD and len(columns.indices) <= _MOST_ROWS
 
 
