@@ -1,5 +1,5 @@
 """Reads and checks the rules of a round, compliance/rules/<round>.toml. A new round is a new file,
-and `CURRENT` names it.
+and `compliance.CURRENT` names it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
+from compliance import CURRENT
 from compliance.rules.tables import Rules
 
-CURRENT = "v6.1"
 _VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){1,2}", re.ASCII)
 _FOLDER = Path(__file__).parent
 
