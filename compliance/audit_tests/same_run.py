@@ -5,7 +5,6 @@ else the performance run's.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -73,7 +72,7 @@ def of_logs(test: LoadGenRun, subject: Subject) -> Iterator[str]:
             continue  # the same revision may have been built again
         value, expected = detail.get(key), reference.get(key)
         if value is None or value != expected:
-            yield f"{key} is {_shown(value)}; the performance run has {_shown(expected)}"
+            yield f"{key} is {str(value)[:80]}; the performance run has {str(expected)[:80]}"
     began, performance_began = detail.get("power_begin"), reference.get("power_begin")
     at, before = power_date(began), power_date(performance_began)
     if at is None or before is None or (at <= before and subject.place.run is not None):
@@ -94,10 +93,6 @@ def of_logs(test: LoadGenRun, subject: Subject) -> Iterator[str]:
                 f"its least, mean and largest latency are those of {name} to the nanosecond; two"
                 " tests never have the same"
             )
-
-
-def _shown(value: Any) -> str:
-    return str(value[:80].tolist() if isinstance(value, array) else value)[:80]
 
 
 def _agree(test: LoadGenRun, other: LoadGenRun, keys: tuple[str, ...]) -> bool:

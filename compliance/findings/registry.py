@@ -12,7 +12,7 @@ from compliance.rules.tables import Table
 from formats.checks import RequiredBy
 
 
-class Entry(Table, dict=True):
+class Entry(Table, frozen=True, dict=True):
     """The facts about a check that do not depend on the audited directory.
 
     Attributes:

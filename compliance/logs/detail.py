@@ -50,6 +50,13 @@ _EVENTS = ("POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END")
 _LARGEST = 256 << 20
 
 
+class Indices(array):  # type: ignore[type-arg]
+    """Indices of samples in 8 bytes each, whose text is that of a list."""
+
+    def __repr__(self) -> str:
+        return repr(self.tolist())
+
+
 @dataclass(frozen=True)
 class Line:
     """One entry of the detail log.
@@ -282,7 +289,7 @@ def _entry(text: str) -> tuple[dict[str, Any] | None, str]:
     if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
         return None, ""
     if indices:
-        entry["value"] = array("q", np.fromstring(indices[2], np.int64, sep=",").tobytes())
+        entry["value"] = Indices("q", np.fromstring(indices[2], np.int64, sep=",").tobytes())
     return (entry, "") if isinstance(entry.get("metadata"), dict) else (None, "")
 
 

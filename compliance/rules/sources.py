@@ -12,7 +12,7 @@ import msgspec
 from compliance.rules.tables import Table
 
 
-class Citation(Table):
+class Citation(Table, frozen=True):
     """The place where a rule is written.
 
     Attributes:
@@ -24,7 +24,7 @@ class Citation(Table):
     section: str
 
 
-class Source(Table):
+class Source(Table, frozen=True):
     """One rule: its requirement in one sentence, and the places where it is written."""
 
     rule: str

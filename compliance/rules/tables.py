@@ -13,7 +13,7 @@ class Table(Struct, frozen=True, forbid_unknown_fields=True):
     """A table of a round's file."""
 
 
-class ReportedMetric(Table):
+class ReportedMetric(Table, frozen=True):
     """The one number that MLCommons publishes of a result.
 
     Attributes:
@@ -41,7 +41,7 @@ class ReportedMetric(Table):
         return f"{value:.10g} {self.unit}"
 
 
-class ScenarioRules(Table, kw_only=True):
+class ScenarioRules(Table, frozen=True, kw_only=True):
     """The requirements of a round for one scenario.
 
     Attributes:
@@ -71,7 +71,7 @@ class ScenarioRules(Table, kw_only=True):
         return min(self.least_count, dataset_size) if self.capped_by_dataset else self.least_count
 
 
-class Benchmark(Table, kw_only=True):
+class Benchmark(Table, frozen=True, kw_only=True):
     """An official benchmark's row in the checkers' tables.
 
     Attributes:
@@ -115,7 +115,7 @@ class Benchmark(Table, kw_only=True):
         return replace(self, **self.by_scenario.get(scenario, {}))
 
 
-class OfficialWorkload(Table):
+class OfficialWorkload(Table, frozen=True):
     """The model and the data of a benchmark, as `--benchmark` runs it.
 
     Attributes:
@@ -147,7 +147,7 @@ class OfficialWorkload(Table):
     run_as: Mapping[str, Any] = {}
 
 
-class Layout(Table, kw_only=True):
+class Layout(Table, frozen=True, kw_only=True):
     """The places of files in a submission, as path templates below <division>/<submitter>/.
     `performance` and `accuracy` are below the scenario.
 
@@ -184,7 +184,7 @@ class Layout(Table, kw_only=True):
     largest_file_bytes: int
 
 
-class Truncation(Table):
+class Truncation(Table, frozen=True):
     """The rule for truncating a log of answers. A log over `limit_bytes` becomes its first and last
     `keep_bytes`, joined by `joint`.
     """
@@ -206,7 +206,7 @@ class Truncation(Table):
         return whole[: self.keep_bytes] + self.joint.encode() + whole[-self.keep_bytes :]
 
 
-class EvidenceRule(Table):
+class EvidenceRule(Table, frozen=True):
     """The evidence that an execution must show; None: nothing is required.
 
     Attributes:
@@ -235,14 +235,14 @@ class EvidenceRule(Table):
     xla_programs_counted: bool = False
 
 
-class EarlyStopping(Table):
+class EarlyStopping(Table, frozen=True):
     """The parameters of early stopping's binomial test, as fractions."""
 
     confidence: float
     tolerance: float
 
 
-class Dates(Table):
+class Dates(Table, frozen=True):
     """The largest difference in time between the two tests of one result, and between the clocks of
     one log.
     """
@@ -251,7 +251,7 @@ class Dates(Table):
     clock_tolerance_s: float
 
 
-class Tolerance(Table):
+class Tolerance(Table, frozen=True):
     """The limits on an accuracy score. Names are those of record.json's tolerance, with `*` for the
     name of an answer.
     """
@@ -260,7 +260,7 @@ class Tolerance(Table):
     at_least: Mapping[str, float] = {}
 
 
-class ProjectLimits(Table, kw_only=True):
+class ProjectLimits(Table, frozen=True, kw_only=True):
     """This project's limits on the claims of a run directory; see [project_limits] of the round's
     file.
 
@@ -298,7 +298,7 @@ class ProjectLimits(Table, kw_only=True):
     tolerance: Mapping[str, Mapping[str, Tolerance]]
 
 
-class ConfKey(Table):
+class ConfKey(Table, frozen=True):
     """One setting of user.conf, and its form in the detail log.
 
     Attributes:
@@ -319,7 +319,7 @@ class ConfKey(Table):
         return self.requested.get(scenario, self.requested.get("*"))
 
 
-class ComplianceTest(Table, kw_only=True):
+class ComplianceTest(Table, frozen=True, kw_only=True):
     """One TESTxx of mlcommons/inference, compliance/.
 
     Attributes:
@@ -359,7 +359,7 @@ class ComplianceTest(Table, kw_only=True):
         }
 
 
-class ScoredTest(Table):
+class ScoredTest(Table, frozen=True):
     """A TESTxx that a benchmark's own script scores. Only its `verdict_file` in the submission says
     how it ended.
     """
@@ -368,7 +368,7 @@ class ScoredTest(Table):
     verdict_file: str
 
 
-class OutputLength(Table):
+class OutputLength(Table, frozen=True):
     """The limit on the mean length of TEST01's answers: the fraction by which that length may
     differ from the accuracy run's.
     """
@@ -376,7 +376,7 @@ class OutputLength(Table):
     tolerance: float
 
 
-class Repeats(Table):
+class Repeats(Table, frozen=True):
     """The limits beyond which repeated samples look as if their answers were kept.
 
     Attributes:
@@ -390,7 +390,7 @@ class Repeats(Table):
     least_seconds: float
 
 
-class EndpointsFigure(Table):
+class EndpointsFigure(Table, frozen=True):
     """A figure as MLCommons publishes it.
 
     Attributes:
@@ -406,7 +406,7 @@ class EndpointsFigure(Table):
     percentile: float | None = None
 
 
-class EndpointsScenario(Table):
+class EndpointsScenario(Table, frozen=True):
     """A scenario as config.yaml names it.
 
     Attributes:
@@ -424,7 +424,7 @@ class EndpointsScenario(Table):
     type_checked: bool = False
 
 
-class EndpointsModel(Table):
+class EndpointsModel(Table, frozen=True):
     """A benchmark that may be measured with mlcommons/endpoints.
 
     Attributes:
@@ -451,7 +451,7 @@ class EndpointsModel(Table):
     mean_output_tokens: tuple[float, ...] = ()
 
 
-class EndpointsRules(Table):
+class EndpointsRules(Table, frozen=True):
     """The rules for results of mlcommons/endpoints.
 
     Attributes:
@@ -465,7 +465,7 @@ class EndpointsRules(Table):
     models: Mapping[str, EndpointsModel]
 
 
-class Rules(Table, kw_only=True):
+class Rules(Table, frozen=True, kw_only=True):
     """All rules of one round.
 
     Attributes:

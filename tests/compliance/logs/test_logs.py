@@ -28,6 +28,7 @@ def detail(tmp_path: Path, content: str | bytes) -> logs.Detail:
 def test_a_real_log_has_no_problem_and_exact_integers(measured: Callable[[str], Path]) -> None:
     found = logs.read_detail(measured("Offline") / "raw" / "performance" / "mlperf_log_detail.txt")
     assert not found.problems and not found.errors
+    assert str(found.get("loaded_qsl_set")).startswith("[")
     assert found.get("effective_schedule_rng_seed") == 16159082839903944936
     assert found.all("generic_message")[0] == "Starting performance mode"
 
