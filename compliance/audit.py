@@ -163,10 +163,10 @@ def _checks(
         place = replace(folders.folder_of_logs(folder, folder, folder.name), division="closed")
         checks = tree.endpoints_checks(place, tree.line_of(place), round_rules, results)
         return [replace(check, level="quick") for check in checks]
-    find = folders.result_folders
     if unit.kind is Kind.SUBMITTER:
-        find = folders.submitter_result_folders
-    places = find(folder, round_rules)
+        places = folders.submitter_result_folders(folder, round_rules)
+    else:
+        places = folders.result_folders(folder, round_rules)
     if not with_result:
         places = [replace(place, result=None) for place in places]
     if places:
