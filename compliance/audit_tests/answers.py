@@ -176,9 +176,11 @@ def _samples(
         return
     loaded = subject.performance.detail.get(LOADED_SET)
     indices = np.array([row.index for row in answers.rows], np.int64)
-    strange = np.setdiff1d(indices, loaded if isinstance(loaded, array) else ())
+    strange = indices
+    if isinstance(loaded, array):
+        strange = indices[~np.isin(indices, loaded)]
     if strange.size:
-        yield f"sample {strange[0]} was not loaded, and has an answer"
+        yield f"sample {strange.min()} was not loaded, and has an answer"
         return
     if not test.detail.values:
         return

@@ -34,8 +34,14 @@ def canonical(engine: np.random.MT19937, count: int) -> np.ndarray:
     """`count` numbers of std::uniform_real_distribution<double>{0, 1}, float64 [count]. Each takes
     two draws, the lower half first.
     """
-    raw = engine.random_raw(2 * count).astype(np.float64)
-    return (raw[::2] + raw[1::2] * 2.0**32) / 2.0**64
+    return joined(engine.random_raw(2 * count))
+
+
+def joined(raw: np.ndarray) -> np.ndarray:
+    """The numbers from 0 to 1 that pairs of draws give, float64 [draws / 2]."""
+    whole = raw[1::2] << np.uint64(32)
+    whole |= raw[::2]
+    return whole.astype(np.float64) / 2.0**64
 
 
 class Draws(Enum):
