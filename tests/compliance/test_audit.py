@@ -148,7 +148,9 @@ def _other(value: Any) -> Any:
         return value + 3 if abs(value) < 1000 else int(value * 1.01) + 1
     if isinstance(value, float):
         return value * 1.01
-    return {str: "x", list: [0, 0], array: array("q", [0, 0]), dict: {}}[type(value)]
+    if isinstance(value, array):
+        return array("q", [0, 0])
+    return {str: "x", list: [0, 0], dict: {}}[type(value)]
 
 
 def test_a_bare_submission_is_judged_by_what_it_holds(run: Path, tmp_path: Path) -> None:
