@@ -5,20 +5,18 @@ in it, runs every check on each of them, and collects the findings.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from compliance import bare, derived, rules, tree, units
+from compliance import bare, derived, folders, rules, tree
 from compliance.derived import Harness
-from compliance.findings import fixes, registry
+from compliance.findings import registry
 from compliance.findings.check import judge, shorten
 from compliance.findings.verdict import Audit
-from compliance.folders import folder_of_logs, result_folders, submitter_result_folders
+from compliance.folders import Kind, Unit
 from compliance.logs import files
 from compliance.training import checks as training
 from compliance.training import run_directory
-from compliance.units import Kind, Unit
 from formats.checks import Check, RequiredBy, ResultLine, escape
 from formats.record import SCHEMA
 
@@ -26,7 +24,7 @@ _GIVE = (
     "give a run directory, a folder that has open/, closed/ or network/, a submitter's folder, or a"
     " folder with LoadGen's logs"
 )
-_NOT_READABLE = "set the permissions so that you can read it, and audit again"
+_UNFINISHED = "the run did not finish: repeat its command, which continues where it stopped"
 _ONE_BY_ONE = "audit its folders one by one"
 # Far more than any sweep has.
 _MOST_UNITS = 5000
@@ -44,7 +42,7 @@ def audit(
 
     Args:
         directory: a run directory, a submission or a folder of LoadGen's logs, or a folder with any
-            number of them below it (`units`).
+            number of them below it (`folders.find`).
         round: the round to judge by. None: the one that record.json names, else the one that is
             recognised by the logs.
         with_result: whether result.json is judged too. It is not while a new one is written,
@@ -52,43 +50,41 @@ def audit(
         harness: derives result.json again; None: it is not judged.
     """
     directory = directory.absolute()
-    walk = files.walk(directory)
-    unread = []
-    for path, reason in walk.unread:
-        unread.append(f"{path.relative_to(directory).as_posix()} cannot be listed ({reason})")
-    if unread:
-        check = judge("readable", unread, "", fix=_NOT_READABLE)
-        return Audit(round or "", (), (check,))
     with files.confined(directory):
-        found = units.find(directory, walk.entries)
-    audits = []
-    for unit in found[:_MOST_UNITS]:
-        with files.confined(directory):
-            audits.append(_audit(unit, directory, round, harness if with_result else None))
-    if not found:
-        check = _no_tree(directory)
-        return Audit(round or "", (), (check,))
+        walk = files.walk(directory)
+        unread = []
+        for path, reason in walk.unread:
+            unread.append(f"{path.relative_to(directory).as_posix()} cannot be listed ({reason})")
+        if unread:
+            return Audit(round or "", (), (judge("readable", unread, ""),))
+        found = folders.find(directory, walk.entries)
+        if not found:
+            return Audit(round or "", (), (_no_tree(directory),))
+        judged = harness if with_result else None
+        audits = [_audit(unit, directory, round, judged) for unit in found[:_MOST_UNITS]]
     if found[0].folder == directory:
         return audits[0]
-    return _joined(directory, found, audits, walk.problem)
+    problems = [walk.problem] if walk.problem else []
+    if len(found) > len(audits):
+        text = f"it has {len(found)} folders to audit; the first {len(audits)} were audited"
+        problems.insert(0, text)
+    places = [unit.folder.relative_to(directory).as_posix() for unit in found]
+    return _joined(places, audits, problems)
 
 
-def _joined(directory: Path, found: Sequence[Unit], audits: Sequence[Audit], problem: str) -> Audit:
+def _joined(places: list[str], audits: list[Audit], problems: list[str]) -> Audit:
     """The audits of several units as one, with places and files relative to the directory.
 
     Args:
-        problem: why there may be more units than were found; else empty.
+        places: the folder of each unit, relative to it.
+        problems: why there may be more units than were audited.
     """
     results: list[ResultLine] = []
     checks: list[Check] = []
-    for unit, each in zip(found, audits, strict=False):
-        prefix = unit.folder.relative_to(directory).as_posix()
+    for prefix, each in zip(places, audits, strict=False):
         results += [replace(line, place=_under(prefix, line.place)) for line in each.results]
         checks += [_moved(check, prefix) for check in each.checks]
-    if len(found) > len(audits):
-        text = f"it has {len(found)} folders to audit; the first {len(audits)} were audited"
-        checks.append(judge("submission-tree", [text], "", fix=_ONE_BY_ONE))
-    if problem:
+    for problem in problems:
         checks.append(judge("submission-tree", [problem], "", fix=_ONE_BY_ONE))
     rounds = list(dict.fromkeys(each.round for each in audits))
     chosen = []
@@ -108,13 +104,11 @@ def _joined(directory: Path, found: Sequence[Unit], audits: Sequence[Audit], pro
 
 def _moved(check: Check, prefix: str) -> Check:
     """A check of a folder below the audited directory."""
-    faults = []
-    for fault in check.faults:
-        place = _under(prefix, fault.file) if fault.file else ""
-        faults.append(replace(fault, file=place))
-    file = _under(prefix, check.file) if check.file else ""
-    place = _under(prefix, check.place)
-    return replace(check, place=place, file=file, faults=tuple(faults))
+    faults = tuple(
+        replace(fault, file=fault.file and _under(prefix, fault.file)) for fault in check.faults
+    )
+    file = check.file and _under(prefix, check.file)
+    return replace(check, place=_under(prefix, check.place), file=file, faults=faults)
 
 
 def _under(prefix: str, name: str) -> str:
@@ -123,40 +117,43 @@ def _under(prefix: str, name: str) -> str:
 
 def _audit(unit: Unit, directory: Path, round: str | None, harness: Harness | None) -> Audit:
     """The audit of one unit. `harness`: judges result.json, if there is one."""
-    chosen, how = (round, "by --round") if round else units.recognised_round(unit)
+    chosen, how = (round, "by --round") if round else folders.recognised_round(unit.folder)
     try:
         round_rules = rules.load(chosen)
     except ValueError as e:
-        check = judge("round", [str(e)], "", fix="choose a round that has rules: --round")
-        return Audit(chosen, (), (check,))
+        return Audit(chosen, (), (judge("round", [str(e)], ""),))
     results: list[ResultLine] = []
     checks = _checks(unit, directory, round_rules, results)
     own = unit.kind is Kind.RUN or (unit.folder.parent / "record.json").is_file()
     outcome = Audit(
         round_rules.round,
         tuple(results),
-        tuple(_completed(check, round_rules.round, own) for check in checks),
+        tuple(_completed(check, round_rules, own) for check in checks),
         round_chosen_by=how,
         lenient=unit.kind in (Kind.SUBMISSION, Kind.SUBMITTER),
         checked=unit.kind in (Kind.SUBMISSION, Kind.SUBMITTER, Kind.ENDPOINTS),
     )
     if harness is None or not os.path.lexists(unit.folder / "result.json"):
         return outcome
-    check = _completed(derived.check(unit.folder, outcome, harness), round_rules.round, own)
+    check = _completed(derived.check(unit.folder, outcome, harness), round_rules, own)
     return replace(outcome, checks=(*outcome.checks, check))
 
 
-def _completed(check: Check, round: str, own: bool) -> Check:
+def _completed(check: Check, round_rules: rules.Rules, own: bool) -> Check:
     """The check with those who require it in the round, and with advice that fits. If each fault is
     `stricter`, only the rules' text requires it.
 
     Args:
         own: whether this harness wrote the directory.
     """
-    required_by = registry.get(check.id).required_by(round)
+    entry = registry.get(check.id)
+    required_by = entry.required_by(round_rules.round)
     if check.faults and all(fault.stricter for fault in check.faults):
         required_by = RequiredBy.RULES
-    fix = check.fix if own else fixes.for_others(check.fix)
+    fix = check.fix
+    if not own and fix == entry.fix:
+        fix = entry.others or fix
+    fix = fix.replace("{wheel}", round_rules.wheel)
     return replace(check, required_by=required_by, fix=fix)
 
 
@@ -171,37 +168,28 @@ def _checks(
     if earlier := _earlier(folder):
         return [earlier]
     if unit.kind is Kind.LOGS:
-        line, checks = bare.audit(folder, directory, round_rules)
-        results.append(line)
-        return checks
+        return bare.checks(folder, directory, round_rules, results)
     if unit.kind is Kind.ENDPOINTS:
-        return _of_endpoints(folder, round_rules, results)
-    find = submitter_result_folders if unit.kind is Kind.SUBMITTER else result_folders
-    places = find(folder, round_rules)
+        # Without a submission around it, it claims to be one of the closed division, and nothing
+        # less, so every check is of the lowest level.
+        place = replace(folders.folder_of_logs(folder, folder, folder.name), division="closed")
+        checks = tree.endpoints_checks(place, tree.line_of(place), round_rules, results)
+        return [replace(check, level="quick") for check in checks]
+    if unit.kind is Kind.SUBMITTER:
+        places = folders.submitter_result_folders(folder, round_rules)
+    else:
+        places = folders.result_folders(folder, round_rules)
     if places:
         return tree.checks(places, round_rules, results)
     if run_directory.is_training(folder):
-        return _of_training(folder, results)
-    return [_no_results(folder, round_rules)]
-
-
-def _of_endpoints(folder: Path, round_rules: rules.Rules, results: list[ResultLine]) -> list[Check]:
-    """The checks of a result of mlcommons/endpoints without a submission around it. It claims to be
-    one of the closed division, and nothing less, so every check is of the lowest level.
-    """
-    place = replace(folder_of_logs(folder, folder, folder.name), division="closed")
-    line = ResultLine(
-        place=".", division="", submitter="", system="", benchmark="", scenario=folder.name
-    )
-    checks = tree.endpoints_checks(place, line, round_rules, results)
-    return [replace(check, level="quick") for check in checks]
-
-
-def _of_training(directory: Path, results: list[ResultLine]) -> list[Check]:
-    """The checks of a training's run directory, which has no submission tree. Appends its line."""
-    read = run_directory.read(directory)
-    results.append(training.line(read))
-    return tree.guarded("training", lambda: training.checks(read))
+        read = run_directory.read(folder)
+        results.append(training.line(read))
+        return tree.guarded([("training", lambda: training.checks(read))])
+    if links := tree.links(folder, round_rules):
+        return [judge("submission-tree", links, "", fix=tree.COPY)]
+    unfinished = any(os.path.lexists(folder / name) for name in ("raw", "record.json"))
+    text = _nothing(folder, round_rules)
+    return [judge("submission-tree", [text], "", fix=_UNFINISHED if unfinished else _GIVE)]
 
 
 def _earlier(directory: Path) -> Check | None:
@@ -216,26 +204,16 @@ def _earlier(directory: Path) -> Check | None:
     git = record.get("git")
     revision = shorten(git.get("revision")) if isinstance(git, dict) else "it does not name"
     fix = f"audit it with that release, at revision {revision}"
-    return judge("version-of-the-record", [text], "", file="record.json", fix=fix)
-
-
-def _no_results(directory: Path, round_rules: rules.Rules) -> Check:
-    """The only check of a run directory or submission without result folders."""
-    if links := tree.links(directory, round_rules):
-        return judge("submission-tree", links, "", fix=tree.COPY)
-    fix = _GIVE
-    if any(os.path.lexists(directory / name) for name in ("raw", "record.json")):
-        fix = "the run did not finish: repeat its command, which continues where it stopped"
-    return judge("submission-tree", [_nothing(directory, round_rules)], "", fix=fix)
+    return judge("version-of-the-record", [text], "", "record.json", fix=fix)
 
 
 def _no_tree(directory: Path) -> Check:
     """The only check of a directory with nothing to audit. It says what was looked for."""
+    text = _nothing(directory, rules.load(rules.CURRENT))
     if not directory.is_dir():
         state = "is no folder" if directory.exists() else "is not there"
         text = f"{escape(directory.name)} {state}; an audit looks for open/, closed/ or network/"
-        return judge("submission-tree", [text], "", fix=_GIVE)
-    return judge("submission-tree", [_nothing(directory, rules.load(rules.CURRENT))], "", fix=_GIVE)
+    return judge("submission-tree", [text], "", fix=_GIVE)
 
 
 def _nothing(directory: Path, round_rules: rules.Rules) -> str:

@@ -40,27 +40,32 @@ _NO_ANSWERS = (
 )
 
 
-def audit(folder: Path, root: Path, rules: Rules) -> tuple[ResultLine, list[Check]]:
-    """The line and the checks of a folder of logs.
+def checks(folder: Path, root: Path, rules: Rules, results: list[ResultLine]) -> list[Check]:
+    """The checks of a folder of logs. Appends its line to `results`.
 
     Args:
         root: the audited directory. A user.conf in the folder or above it, up to there, is used.
     """
+    line, checks = _judged(folder, root, rules)
+    results.append(line)
+    return checks
+
+
+def _judged(folder: Path, root: Path, rules: Rules) -> tuple[ResultLine, list[Check]]:
+    """The line and the checks of a folder of logs."""
     detail, fault = files.attempt(logs.read_detail, folder / _DETAIL)
     summary, _ = files.attempt(logs.read_summary, folder / _SUMMARY)
     stated = summary.values if summary else {}
     scenario = detail and detail.get("effective_scenario")
     scenario = str(scenario or stated.get("Scenario") or "unknown")
-    line = ResultLine(
-        place=".", division="", submitter="", system="", benchmark="", scenario=shorten(scenario)
-    )
+    place = folder_of_logs(folder, _conf_folder(folder, root), scenario)
+    line = replace(tree.line_of(place), scenario=shorten(scenario))
     if unjudged := _unjudged(detail, fault, stated.get("Result is")):
         return line, unjudged
     if scenario not in rules.scenarios:
         known = ", ".join(rules.scenarios)
         text = f"the log is of {shorten(scenario)}, which is no scenario of LoadGen: {known}"
-        return line, [judge("scenario", [text], "", file=_DETAIL, fix=_LOGS)]
-    place = folder_of_logs(folder, _conf_folder(folder, root), scenario)
+        return line, [judge("scenario", [text], "", _DETAIL, fix=_LOGS)]
     subject = _named(read_logs(place, rules))
     line = tree.completed(line, subject)
     if settings.has_several_tests(subject.performance.detail):
@@ -69,8 +74,8 @@ def audit(folder: Path, root: Path, rules: Rules) -> tuple[ResultLine, list[Chec
         return line, [earlier]
     if subject.only == "accuracy":
         line = replace(line, explained=("an accuracy test: LoadGen gives no verdict on it",))
-        return line, tree.guarded("reading", partial(_accuracy, subject))
-    checks = tree.guarded("reading", partial(_performance, subject))
+        return line, tree.guarded([("reading", partial(_accuracy, subject))])
+    checks = tree.guarded([("reading", partial(_performance, subject))])
     return replace(line, explained=tuple(explanation.sentences(subject))), checks
 
 

@@ -37,7 +37,7 @@ class CheckGroup:
     out.
 
     Attributes:
-        name: the check `audit-of-<name>` reports the error.
+        name: the check `audit` reports the error under this name.
         find: the function that returns the checks of one result folder.
         of_logs: whether the checks need a detail log. Without one, each of them would only report
             that it is missing.

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from compliance.findings.check import shorten
-from compliance.loadgen import counts, early_stopping, latency_limits
-from compliance.loadgen.duration import last_issue_ns
-from compliance.loadgen.latency_keys import LatencyKeys, limited
+from compliance.loadgen import early_stopping
+from compliance.loadgen.latency_keys import LatencyKeys
+from compliance.loadgen.log import Log
 from compliance.logs import Detail
 from compliance.logs.user_conf import parse, trap
 from compliance.subject import Subject, conf_entry
@@ -46,65 +46,62 @@ class Part:
 
 def parts(subject: Subject) -> list[Part]:
     """The parts of LoadGen's verdict that are in the log, met or not."""
-    detail = subject.performance.detail
+    log = subject.log
     found = []
     for key, explain in _PARTS.items():
-        value = detail.get(key)
+        value = log.get(key)
         if isinstance(value, bool):
-            texts = "; ".join(explain(subject))
-            found.append(Part(value, f"{key} is {value}: {texts}", detail.line(key)))
+            texts = "; ".join(explain(log, subject))
+            found.append(Part(value, f"{key} is {value}: {texts}", log.line(key)))
     return found
 
 
 def sentences(subject: Subject) -> Iterator[str]:
     """Yield the explanation of a performance test, a sentence for each part."""
-    detail = subject.performance.detail
-    verdict = shorten(detail.get("result_validity", "no verdict"))
-    yield f"{_at(detail, 'result_validity')}LoadGen says {verdict}"
+    log = subject.log
+    verdict = shorten(log.get("result_validity", "no verdict"))
+    yield f"{_at(log, 'result_validity')}LoadGen says {verdict}"
     for part in parts(subject):
         yield f"{_line(part.line)}{part.text}"
-    yield from without_figure(subject)
+    yield from without_figure(log, subject)
     yield ended(subject)
 
 
-def without_figure(subject: Subject) -> Iterator[str]:
+def without_figure(log: Log, subject: Subject) -> Iterator[str]:
     """Yield a sentence if LoadGen logs the official figure as 0, because early stopping had too few
     queries for an estimate.
     """
-    detail, rules = subject.performance.detail, subject.rules
-    metric = rules.scenarios[subject.place.scenario].metric.key
-    queries = int(detail.number("result_query_count") or 0)
-    for percentile, key in early_stopping.estimates(detail, subject.scenario, rules):
-        if key == metric and detail.number(key) == 0 < queries:
-            least = queries + early_stopping.lacking(queries, 1, percentile / 100, rules)
-            yield (
-                f"{_at(detail, key)}{key} is 0, which is no figure: early stopping estimates the"
-                f" {percentile:g}th percentile from {least} queries on, and there were {queries};"
-                f" set min_query_count to {least}"
-            )
+    key = subject.rules.scenarios[subject.place.scenario].metric.key
+    queries = int(log.number("result_query_count") or 0)
+    if key in log.estimates and log.number(key) == 0 < queries:
+        percentile = log.estimates[key]
+        least = queries + early_stopping.lacking(queries, 1, percentile / 100, log.rules)
+        yield (
+            f"{_at(log, key)}{key} is 0, which is no figure: early stopping estimates the"
+            f" {percentile:g}th percentile from {least} queries on, and there were {queries}; set"
+            f" min_query_count to {least}"
+        )
 
 
 def ended(subject: Subject) -> str:
     """The sentence that says which setting ended the test."""
-    detail = subject.performance.detail
-    for line in (*detail.errors, *detail.occurrences.get("generic_message", ())):
+    log = subject.log
+    for line in (*log.errors, *log.occurrences.get("generic_message", ())):
         message = str(line.value)
         if _ENDED_EARLY in message:
             names = (name for words, name in _ENDS.items() if words in message)
-            name = next(names, "another limit")
             quoted = shorten(message.strip())
+            name = next(names, "another limit")
             return f"line {line.number}: {name} ended the test early: {quoted!r}"
-    if subject.scenario == "Offline":
-        samples = detail.number("generated_samples_per_query")
-        if samples is None:
+    if log.scenario == "Offline":
+        if log.samples is None:
             return _END_UNKNOWN
         return (
-            f"Offline has one query of {samples:.0f} samples"
-            f" ({_at(detail, 'effective_samples_per_query')}the larger of min_query_count and 1.1 x"
+            f"Offline has one query of {log.samples:.0f} samples"
+            f" ({_at(log, 'effective_samples_per_query')}the larger of min_query_count and 1.1 x"
             " min_duration x target_qps): the test ended when all were answered"
         )
-    issued = detail.number("result_query_count")
-    least = detail.number("effective_min_query_count")
+    issued, least = log.number("result_query_count"), log.number("effective_min_query_count")
     if issued is None or least is None:
         return _END_UNKNOWN
     if issued > least:
@@ -118,44 +115,39 @@ def ended(subject: Subject) -> str:
     )
 
 
-def _duration(subject: Subject) -> Iterator[str]:
-    passed_ns = last_issue_ns(subject.performance.detail, subject.scenario)
+def _duration(log: Log, subject: Subject) -> Iterator[str]:
     text = "the last query was issued"
-    if subject.scenario == "Offline":
+    if log.scenario == "Offline":
         text = "the last sample was answered"
+    passed_ns = log.last_issue_ns
     after = "at an unknown time" if passed_ns is None else f"after {passed_ns[1] / 1e9:.3f} s"
     yield f"{text} {after}; the limit is {_setting(subject, 'min_duration')}"
 
 
-def _queries(subject: Subject) -> Iterator[str]:
-    detail = subject.performance.detail
-    samples = counts.samples(detail, subject.scenario)
-    issued = detail.get("result_query_count")
+def _queries(log: Log, subject: Subject) -> Iterator[str]:
     yield (
-        f"{_count(issued)} queries of {_count(samples)} samples were issued; the limits are"
-        f" {_setting(subject, 'min_query_count')} and"
-        f" effective_min_sample_count {shorten(detail.get('effective_min_sample_count'))}"
+        f"{_count(log.get('result_query_count'))} queries of {_count(log.samples)} samples were"
+        f" issued; the limits are {_setting(subject, 'min_query_count')} and"
+        f" effective_min_sample_count {shorten(log.get('effective_min_sample_count'))}"
     )
-    most = detail.number("effective_max_query_count")
-    if most and most < (detail.number("effective_min_query_count") or 0):
+    most = log.number("effective_max_query_count")
+    if most and most < (log.number("effective_min_query_count") or 0):
         yield f"{_setting(subject, 'max_query_count')} is less than min_query_count"
-    yield from equal_issue(subject)
+    yield from equal_issue(log, subject)
 
 
 def _count(value: Any) -> str:
     return "an unknown number of" if value is None else shorten(value)
 
 
-def equal_issue(subject: Subject) -> Iterator[str]:
+def equal_issue(log: Log, subject: Subject) -> Iterator[str]:
     """Yield a sentence if max_query_count ends the test before equal issue has issued each loaded
     sample once.
     """
-    detail = subject.performance.detail
-    most = detail.number("effective_max_query_count")
-    loaded = counts.loaded_samples(detail)
-    equal = detail.get("effective_sample_concatenate_permutation") is True
-    per_query = counts.samples_per_query(detail, subject.scenario)
-    if equal and most and loaded and subject.scenario != "Offline" and most * per_query < loaded:
+    most, loaded = log.number("effective_max_query_count"), log.loaded
+    if not (log.equal_issue and most and loaded) or log.scenario == "Offline":
+        return
+    if most * log.per_query < loaded:
         yield (
             "equal issue (sample_concatenate_permutation) needs a multiple of the"
             f" {loaded:.0f} loaded samples, and {_setting(subject, 'max_query_count')} ends the"
@@ -163,13 +155,11 @@ def equal_issue(subject: Subject) -> Iterator[str]:
         )
 
 
-def _constraints(subject: Subject) -> Iterator[str]:
-    detail = subject.performance.detail
-    of_round = subject.rules.scenarios[subject.scenario].percentile
-    percentile = counts.percentile(detail, of_round)
-    for latency in limited(detail):
+def _constraints(log: Log, subject: Subject) -> Iterator[str]:
+    of_round, percentile = log.rules.scenarios[log.scenario].percentile, log.percentile
+    for latency in log.limited:
         key = latency.percentile.format(f"{percentile:.2f}")
-        value, limit = detail.number(key), detail.number(latency.limit)
+        value, limit = log.number(key), log.number(latency.limit)
         name = f"the {percentile:g}th percentile of the {latency.name}"
         setting = f"the limit {_setting(subject, _conf_key(latency))}"
         if limit is None:
@@ -178,41 +168,40 @@ def _constraints(subject: Subject) -> Iterator[str]:
             yield f"{name}, which LoadGen does not log, is compared with {setting}"
         else:
             word = "within" if value <= limit else "over"
-            text = f"{name} is {_ms(value)} (line {detail.line(key)}), {word} {setting}"
+            text = f"{name} is {_ms(value)} (line {log.line(key)}), {word} {setting}"
             yield text + _of_the_round(subject, latency)
     if percentile != of_round:
-        yield f"{subject.rules.round} judges the {of_round:g}th percentile of {subject.scenario}"
+        yield f"{subject.rules.round} judges the {of_round:g}th percentile of {log.scenario}"
 
 
 def _of_the_round(subject: Subject, latency: LatencyKeys) -> str:
     """The round's own limit for the official benchmark, if there is one."""
-    row = subject.official_rules
+    row, scenario = subject.official_rules, subject.place.scenario
     if row is None:
         return ""
-    limit = row.latency_ns.get(subject.place.scenario)
     key = _conf_key(latency).removesuffix("_latency")
-    if key != "target":
-        limit = row.token_latency_ns.get(subject.place.scenario, {}).get(key)
+    limits = {**row.token_latency_ns.get(scenario, {}), "target": row.latency_ns.get(scenario)}
+    limit = limits.get(key)
     if limit is None:
         return ""
     return f"; {subject.rules.round} allows {subject.official} {_ms(limit)}"
 
 
-def _stopping(subject: Subject) -> Iterator[str]:
-    detail = subject.performance.detail
+def _stopping(log: Log, subject: Subject) -> Iterator[str]:
     said = []
-    for latency in limited(detail):
-        text = detail.get(latency.result)
+    for latency in log.limited:
+        text = log.get(latency.result)
         if isinstance(text, str):
             said.append(" ".join(text.split()))
-        over = latency_limits.over(detail, latency) if latency.limit in detail.values else None
-        if over and subject.scenario == "Server":
-            count = str(over[0]) if over[0] == over[1] else f"{over[0]} to {over[1]}"
+        over = log.over(latency) if latency.limit in log.values else None
+        if over and log.scenario == "Server":
+            least, most = over
+            count = str(least) if least == most else f"{least} to {most}"
             said.append(f"{count} queries are over the limit of the {latency.name}")
     yield shorten("; ".join(said) or "LoadGen has none in this scenario", 400)
 
 
-_PARTS: dict[str, Callable[[Subject], Iterator[str]]] = {
+_PARTS: dict[str, Callable[[Log, Subject], Iterator[str]]] = {
     "result_min_duration_met": _duration,
     "result_min_queries_met": _queries,
     "result_perf_constraints_met": _constraints,
@@ -228,18 +217,17 @@ def _conf_key(latency: LatencyKeys) -> str:
 
 def _setting(subject: Subject, key: str) -> str:
     """A setting: its effective value with the line of the log, and its line of user.conf."""
-    detail, test = subject.performance.detail, subject.performance
+    detail, text = subject.performance.detail, subject.performance.user_conf
     requested = subject.rules.user_conf[key].logged_as(subject.scenario) or ""
-    logged = next(
-        (name for name in _effective_names(requested) if name in detail.values), requested
-    )
+    names = (name for name in _effective_names(requested) if name in detail.values)
+    logged = next(names, requested)
     value = f"{key} (the log does not have it"
     if logged in detail.values:
         value = f"{key} {_with_unit(logged, detail)} (line {detail.line(logged)}"
-    conf = parse(test.user_conf or "")
+    conf = parse(text or "")
     entry = conf_entry(conf, key, subject)
     if entry is None:
-        origin = "no line of user.conf sets it" if test.user_conf else "there is no user.conf"
+        origin = "no line of user.conf sets it" if text else "there is no user.conf"
         if conf.refused:
             origin = "LoadGen refuses user.conf"
         return f"{value}; {origin})"
@@ -269,8 +257,8 @@ def _ms(nanoseconds: float) -> str:
     return f"{nanoseconds / 1e6:g} ms"
 
 
-def _at(detail: Detail, key: str) -> str:
-    return _line(detail.line(key))
+def _at(log: Log, key: str) -> str:
+    return _line(log.line(key))
 
 
 def _line(number: int | None) -> str:

@@ -1,16 +1,146 @@
-"""The result folders of a submission or a run directory, and the paths of their files."""
+"""Finds what is audited in a folder: run directories, submissions, bare folders of LoadGen's logs.
+Recognises the round of each, and finds the result folders of a submission and their files.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
+from compliance import rules
 from compliance.logs import files
 from compliance.rules import Rules
 
+_DETAIL = "mlperf_log_detail.txt"
+_LOGS = ("mlperf_log_summary.txt", _DETAIL, *(_DETAIL + suffix for suffix in files.PACKED))
+# The files at the top of a run directory, or of an unfinished one.
 _OF_A_RUN = ("record.json", "raw", "reference.npz", "result.json")
+# The files of a result of mlcommons/endpoints, below the folder of its scenario.
+_OF_ENDPOINTS = (("performance", "result_summary.json"), ("accuracy", "accuracy_results.json"))
+_TESTS = ("performance", "accuracy")
+# The seeds and LoadGen's version are within the first lines of a log.
+_HEAD_BYTES = 1 << 16
+_MOST_LOGS = 100
+_SEED = re.compile(rb'"key": "(?:requested|effective)_(\w+_rng_seed)", "value": (\d{1,20})')
+_VERSION = re.compile(rb'"key": "loadgen_version", "value": "(\d{1,3}(?:\.\d{1,3}){1,2}) @ ')
+
+
+class Kind(StrEnum):
+    """What a folder is."""
+
+    RUN = "a run directory"
+    SUBMISSION = "a submission"
+    SUBMITTER = "a submitter's folder"
+    ENDPOINTS = "a result of mlcommons/endpoints"
+    LOGS = "a folder of LoadGen's logs"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A folder that is audited as a whole."""
+
+    kind: Kind
+    folder: Path
+
+
+def find(directory: Path, entries: Iterable[Path]) -> list[Unit]:
+    """The units of a directory: itself, or the outermost ones below it, in order.
+
+    Args:
+        entries: every path below the directory (`files.walk`).
+    """
+    names: dict[Path, set[str]] = {directory: set()}
+    for path in entries:
+        names.setdefault(path.parent, set()).add(path.name)
+    kind = _kind(directory, names, top=True)
+    if kind:
+        return [Unit(kind, directory)]
+    units: list[Unit] = []
+    for folder in sorted(names):
+        inside = any(folder.is_relative_to(unit.folder) for unit in units[-1:])
+        kind = None if inside else _kind(folder, names, top=False)
+        if kind:
+            units.append(Unit(kind, folder))
+    return units
+
+
+Names = Mapping[Path, set[str]]
+"""Folder → the names of its entries."""
+
+
+def _kind(folder: Path, names: Names, *, top: bool) -> Kind | None:
+    """What a folder is; None: nothing that is audited. In the audited directory itself (`top`) the
+    name of a division or of one file of a run is enough.
+    """
+    own = names[folder]
+    if not own.isdisjoint(_OF_A_RUN if top else _OF_A_RUN[:1]):
+        return Kind.RUN
+    divisions = rules.load(rules.CURRENT).layout.divisions
+    if folder.name in divisions and _has_submitters(folder, names):
+        return Kind.SUBMISSION
+    for name in own.intersection(divisions):
+        if top or _has_submitters(folder / name, names):
+            return Kind.SUBMISSION
+    if _has_results(folder, names):
+        return Kind.SUBMITTER
+    for test, name in _OF_ENDPOINTS:
+        if name in names.get(folder / test, ()):
+            return Kind.ENDPOINTS
+    return None if own.isdisjoint(_LOGS) else Kind.LOGS
+
+
+def _has_submitters(division: Path, names: Names) -> bool:
+    return any(_has_results(division / name, names) for name in names.get(division, ()))
+
+
+def _has_results(folder: Path, names: Names) -> bool:
+    """Whether a folder has results/<system>/<benchmark>/<scenario>/ with a folder in it."""
+    level = [folder / "results"]
+    for _ in range(3):
+        level = [above / name for above in level for name in names.get(above, ())]
+    return any(not names.get(scenario, set()).isdisjoint(_TESTS) for scenario in level)
+
+
+def recognised_round(folder: Path) -> tuple[str, str]:
+    """(the round of a unit's folder, how it was recognised). The round is the current one if
+    neither record.json nor a log shows it.
+    """
+    if recorded := recorded_round(folder):
+        return recorded, "by record.json"
+    seeds: Counter[str] = Counter()
+    versions: Counter[str] = Counter()
+    earlier: Counter[str] = Counter()
+    details = [path for path in files.under(folder) if path.name == _DETAIL]
+    for path in details[:_MOST_LOGS]:
+        ends, _ = files.attempt(lambda path: files.ends(path, _HEAD_BYTES), path)
+        head = ends[0] if ends else b""
+        found = [version.decode() for version in _VERSION.findall(head)]
+        earlier.update(filter(rules.is_earlier, found))
+        for round in rules.rounds():
+            known = rules.load(round)
+            versions.update(round for version in found if version in known.versions)
+            for key, value in _SEED.findall(head):
+                seeds[round] += known.seeds.get(key.decode()) == int(value)
+    for how, votes in (("by the seeds", +seeds), ("by LoadGen's version", versions)):
+        if votes:
+            return votes.most_common(1)[0][0], f"{how} in the logs"
+    if earlier:
+        version, _ = earlier.most_common(1)[0]
+        why = f"as the earliest round that has rules, because LoadGen {version} is older"
+        return rules.rounds()[0], why
+    return rules.CURRENT, "as the newest round, because no log has the seeds or the LoadGen of one"
+
+
+def recorded_round(directory: Path) -> str | None:
+    """The round that a run directory's record.json names; None if it names none."""
+    record, _ = files.attempt(files.json_object, directory / "record.json")
+    round = (record or {}).get("round")
+    return round if round is None or isinstance(round, str) else repr(round)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,23 +153,23 @@ class ResultFolder:
         submitter_folder: <division>/<submitter>.
         scenario: the name of its own folder, in the letter case of the rules.
         folder: results/<system>/<benchmark>/<scenario>.
-        run: the run directory that contains the submission, with record.json and raw/; None: a bare
-            submission.
         measurements: the folder of its user.conf, README.md and measurements, by the round's
             layout.
         compliance: the folder of its compliance tests.
+        run: the run directory that contains the submission, with record.json and raw/; None: a bare
+            submission.
     """
 
     root: Path
     division: str
     submitter_folder: Path
-    system: str
-    benchmark: str
+    system: str = ""
+    benchmark: str = ""
     scenario: str
     folder: Path
-    run: Path | None
     measurements: Path
     compliance: Path
+    run: Path | None = None
 
     @property
     def name(self) -> str:
@@ -48,9 +178,10 @@ class ResultFolder:
 
     def show(self, path: Path) -> str:
         """A path as findings name it: relative to the audited directory."""
-        if path.is_relative_to(self.root):
-            return path.relative_to(self.root).as_posix()
-        return path.name
+        text, root = str(path), str(self.root)
+        if text == root:
+            return "."
+        return text[len(root) + 1 :] if text.startswith(f"{root}/") else path.name
 
     def raw(self, test: str) -> Path | None:
         """The folder of a test's raw logs in the run directory; None: there is no run directory."""
@@ -61,7 +192,9 @@ def result_folders(directory: Path, rules: Rules) -> list[ResultFolder]:
     """The result folders of a run directory, of a root that contains open/, closed/ or network/, or
     of such a division itself.
     """
-    around, divisions = directory, _divisions(directory, rules)
+    divisions = [directory / name for name in rules.layout.divisions]
+    divisions = [division for division in divisions if division.is_dir()]
+    around = directory
     if directory.name in rules.layout.divisions and not divisions:
         around, divisions = directory.parent, [directory]
     run = around if any(os.path.lexists(around / name) for name in _OF_A_RUN) else None
@@ -80,8 +213,8 @@ def submitter_result_folders(submitter: Path, rules: Rules) -> list[ResultFolder
     for path in files.listed(submitter / "systems"):
         description, _ = files.attempt(files.json_object, path)
         names.append(str((description or {}).get("division")).lower())
-    divisions = [name for name in names if name in rules.layout.divisions]
-    return list(_submitter(submitter, (divisions or ["open"])[0], submitter, rules))
+    division = next((name for name in names if name in rules.layout.divisions), "open")
+    return list(_submitter(submitter, division, submitter, rules))
 
 
 def folder_of_logs(folder: Path, conf: Path, scenario: str) -> ResultFolder:
@@ -95,18 +228,11 @@ def folder_of_logs(folder: Path, conf: Path, scenario: str) -> ResultFolder:
         root=folder,
         division="open",
         submitter_folder=folder,
-        system="",
-        benchmark="",
         scenario=scenario,
         folder=folder,
-        run=None,
         measurements=conf,
         compliance=folder,
     )
-
-
-def _divisions(directory: Path, rules: Rules) -> list[Path]:
-    return [directory / name for name in rules.layout.divisions if (directory / name).is_dir()]
 
 
 def _submitter(
@@ -116,26 +242,27 @@ def _submitter(
     scenario does not matter, as in the official checker.
     """
     names = {name.lower(): name for name in rules.scenarios}
-    for system in subfolders(submitter / "results"):
-        for benchmark in subfolders(system):
-            for folder in subfolders(benchmark):
-                where = {
-                    "system": system.name,
-                    "benchmark": benchmark.name,
-                    "scenario": folder.name,
-                }
-                yield ResultFolder(
-                    root=root,
-                    division=division,
-                    submitter_folder=submitter,
-                    system=system.name,
-                    benchmark=benchmark.name,
-                    scenario=names.get(folder.name.lower(), folder.name),
-                    folder=folder,
-                    run=run,
-                    measurements=submitter / rules.layout.measurements.format(**where),
-                    compliance=submitter / rules.layout.compliance.format(**where),
-                )
+    benchmarks = [
+        benchmark
+        for system in subfolders(submitter / "results")
+        for benchmark in subfolders(system)
+    ]
+    for benchmark in benchmarks:
+        system = benchmark.parent.name
+        for folder in subfolders(benchmark):
+            where = {"system": system, "benchmark": benchmark.name, "scenario": folder.name}
+            yield ResultFolder(
+                root=root,
+                division=division,
+                submitter_folder=submitter,
+                system=system,
+                benchmark=benchmark.name,
+                scenario=names.get(folder.name.lower(), folder.name),
+                folder=folder,
+                measurements=submitter / rules.layout.measurements.format(**where),
+                compliance=submitter / rules.layout.compliance.format(**where),
+                run=run,
+            )
 
 
 def subfolders(path: Path) -> list[Path]:

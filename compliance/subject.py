@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from compliance import logs
 from compliance.folders import ResultFolder, measurements_file
+from compliance.loadgen.log import Log
 from compliance.logs import files, user_conf
 from compliance.logs import trace as traces
 from compliance.logs.digits import DIGITS, close
@@ -152,6 +153,10 @@ class Subject:
         """The accuracy.txt of the accuracy test, relative to the audited directory."""
         return self.place.show(self.accuracy.folder / "accuracy.txt")
 
+    def test_folder(self, name: str) -> str:
+        """The folder of a compliance test, relative to the audited directory."""
+        return self.place.show(self.place.compliance / name)
+
     def detail_file(self, test: LoadGenRun) -> str:
         """The detail log of a test, relative to the audited directory."""
         return self.place.show(test.folder / "mlperf_log_detail.txt")
@@ -172,6 +177,11 @@ class Subject:
         return max(
             [self.place.benchmark, *sorted(names)], key=lambda name: _agreeing(conf, name, self)
         )
+
+    @cached_property
+    def log(self) -> Log:
+        """The log of the performance test, as the rules of its scenario read it."""
+        return Log.of(self.performance.detail, self.scenario, self.rules)
 
     @property
     def own_conf_name(self) -> str:

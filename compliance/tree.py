@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,25 +39,22 @@ def checks(
         text = f"it has {len(places)} result folders; the first {_MOST_FOLDERS} were audited"
         checks.append(judge("submission-tree", [text], "", fix="audit the submitters one by one"))
     if linked := links(places[0].root, round_rules):
-        checks.append(judge("submitters-folders", linked, "", fix=COPY))
+        checks.append(judge("submitters-folders", linked, ""))
     if strays := list(_strays(places, round_rules)):
-        fix = "remove it, or give it the name and place of the layout"
-        checks.append(judge("folders-of-the-tree", strays, "", fix=fix))
-    for place in places[:_MOST_FOLDERS]:
-        folder_checks = _folder_checks(place, round_rules, results)
-        checks += placed(folder_checks, place.name) if several else folder_checks
+        checks.append(judge("folders-of-the-tree", strays, ""))
     submitters: dict[Path, list[ResultFolder]] = {}
-    for place in places:
+    for number, place in enumerate(places):
         submitters.setdefault(place.submitter_folder, []).append(place)
+        if number < _MOST_FOLDERS:
+            found = _folder_checks(place, round_rules, results)
+            checks += placed(found, place.name) if several else found
     for folder, own in submitters.items():
         find = partial(layout.submitter_checks, own[-1], round_rules, own)
-        found = guarded("names-and-sizes", find)
+        found = guarded([("names and sizes", find)])
         checks += placed(found, own[-1].show(folder)) if several else found
     if several:
         faults = _repeated_runs(results, round_rules)
-        fix = "submit each run once, under the system and the scenario of its measurement"
-        good = "each scenario has its own logs"
-        checks.append(judge("logs-of-one-run", faults, good, fix=fix))
+        checks.append(judge("logs-of-one-run", faults, "each scenario has its own logs"))
     return checks
 
 
@@ -141,18 +138,24 @@ def _is_repeated(same: Sequence[ResultLine], round_rules: rules.Rules) -> bool:
     return len(benchmarks) > len(set(benchmarks)) or len(models) > 1
 
 
-def _folder_checks(
-    place: ResultFolder, round_rules: rules.Rules, results: list[ResultLine]
-) -> list[Check]:
-    """Every check of one result folder. Appends its line to `results`."""
-    line = ResultLine(
+def line_of(place: ResultFolder) -> ResultLine:
+    """The line of a result folder, without what its logs say."""
+    submitter = place.submitter_folder.name if place.system else ""
+    return ResultLine(
         place=place.name,
-        division=place.division,
-        submitter=place.submitter_folder.name,
+        division=place.division if place.system else "",
+        submitter=submitter,
         system=place.system,
         benchmark=place.benchmark,
         scenario=place.scenario,
     )
+
+
+def _folder_checks(
+    place: ResultFolder, round_rules: rules.Rules, results: list[ResultLine]
+) -> list[Check]:
+    """Every check of one result folder. Appends its line to `results`."""
+    line = line_of(place)
     if endpoints.is_result(place.folder):
         return endpoints_checks(place, line, round_rules, results)
     if place.scenario not in round_rules.scenarios:
@@ -160,8 +163,9 @@ def _folder_checks(
         scenarios = ", ".join(round_rules.scenarios)
         text = f"{place.folder.name} is not a scenario of this audit: {scenarios}"
         fix = "name the folder as the scenario of its logs"
-        return [judge("scenario", [text], "", file=place.name, fix=fix)]
-    return guarded("reading", lambda: _subject_checks(read(place, round_rules), line, results))
+        return [judge("scenario", [text], "", place.name, fix=fix)]
+    find = partial(_subject_checks, place, line, round_rules, results)
+    return guarded([("reading", find)])
 
 
 def endpoints_checks(
@@ -179,16 +183,20 @@ def endpoints_checks(
         verdict=_ENDPOINTS,
     )
     results.append(completed_line)
-    return guarded("reading", partial(endpoints.checks, result))
+    return guarded([("reading", partial(endpoints.checks, result))])
 
 
-def _subject_checks(subject: Subject, line: ResultLine, results: list[ResultLine]) -> list[Check]:
+def _subject_checks(
+    place: ResultFolder, line: ResultLine, round_rules: rules.Rules, results: list[ResultLine]
+) -> list[Check]:
+    subject = read(place, round_rules)
     results.append(completed(line, subject))
     unread = [test.name for test in subject.tests if test.stopped or not test.detail.values]
-    checks: list[Check] = []
+    groups = []
     for group in checklist.GROUPS:
         if not (unread and group.of_logs):
-            checks += guarded(group.name, partial(group.find, subject))
+            groups.append((group.name, partial(group.find, subject)))
+    checks = guarded(groups)
     if unread:
         names = " and the ".join(unread)
         why = f"not judged: the {names} detail log has no entry or no end, as another check says"
@@ -200,12 +208,11 @@ def completed(line: ResultLine, subject: Subject) -> ResultLine:
     """The line, completed with values from the performance test's log."""
     detail = subject.performance.detail
     figure, _ = files.reckon(partial(figures.of, subject))
+    if figure:
+        line = replace(line, figure=figure.text, words=figure.words, recomputed=figure.recomputed)
     return replace(
         line,
         official=shorten(subject.official or ""),
-        figure=figure.text if figure else "",
-        words=figure.words if figure else "",
-        recomputed=figure.recomputed if figure else "",
         verdict=shorten(detail.get("result_validity", "")),
         tested=shorten(detail.get("test_datetime", "")),
         began=shorten(detail.get("power_begin", "")),
@@ -213,15 +220,21 @@ def completed(line: ResultLine, subject: Subject) -> ResultLine:
     )
 
 
-def guarded(name: str, find: Callable[[], list[Check]]) -> list[Check]:
-    """The checks of `find`, or one failed check if the audit's own code raised an error. So one
-    file cannot stop the other checks.
+def guarded(groups: Iterable[tuple[str, Callable[[], list[Check]]]]) -> list[Check]:
+    """The checks of every group, and one failed check if the audit's own code raised an error. So
+    one file cannot stop the other checks.
 
     Args:
-        name: the failed check's id is `audit-of-<name>`.
+        groups: the name of each group for the reader, and the function that returns its checks.
     """
-    try:
-        return find()
-    except files.DAMAGE as e:
-        why = f"the audit failed on the content of the files: {type(e).__name__}: {shorten(e)}"
-        return [judge(f"audit-of-{name}", [why], "", fix="please report it, with the directory")]
+    checks: list[Check] = []
+    faults = []
+    for name, find in groups:
+        try:
+            checks += find()
+        except files.DAMAGE as e:
+            error = f"{type(e).__name__}: {shorten(e)}"
+            faults.append(f"the audit of {name} failed on the content of the files: {error}")
+    if faults:
+        checks.append(judge("audit", faults, ""))
+    return checks

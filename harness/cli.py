@@ -110,7 +110,7 @@ def _encodable(text: str) -> bool:
 def _version() -> int:
     import tomllib
 
-    from compliance.rules import CURRENT
+    from compliance import CURRENT
     from harness import terminal
     from harness.execution.environments import ROOT
 

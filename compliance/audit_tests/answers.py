@@ -4,6 +4,7 @@ samples that LoadGen selects?
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,19 +12,19 @@ from pathlib import Path
 import numpy as np
 
 from compliance import logs
-from compliance.audit_tests import check, logged_answers, verify_files
+from compliance.audit_tests import logged_answers, speed
 from compliance.audit_tests.logged_answers import LoggedAnswers, Row
 from compliance.checks.submission import benchmark
-from compliance.findings.check import manual
+from compliance.findings.check import judge, manual
 from compliance.loadgen import counts, sample_order, sampling
 from compliance.loadgen.random import MOST_SAMPLES, Draws
 from compliance.logs import files
+from compliance.logs.detail import LOADED_SET
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check
 
 _LOG = "mlperf_log_accuracy.json"
-_LARGEST_INDEX = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,11 @@ def checks(
         return None, [_ends(test, submitted, subject, file)]
     answers, fault = files.attempt(logged_answers.read, path)
     if answers is None:
-        return None, [check.judge(f"{test.slug}-answers", [fault], "", file)]
+        return None, [judge(f"{test.slug}-answers", [fault], "", file)]
     results = [] if run is None else [_hash(test, rule, path, submitted, subject)]
     count = len({row.index for row in answers.rows})
     good = f"{len(answers.rows)} answers of {count} samples, which LoadGen selects"
-    results.append(
-        check.judge(f"{test.slug}-samples", _samples(answers, test, subject), good, file)
-    )
+    results.append(judge(f"{test.slug}-samples", _samples(answers, test, subject), good, file))
     return Log(answers, file), results
 
 
@@ -76,7 +75,7 @@ def _ends(test: LoadGenRun, path: Path, subject: Subject, file: str) -> Check:
     """
     check_id = f"{test.slug}-answers"
     if faults := list(_cut_faults(test, path, subject)):
-        return check.judge(check_id, faults, "", file)
+        return judge(check_id, faults, "", file)
     why = "the log of answers is truncated, and a submission does not contain the original"
     fix = "ask the submitter for the whole log, and compare it with the whole accuracy log"
     return manual(check_id, why, file=file, fix=fix)
@@ -117,9 +116,7 @@ def _official_verdict(test: LoadGenRun, folder: Path, subject: Subject) -> Itera
     texts = []
     for word in ("baseline", "compliance"):
         texts.append(files.attempt(files.text, folder / f"{word}_accuracy.txt")[0])
-    contradictions = verify_files.contradictions(
-        test, "verify_accuracy.txt", verify_files.PASS, subject
-    )
+    contradictions = speed.contradictions(test, "verify_accuracy.txt", speed.PASS, subject)
     if None in texts:
         yield from contradictions
     elif contradictions and subject.place.division != "open":
@@ -141,7 +138,7 @@ def _hash(
     """
     faults = _differences(rule, whole, submitted, subject)
     good = "the submitted log of answers is the raw one"
-    return check.judge(f"{test.slug}-hash", faults, good, subject.place.show(submitted))
+    return judge(f"{test.slug}-hash", faults, good, subject.place.show(submitted))
 
 
 def _differences(
@@ -177,11 +174,13 @@ def _samples(
     if not answers.rows:
         yield "no answer was logged; at least one must be there"
         return
-    loaded = subject.performance.detail.get("loaded_qsl_set")
-    strange = {row.index for row in answers.rows}
-    strange -= set(loaded if isinstance(loaded, list) else ())
-    if strange:
-        yield f"sample {min(strange)} was not loaded, and has an answer"
+    loaded = subject.performance.detail.get(LOADED_SET)
+    indices = np.array([row.index for row in answers.rows], np.int64)
+    strange = indices
+    if isinstance(loaded, array):
+        strange = indices[~np.isin(indices, loaded)]
+    if strange.size:
+        yield f"sample {strange.min()} was not loaded, and has an answer"
         return
     if not test.detail.values:
         return
@@ -237,15 +236,10 @@ def _order(answers: LoggedAnswers, count: int, test: LoadGenRun, subject: Subjec
         count: how many samples the test issued.
     """
     detail = test.detail
-    loaded = _loaded(test)
+    sets = counts.logged_sets(detail, subject.scenario) or []
     least = detail.get("effective_min_query_count")
     seed = detail.get("effective_sample_index_rng_seed")
-    if (
-        not loaded
-        or len(loaded) < counts.samples_per_query(detail, subject.scenario)
-        or type(least) is not int
-        or type(seed) is not int
-    ):
+    if len(sets) != 1 or type(least) is not int or type(seed) is not int:
         yield "the loaded set, effective_min_query_count or the seed is missing from the detail log"
         return
     settings = counts.issue_settings(detail, subject.scenario, seed)
@@ -254,7 +248,7 @@ def _order(answers: LoggedAnswers, count: int, test: LoadGenRun, subject: Subjec
     least = sample_order.bounded(max(least, 1), count)
     for draws in Draws:
         order = sample_order.performance(
-            settings, loaded, draws, count=count, min_query_count=least
+            settings, sets[0], draws, count=count, min_query_count=least
         )
         expected = order[numbers]
         if np.array_equal(expected, indices):
@@ -264,13 +258,3 @@ def _order(answers: LoggedAnswers, count: int, test: LoadGenRun, subject: Subjec
         f"sample number {numbers[at]} has index {indices[at]}; with seed {seed} it has index"
         f" {expected[at]}"
     )
-
-
-def _loaded(test: LoadGenRun) -> list[int]:
-    """The indices of the loaded set; empty if the log has none, several, or one that is damaged."""
-    sets = test.detail.all("loaded_qsl_set")
-    loaded = sets[0] if len(sets) == 1 else []
-    if not isinstance(loaded, list):
-        return []
-    good = all(type(index) is int and 0 <= index < _LARGEST_INDEX for index in loaded)
-    return loaded if good else []

@@ -1,17 +1,21 @@
 """Is a compliance test one of the same run? Its LoadGen, its SUT and its library must be the
-performance run's, and so must its files in raw/.
+performance run's, and so must its files in raw/. Its settings must be those of audit.config, and
+else the performance run's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from compliance.checks.logs.settings import ORDINARY, has_audit_config
+from compliance.findings.check import mismatch
 from compliance.logs import files
 from compliance.logs.dates import power_date
 from compliance.logs.user_conf import parse
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
+from formats.checks import Faults
 
 _BUILD_DATE = "loadgen_build_date_utc"
 _SAME = (
@@ -39,6 +43,22 @@ _SAME_JOB = (
 )
 _STARTS = ("test_datetime", "power_begin")
 _LATENCIES = ("result_min_latency_ns", "result_mean_latency_ns", "result_max_latency_ns")
+# Effective settings that LoadGen computes from the requested counts and durations.
+_DERIVED = (
+    "samples_per_query",
+    "min_query_count",
+    "min_sample_count",
+    "target_duration_ms",
+    "target_qps",
+)
+_RESHAPING = ("min_query_count", "min_duration", "sample_concatenate_permutation")
+"""Keys of audit.config that change the counts of the test."""
+_TARGETS = (
+    "offline_expected_qps",
+    "single_stream_expected_latency_ns",
+    "multi_stream_expected_latency_ns",
+    "server_target_qps",
+)
 
 
 def of_logs(test: LoadGenRun, subject: Subject) -> Iterator[str]:
@@ -59,11 +79,8 @@ def of_logs(test: LoadGenRun, subject: Subject) -> Iterator[str]:
             f"it began at {began}; the performance run, which comes first, began at"
             f" {performance_began}"
         )
-    others = {
-        other.name: other
-        for other in (*subject.tests, *subject.compliance.values())
-        if other.name != test.name
-    }
+    others = {other.name: other for other in (*subject.tests, *subject.compliance.values())}
+    others.pop(test.name, None)
     for name, other in others.items():
         if began is not None and _agree(test, other, _STARTS):
             yield (
@@ -88,11 +105,9 @@ def of_files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterat
     raw = subject.place.raw(test.name)
     assert raw is not None
     yield from (fault for name, fault in test.faults.items() if name != "user.conf")
-    first, second = subject.performance.job, test.job
-    if first and second:
-        for key in _SAME_JOB:
-            if getattr(first, key) != getattr(second, key):
-                yield f"job.json: {key} is not the performance test's"
+    for key in _SAME_JOB if subject.performance.job and test.job else ():
+        if getattr(subject.performance.job, key) != getattr(test.job, key):
+            yield f"job.json: {key} is not the performance test's"
     if test.user_conf is None or test.user_conf != subject.performance.user_conf:
         yield f"raw/{test.name}/user.conf is not the performance test's"
     text, fault = files.attempt(files.text, raw / "audit.config")
@@ -125,3 +140,87 @@ def _copies(test: LoadGenRun, raw: Path, subject: Subject) -> Iterator[str]:
             yield fault or f"raw/{test.name}: {raw_fault}"
         elif submitted != original:
             yield f"{subject.place.show(copy)} differs from raw/{test.name}/{name}"
+
+
+def of_settings(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Faults:
+    """Yield a fault for each setting that is neither the performance run's nor
+    audit.config's.
+    """
+    detail, reference = test.detail, subject.performance.detail
+    config = rule.settings(subject.official)
+    if not has_audit_config(detail):
+        yield ORDINARY.format(name=test.name)
+    reshaped = not config.keys().isdisjoint(_RESHAPING)
+    audited = _audited(config, subject)
+    keys = {key for key in (*detail.values, *reference.values) if _is_setting(key)}
+    for key in sorted(keys - set(audited) - _free(reshaped, subject)):
+        if detail.get(key) != reference.get(key):
+            yield mismatch(key, detail.get(key), reference.get(key), "the performance run has")
+    for key, expected in audited.items():
+        value = detail.get(key)
+        if not isinstance(value, int) or value != expected:
+            yield mismatch(key, value, expected, f"audit.config of {test.name} sets it to")
+    mode = detail.get("effective_test_mode")
+    if mode != "PerformanceOnly":
+        yield mismatch("effective_test_mode", mode, "PerformanceOnly", "it must be")
+    if reshaped:
+        yield from _counts(test, subject)
+
+
+def _is_setting(key: str) -> bool:
+    return key.startswith(("requested_", "effective_"))
+
+
+def _free(reshaped: bool, subject: Subject) -> set[str]:
+    """The keys that may differ from the performance run's.
+
+    Args:
+        reshaped: whether audit.config changes the counts of the test.
+    """
+    free = {f"effective_{key}" for key in _DERIVED} if reshaped else set()
+    if subject.place.run is None:  # another submitter's tests may have other targets
+        free |= {f"effective_{key}" for key in (*_DERIVED, "max_query_count")}
+        free |= {f"requested_{key}" for key in (*_TARGETS, "min_query_count", "max_query_count")}
+    return free
+
+
+def _audited(config: Mapping[str, int], subject: Subject) -> Mapping[str, int]:
+    """Key of the detail log → its value from audit.config. `mode` is left out, because it is
+    compared with the performance run's.
+    """
+    values: dict[str, int] = {}
+    for key, value in config.items():
+        known = subject.rules.user_conf.get(key)
+        logged = known.logged_as(subject.scenario) if known else None
+        if logged is None:
+            continue
+        values[logged] = value
+        if key != "min_query_count":  # the effective one follows, see _counts
+            values[logged.replace("requested_", "effective_", 1)] = value
+    return values
+
+
+def _counts(test: LoadGenRun, subject: Subject) -> Iterator[str]:
+    """Yield a sentence for each effective count that does not follow from the requested ones,
+    without equal issue (test_settings_internal.cc).
+    """
+    detail = test.detail
+    least = detail.number("requested_min_query_count")
+    duration_ms = detail.number("requested_min_duration_ms")
+    rate = detail.number("effective_target_qps")
+    if least is None or duration_ms is None or rate is None:
+        yield "the requested counts are missing"
+        return
+    queries: float = least
+    per_query: float = subject.log.per_query
+    if subject.scenario == "Offline":
+        queries, per_query = 1, max(least, int(1.1 * duration_ms / 1e3 * rate))
+    expected = {
+        "samples_per_query": per_query,
+        "min_query_count": queries,
+        "min_sample_count": queries * per_query,
+    }
+    for key, count in expected.items():
+        value = detail.get(f"effective_{key}")
+        if value != count:
+            yield f"effective_{key} is {value}; with audit.config it is {count:g}"

@@ -1,19 +1,43 @@
-"""The speed of TEST01 and TEST04, compared with the performance run's, and its
-verify_performance.txt.
+"""The speed of TEST01 and TEST04, compared with the performance run's, and the verdicts in the
+verify_*.txt of a compliance test. They are never trusted.
+
+run_verification.py of mlcommons/inference writes these files. This project writes the lines that
+the submission checker looks for.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compliance.audit_tests import check, verify_files
-from compliance.audit_tests.verify_files import FAIL, PASS
+from compliance.findings.check import judge
 from compliance.loadgen import counts
 from compliance.loadgen.latency_keys import QUERIES, SAMPLES
-from compliance.logs import Detail
+from compliance.logs import Detail, files
 from compliance.rules import ComplianceTest, Rules
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check, Fault
+
+PASS, FAIL = "TEST PASS", "TEST FAIL"
+
+
+def contradictions(test: LoadGenRun, name: str, expected: str, subject: Subject) -> list[str]:
+    """List the faults of a verify_*.txt: it is missing, or has another verdict than `expected`.
+    Empty if there is none.
+
+    Args:
+        expected: the verdict that the logs show.
+    """
+    text, fault = files.attempt(files.text, subject.place.compliance / test.name / name)
+    if text is None:
+        return [fault]
+    lines = [line.strip() for line in text.splitlines()]
+    fails = any(line.startswith(FAIL) for line in lines)
+    agrees = fails if expected == FAIL else expected in lines
+    contradicts = expected == PASS and fails
+    if agrees and not contradicts:
+        return []
+    return [f"{name} has another verdict than the logs, which show {expected!r}"]
+
 
 _FILE = "verify_performance.txt"
 
@@ -104,7 +128,7 @@ def compare(
     return None
 
 
-def judge(test: LoadGenRun, rule: ComplianceTest, subject: Subject, reason: str = "") -> Check:
+def check(test: LoadGenRun, rule: ComplianceTest, subject: Subject, reason: str = "") -> Check:
     """The check of a test's speed, computed from the detail logs. verify_performance.txt must
     agree.
 
@@ -112,18 +136,18 @@ def judge(test: LoadGenRun, rule: ComplianceTest, subject: Subject, reason: str 
         reason: why a speed outside the tolerance fails, for the reader of the failure.
     """
     check_id = f"{test.slug}-performance"
-    file = check.folder(test, subject)
+    file = subject.test_folder(test.name)
     speed = compare(rule, subject.scenario, subject.rules, subject.performance.detail, test.detail)
     if speed is None:
         missing = "the score of the performance run or of the test is missing"
-        return check.judge(check_id, [missing], "", file)
+        return judge(check_id, [missing], "", file)
     faults = [] if speed.passes else [f"{speed.sentence}{reason}"]
-    faults += verify_files.contradictions(test, _FILE, speed.verdict, subject)
+    faults += contradictions(test, _FILE, speed.verdict, subject)
     # The submission checker reads only the file, and none in the open division.
-    believed = not verify_files.contradictions(test, _FILE, PASS, subject)
+    believed = not contradictions(test, _FILE, PASS, subject)
     stricter = believed or subject.place.division == "open"
     found = [Fault(text, stricter=stricter) for text in faults]
-    return check.judge(check_id, found, speed.sentence, file)
+    return judge(check_id, found, speed.sentence, file)
 
 
 def verify_text(speed: Speed | None) -> str:

@@ -11,18 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from compliance import logs
-from compliance.audit_tests import (
-    answers,
-    check,
-    logged_answers,
-    output_length,
-    speed,
-    verify_files,
-)
-from compliance.audit_tests.logged_answers import Compared, Row
-from compliance.audit_tests.verify_files import FAIL, PASS
+from compliance.audit_tests import answers, logged_answers, speed
+from compliance.audit_tests.logged_answers import Compared, LoggedAnswers, Row
+from compliance.audit_tests.speed import FAIL, PASS
 from compliance.checks.submission.accuracy import whole_log
-from compliance.findings.check import judge, manual
+from compliance.findings.check import judge, manual, not_applicable
 from compliance.logs import files
 from compliance.rules import ComplianceTest
 from compliance.scoring import accuracy, official
@@ -34,6 +27,7 @@ from formats.job import Job
 from formats.record import Judged
 
 _FILE = "verify_accuracy.txt"
+_TOKEN_BYTES = 4
 _CUT = (
     "the accuracy run's log is truncated, and a submission does not contain the original: ask the"
     " submitter for it"
@@ -48,7 +42,7 @@ def inapplicable(job: Job, samples: int) -> str:
 def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
     """The checks of TEST01: its speed, every byte of its answers, and their mean length."""
     log, results = answers.checks(test, rule, subject)
-    results = [speed.judge(test, rule, subject), *results]
+    results = [speed.check(test, rule, subject), *results]
     if log is None:
         return results
     check_id = f"{test.slug}-answers"
@@ -61,11 +55,11 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Che
         return [*results, judge(check_id, faults, "", file=log.file, fix=fix)]
     compared = logged_answers.compare(log.answers.rows, reference.payloads)
     verdict = PASS if compared.exact else FAIL
-    contradictions = verify_files.contradictions(test, _FILE, verdict, subject)
+    contradictions = speed.contradictions(test, _FILE, verdict, subject)
     return [
         *results,
         _bytes(check_id, compared, reference.payloads, subject, contradictions, log.file),
-        output_length.judge(log.answers, reference.payloads, subject, log.file),
+        _output_length(log.answers, reference.payloads, subject, log.file),
     ]
 
 
@@ -130,7 +124,7 @@ def _bytes(
         faults.append("there is no answer to compare; at least one must be there")
     if faults or not compared.different:
         good = f"every byte of {compared.equal} answers is the accuracy run's"
-        return check.judge(check_id, faults, good, file)
+        return judge(check_id, faults, good, file)
     count = compared.equal + len(compared.different)
     difference = (
         f"{len(compared.different)} of {count} are not the accuracy run's bytes (first sample"
@@ -140,12 +134,12 @@ def _bytes(
         return manual(check_id, f"{difference}, and there is no reference: {why}", file=file)
     found, fault = _score(compared, answers, subject)
     if found is None:
-        return check.judge(check_id, [f"{difference}, and cannot be scored: {fault}"], "", file)
+        return judge(check_id, [f"{difference}, and cannot be scored: {fault}"], "", file)
     passed, text = found
     scored = f"{difference}; with them {text}"
     if passed:
-        return check.judge(check_id, [], f"{scored}: within the tolerance", file)
-    return check.judge(check_id, [scored], "", file)
+        return judge(check_id, [], f"{scored}: within the tolerance", file)
+    return judge(check_id, [scored], "", file)
 
 
 def _no_reference(subject: Subject) -> str:
@@ -184,3 +178,29 @@ def _score(
         return official.with_others(run, record.official, row, answers, changes, count)
 
     return files.attempt(read, run)
+
+
+def _output_length(
+    logged: LoggedAnswers, answers: AnswerBytes, subject: Subject, file: str
+) -> Check:
+    """The check of the mean length of generated answers.
+
+    Args:
+        answers: those of the accuracy run.
+        file: the test's log of answers.
+    """
+    if subject.record and subject.record.cell.task == "predict":
+        return not_applicable("output-length", "the model generates no tokens", file=file)
+    means = logged_answers.mean_length(logged.rows, answers)
+    if means is None or not means[1]:
+        return judge("output-length", ["there is no answer whose length can be compared"], "", file)
+    test, reference = means
+    tolerance = subject.rules.output_length.tolerance
+    lengths = (
+        f"{test / _TOKEN_BYTES:.4g} tokens on average while measuring,"
+        f" {reference / _TOKEN_BYTES:.4g} in the accuracy run"
+    )
+    faults = []
+    if abs(test - reference) > tolerance * reference:
+        faults.append(f"{lengths}; they may differ by {tolerance:.0%}")
+    return judge("output-length", faults, lengths, file)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from compliance.audit_tests import answers, check, logged_answers, verify_files
+from compliance.audit_tests import answers, logged_answers, speed
 from compliance.audit_tests.logged_answers import LoggedAnswers, Row
-from compliance.findings.check import not_applicable
+from compliance.findings.check import judge, not_applicable
 from compliance.loadgen.counts import has_token_latencies
 from compliance.logs import Detail, files
 from compliance.rules import ComplianceTest
@@ -36,10 +36,11 @@ def inapplicable(job: Job, samples: int) -> str:
 
 
 class Required(NamedTuple):
-    """What a system must report to LoadGen about each answer."""
+    """What a system must report to LoadGen about each answer, and the bytes of a token."""
 
     first_token: bool
     token_count: bool
+    token_bytes: int = _TOKEN_BYTES
 
 
 def required_of(performance: Detail, scenario: str) -> Required:
@@ -55,6 +56,8 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Che
         return results
     ends = _end_tokens(subject)
     required = required_of(subject.performance.detail, subject.scenario)
+    if subject.place.run is None:
+        required = required._replace(token_bytes=_token_bytes(log.answers))
     return [
         *results,
         _tokens(test, log, ends, required, subject),
@@ -109,13 +112,13 @@ def _tokens(
 ) -> Check:
     faults = []
     for row in log.answers.rows:
-        if len(row.data) % _TOKEN_BYTES or not row.data:
+        if len(row.data) % required.token_bytes or not row.data:
             faults.append(f"the answer of sample {row.index} has {len(row.data)} bytes")
     faults += _failed_checks(test, subject)
     verdict = _verdict(_is_complete(log.answers, ends, required))
-    faults += verify_files.contradictions(test, _FILE, verdict, subject)
-    good = "every answer consists of whole int32 tokens"
-    return check.judge(f"{test.slug}-tokens", faults, good, log.file)
+    faults += speed.contradictions(test, _FILE, verdict, subject)
+    good = f"every answer consists of whole int{8 * required.token_bytes} tokens"
+    return judge(f"{test.slug}-tokens", faults, good, log.file)
 
 
 def _last_tokens(
@@ -129,7 +132,7 @@ def _last_tokens(
         count = logged_answers.end_tokens(row, ends)
         faults.append(f"the answer of sample {row.index} ends with {count} end tokens")
     names = " or ".join(map(str, sorted(ends)))
-    return check.judge(check_id, faults, f"no answer ends with more than one of {names}", log.file)
+    return judge(check_id, faults, f"no answer ends with more than one of {names}", log.file)
 
 
 def _first_tokens(test: LoadGenRun, log: answers.Log, required: Required) -> Check:
@@ -138,7 +141,7 @@ def _first_tokens(test: LoadGenRun, log: answers.Log, required: Required) -> Che
     if wrong is None:
         return not_applicable(check_id, _NO_FIRST_TOKEN, file=log.file)
     faults = [f"the first token of sample {row.index} is not that of its answer" for row in wrong]
-    return check.judge(check_id, faults, "each answer begins with its first token", log.file)
+    return judge(check_id, faults, "each answer begins with its first token", log.file)
 
 
 def _token_counts(test: LoadGenRun, log: answers.Log, required: Required) -> Check:
@@ -151,7 +154,7 @@ def _token_counts(test: LoadGenRun, log: answers.Log, required: Required) -> Che
         " tokens were reported"
         for row in wrong
     ]
-    return check.judge(check_id, faults, "each answer has as many tokens as reported", log.file)
+    return judge(check_id, faults, "each answer has as many tokens as reported", log.file)
 
 
 def _wrong_first_tokens(logged: LoggedAnswers, required: Required) -> Sequence[Row] | None:
@@ -160,7 +163,15 @@ def _wrong_first_tokens(logged: LoggedAnswers, required: Required) -> Sequence[R
     """
     if not required.first_token and all(row.first_token is None for row in logged.rows):
         return None
-    return [row for row in logged.rows if row.first_token != row.data[:_TOKEN_BYTES]]
+    return [row for row in logged.rows if not _begins(row, required.token_bytes)]
+
+
+def _begins(row: Row, token_bytes: int) -> bool:
+    """Whether an answer begins with what was reported as its first token. A system may report
+    several tokens at once, which run_verification.py compares one by one.
+    """
+    first = row.first_token or b""
+    return len(first) >= token_bytes and row.data[: len(first)] == first[: len(row.data)]
 
 
 def _wrong_counts(logged: LoggedAnswers, required: Required) -> Sequence[Row] | None:
@@ -169,7 +180,16 @@ def _wrong_counts(logged: LoggedAnswers, required: Required) -> Sequence[Row] | 
     """
     if not required.token_count and all(row.token_count is None for row in logged.rows):
         return None
-    return [row for row in logged.rows if _TOKEN_BYTES * (row.token_count or 0) != len(row.data)]
+    size = required.token_bytes
+    return [row for row in logged.rows if size * (row.token_count or 0) != len(row.data)]
+
+
+def _token_bytes(logged: LoggedAnswers) -> int:
+    """The bytes of a token in the answers of another harness. A flag of run_verification.py
+    (--dtype) gives them, and only the reported counts show it.
+    """
+    sizes = {len(row.data) / row.token_count for row in logged.rows if row.token_count}
+    return int(sizes.pop()) if len(sizes) == 1 and sizes <= {2, 8} else _TOKEN_BYTES
 
 
 def _several_ends(logged: LoggedAnswers, ends: frozenset[int]) -> list[Row]:

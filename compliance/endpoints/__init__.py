@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from compliance.endpoints import accuracy, audit_tests, benchmark, performance, settings
+from compliance.endpoints import benchmark, performance, settings
 from compliance.endpoints.result import ACCURACY, CONFIG, FIX, SUMMARY, Result, read
 from compliance.findings.check import judge, not_applicable
 from formats.checks import Check
@@ -37,13 +37,6 @@ def checks(result: Result) -> list[Check]:
         judge("files-complete", result.faults, good, file=result.place.name, fix=FIX),
         not_applicable("logs-say-nothing", _NO_LOADGEN),
     ]
-    if result.summary:
-        found += performance.checks(result)
-    if result.config:
-        found += settings.checks(result)
-    if result.accuracy:
-        found += accuracy.checks(result)
-    if result.summary and result.accuracy:
-        found += benchmark.checks(result)
-        found += audit_tests.checks(result)
+    for module in (performance, settings, benchmark):
+        found += module.checks(result)
     return found

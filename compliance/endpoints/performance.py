@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any
 
 from compliance.endpoints.result import FIX, SUMMARY, Result, lookup, number, percentiles
-from compliance.findings import fixes
 from compliance.findings.check import judge, mismatch
 from compliance.loadgen import early_stopping
 from compliance.logs import files
@@ -29,30 +28,22 @@ _SHORTEST = 6
 
 
 def checks(result: Result) -> list[Check]:
-    """The checks of result_summary.json."""
-    where = {"file": result.show(SUMMARY), "fix": FIX}
-    least_s = result.least_ms / 1000
+    """The checks of result_summary.json, if it can be read."""
+    summary, least_s, file = result.summary, result.least_ms / 1000, result.show(SUMMARY)
+    if not summary:
+        return []
+    found = {
+        "complete-run": (_cut_off(summary), "it ended by itself"),
+        "performance-errors": (_failed(summary), "no query failed"),
+        "counts": (_counts(summary), "counts, windows and rates agree"),
+        "latencies": (_latencies(result), "they are in order"),
+        "early-stopping": (_estimates(result), "they fit the count"),
+        "duration": (_times(summary), "the latencies fit into the time"),
+    }
     return [
-        judge("complete-run", _cut_off(result.summary), "it ended by itself", **where),
-        judge("performance-errors", _failed(result.summary), "no query failed", **where),
-        judge("counts", _counts(result.summary), "counts, windows and rates agree", **where),
-        judge("latencies", _latencies(result), "they are in order", **where),
-        judge("early-stopping", _estimates(result), "they fit the count", **where),
-        judge("duration", _times(result.summary), "the latencies fit into the time", **where),
-        judge(
-            "measured-duration",
-            _too_short(result.summary, least_s),
-            f"at least {least_s:g} s",
-            file=result.show(SUMMARY),
-            fix=fixes.VALID,
-        ),
-        judge(
-            "least-count",
-            _too_few(result),
-            "as many as the round requires",
-            file=result.show(SUMMARY),
-            fix=fixes.VALID,
-        ),
+        *(judge(name, faults, good, file, fix=FIX) for name, (faults, good) in found.items()),
+        judge("measured-duration", _too_short(summary, least_s), f"at least {least_s:g} s", file),
+        judge("least-count", _too_few(result), "as many as the round requires", file),
     ]
 
 

@@ -8,32 +8,29 @@ from dataclasses import replace
 from typing import Any
 
 from compliance.endpoints.result import CONFIG, FIX, Result, lookup, number
-from compliance.findings import fixes
 from compliance.findings.check import judge, mismatch
 from formats.checks import Check, Faults
 
+_FIX = "measure with the durations and counts of the round"
 _RUNTIME = "settings.runtime"
 _SAMPLES = f"{_RUNTIME}.n_samples_to_issue"
 _STREAMING = {"on": True, "off": False, True: True, False: False}
 
 
 def checks(result: Result) -> list[Check]:
-    """The checks of config.yaml."""
-    where = {"file": result.show(CONFIG), "fix": fixes.VALID}
-    name = result.rules.round
-    return [
-        judge("performance-seeds", _seeds(result), f"those of {name}", **where),
-        judge("minimum-duration-setting", _too_short(result), "as the round requires", **where),
-        judge("inferred-scenario", _other_type(result), "the folder's", **where),
-        judge("performance-test-and-scenario", _other_load(result), "the scenario's", **where),
-        judge(
-            "performance-effective-settings",
-            _contradictions(result),
-            "those of result_summary.json",
-            file=result.show(CONFIG),
-            fix=FIX,
-        ),
-    ]
+    """The checks of config.yaml, if it can be read."""
+    if not result.config:
+        return []
+    name, file = result.rules.round, result.show(CONFIG)
+    found = {
+        "performance-seeds": (_seeds(result), f"those of {name}"),
+        "minimum-duration-setting": (_too_short(result), "as the round requires"),
+        "inferred-scenario": (_other_type(result), "the folder's"),
+        "performance-test-and-scenario": (_other_load(result), "the scenario's"),
+    }
+    results = [judge(key, faults, good, file, fix=_FIX) for key, (faults, good) in found.items()]
+    faults, good = _contradictions(result), "those of result_summary.json"
+    return [*results, judge("performance-effective-settings", faults, good, file, fix=FIX)]
 
 
 def _seeds(result: Result) -> Faults:

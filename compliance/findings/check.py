@@ -47,7 +47,7 @@ def quoted(value: Any) -> str:
 
 
 def judge(
-    check_id: str, faults: Iterable[Fault | str], good: str, *, file: str = "", fix: str = ""
+    check_id: str, faults: Iterable[Fault | str], good: str, file: str = "", *, fix: str = ""
 ) -> Check:
     """A check that fails if there is any fault, and passes otherwise.
 
@@ -56,7 +56,9 @@ def judge(
         faults: the faults; a text becomes a fault with this sentence. The detail contains the first
             five.
         good: the detail if the check passes.
+        fix: how to correct a failure, if not as checks.toml says.
     """
+    fix = fix or registry.get(check_id).fix
     kept, left_out = _kept(faults, file)
     if not kept:
         return _check(check_id, Verdict.PASS, shorten(good, _LONGEST_SENTENCE), file=file, fix=fix)
@@ -69,7 +71,7 @@ def judge(
     )
 
 
-def not_applicable(check_id: str, why: str, *, file: str = "", fix: str = "") -> Check:
+def not_applicable(check_id: str, why: str, file: str = "", *, fix: str = "") -> Check:
     """A check that does not apply to this directory."""
     return _check(check_id, Verdict.NA, shorten(why, _LONGEST_SENTENCE), file=file, fix=fix)
 
@@ -100,7 +102,7 @@ def _check(
     detail: str,
     *,
     file: str,
-    fix: str,
+    fix: str = "",
     faults: tuple[Fault, ...] = (),
     faults_left_out: int = 0,
 ) -> Check:

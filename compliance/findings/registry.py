@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from compliance.rules import sources
+from compliance.rules.tables import Table
 from formats.checks import RequiredBy
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Table, frozen=True, dict=True):
     """The facts about a check that do not depend on the audited directory.
 
     Attributes:
@@ -24,13 +23,17 @@ class Entry:
             checker does.
         of_logs: whether a failure shows that the logs are not those of one unchanged run, or that
             they contradict what the tree claims.
+        fix: how to correct a failure; {wheel} is replaced by that of the round.
+        others: the same for a directory that another harness wrote, if `fix` does not fit it.
     """
 
     name: str
     rules: tuple[str, ...]
-    level: str
+    level: str = "quick"
     checker: bool | tuple[str, ...] = False
     of_logs: bool = False
+    fix: str = ""
+    others: str = ""
 
     @cached_property
     def rule(self) -> str:
@@ -57,20 +60,8 @@ class Entry:
 @cache
 def entries() -> dict[str, Entry]:
     """Every check by its id, in the order of checks.toml."""
-    with (Path(__file__).parent / "checks.toml").open("rb") as f:
-        rows = tomllib.load(f)
-    return {check_id: _entry(row) for check_id, row in rows.items()}
-
-
-def _entry(row: dict[str, Any]) -> Entry:
-    checker = row.get("checker", False)
-    return Entry(
-        name=row["name"],
-        rules=tuple(row["rules"]),
-        level=row.get("level", "quick"),
-        checker=tuple(checker) if isinstance(checker, list) else checker,
-        of_logs=row.get("of_logs", False),
-    )
+    content = (Path(__file__).parent / "checks.toml").read_bytes()
+    return msgspec.toml.decode(content, type=dict[str, Entry])
 
 
 def get(check_id: str) -> Entry:

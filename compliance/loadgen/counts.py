@@ -6,11 +6,20 @@ All functions are pure.
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
 from compliance.loadgen.sample_order import IssueSettings
 from compliance.logs import Detail
+from compliance.logs.detail import LOADED_SET
 
+T = TypeVar("T", array, list)
 # Far more samples than any query has.
 _MOST_PER_QUERY = 1 << 16
+_LARGEST_INDEX = 1 << 40
 
 
 def samples_per_query(detail: Detail, scenario: str) -> int:
@@ -40,16 +49,6 @@ def loaded_samples(detail: Detail, test: str = "performance") -> float | None:
     return None if count is None or total is None else min(count, total)
 
 
-def percentile(detail: Detail, of_round: float) -> float:
-    """The percentile of the latencies that LoadGen judged, in percent.
-
-    Args:
-        of_round: that of the round's rules, if the log names none.
-    """
-    logged = detail.number("effective_target_latency_percentile")
-    return of_round if logged is None else round(100 * logged, 4)
-
-
 def has_token_latencies(detail: Detail) -> bool:
     """Return whether LoadGen was set to measure the latency of the first token and of each later
     one.
@@ -57,7 +56,7 @@ def has_token_latencies(detail: Detail) -> bool:
     return detail.get("requested_use_token_latencies") is True
 
 
-def without_wraparound(loaded: list[int], detail: Detail, scenario: str) -> list[int]:
+def without_wraparound(loaded: T, detail: Detail, scenario: str) -> T:
     """A loaded set with each sample once. MultiStream repeats the first samples after the last one
     (GenerateLoadableSets).
     """
@@ -65,32 +64,20 @@ def without_wraparound(loaded: list[int], detail: Detail, scenario: str) -> list
     return loaded[: len(loaded) - again] if again else loaded
 
 
-def min_queries_met(detail: Detail, scenario: str) -> bool | None:
-    """Return whether a performance test issued at least the queries and samples that its settings
-    require. None if a figure is missing.
-    """
-    queries, issued = detail.number("result_query_count"), samples(detail, scenario)
-    min_queries = detail.number("effective_min_query_count")
-    min_samples = detail.number("effective_min_sample_count")
-    if queries is None or issued is None or min_queries is None or min_samples is None:
-        return None
-    return queries >= min_queries and issued >= min_samples
-
-
-def logged_sets(detail: Detail, scenario: str) -> list[list[int]] | None:
-    """The sets that LoadGen loaded, as lists of sample indices. None if one is no such list, or
+def logged_sets(detail: Detail, scenario: str) -> list[array] | None:
+    """The sets that LoadGen loaded, as arrays of sample indices. None if one is no such list, or
     shorter than a query.
     """
-    sets, shortest = detail.all("loaded_qsl_set"), samples_per_query(detail, scenario)
+    sets, shortest = detail.all(LOADED_SET), samples_per_query(detail, scenario)
     for one in sets:
-        if not isinstance(one, list) or len(one) < shortest:
+        if not isinstance(one, array) or len(one) < shortest:
             return None
-        if not all(type(i) is int and 0 <= i < 1 << 40 for i in one):
+        if len(one) and np.asarray(one).max() >= _LARGEST_INDEX:
             return None
     return sets or None
 
 
-def accuracy_samples(sets: list[list[int]], detail: Detail, scenario: str) -> int:
+def accuracy_samples(sets: Sequence[array], detail: Detail, scenario: str) -> int:
     """The number of samples that an accuracy test issues: each one once, and in MultiStream more of
     them, to fill up the last query of each set.
 

@@ -6,10 +6,6 @@ from __future__ import annotations
 
 from scipy.special import betainc
 
-from compliance.loadgen import counts
-from compliance.loadgen.latency_keys import limited
-from compliance.loadgen.latency_limits import over
-from compliance.logs import Detail
 from compliance.rules import Rules
 
 # More queries than any test has, and few enough to compute with.
@@ -68,53 +64,3 @@ def lacking(queries: int, over: int, percentile: float, rules: Rules) -> int:
         else:
             low = middle
     return high
-
-
-def met(detail: Detail, scenario: str, rules: Rules) -> bool | None:
-    """Return whether a performance test has enough queries for early stopping. None if the log's
-    figures do not decide it.
-    """
-    if scenario == "Offline":
-        return True
-    queries = detail.number("result_query_count")
-    percentile = counts.percentile(detail, rules.scenarios[scenario].percentile) / 100
-    if queries is None or not 0 < queries <= MOST_QUERIES:
-        return None
-    if scenario != "Server":
-        return discards(int(queries), percentile, rules) is not None
-    parts = [
-        limit_held(int(queries), over(detail, latency), percentile, rules)
-        for latency in limited(detail)
-    ]
-    if False in parts:
-        return False
-    return None if None in parts else True
-
-
-def limit_held(
-    queries: int, over: tuple[int, int] | None, percentile: float, rules: Rules
-) -> bool | None:
-    """Return whether early stopping finds a latency within its limit. None if the log does not
-    decide it.
-
-    Args:
-        over: the lower and the upper bound of the number of queries over the limit.
-    """
-    if over is None:
-        return None
-    if enough(queries, over[1], percentile, rules):
-        return True
-    return None if enough(queries, over[0], percentile, rules) else False
-
-
-def estimates(detail: Detail, scenario: str, rules: Rules) -> tuple[tuple[float, str], ...]:
-    """(percentile in percent, key of the detail log) of each of LoadGen's estimates in a scenario.
-
-    SingleStream also has the 99th percentile, because MultiStream may be inferred from it.
-    """
-    percentile = counts.percentile(detail, rules.scenarios[scenario].percentile)
-    if scenario == "SingleStream":
-        return (percentile, "early_stopping_latency_ss"), (99.0, "early_stopping_latency_ms")
-    if scenario == "MultiStream":
-        return ((percentile, "early_stopping_latency_ms"),)
-    return ()

@@ -5,9 +5,7 @@ LogDetail). All functions are pure.
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from compliance.loadgen import counts
-from compliance.logs import Detail
+from typing import Protocol
 
 # The percentiles that LoadGen logs: the name of each (results.h) → the same as a fraction.
 PERCENTILES = {
@@ -18,6 +16,13 @@ PERCENTILES = {
     "99.00": 0.99,
     "99.90": 0.999,
 }
+
+
+class Numbers(Protocol):
+    """The part of a log that its latencies are read from."""
+
+    def number(self, key: str) -> float | None:
+        """The value of a key, if it is a finite number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +44,7 @@ class LatencyKeys:
     limit: str = ""
     result: str = ""
 
-    def percentiles(self, detail: Detail) -> list[tuple[str, float, float]]:
+    def percentiles(self, log: Numbers) -> list[tuple[str, float, float]]:
         """(key, fraction, value) of the minimum (fraction 0), each percentile and the maximum (1),
         ascending. Values that are no number are left out.
         """
@@ -49,7 +54,7 @@ class LatencyKeys:
             (self.maximum, 1.0),
         ]
         return [
-            (key, share, value) for key, share in keys if (value := detail.number(key)) is not None
+            (key, share, value) for key, share in keys if (value := log.number(key)) is not None
         ]
 
 
@@ -91,10 +96,3 @@ LATER_TOKENS = LatencyKeys(
     limit="requested_server_tpot_latency",
     result="early_stopping_tpot_result",
 )
-
-
-def limited(detail: Detail) -> tuple[LatencyKeys, ...]:
-    """The kinds of latency that have a limit and early stopping: those of the tokens if LoadGen
-    measured them, else those of the samples.
-    """
-    return (FIRST_TOKENS, LATER_TOKENS) if counts.has_token_latencies(detail) else (SAMPLES,)

@@ -1,11 +1,11 @@
-"""The random numbers of LoadGen: std::mt19937 with libstdc++'s distributions and its shuffle.
+"""The random numbers of LoadGen: std::mt19937 with the distributions and the shuffle of libstdc++
+or libc++.
 
-GCC 11 changed how libstdc++ draws a bounded integer. So there are two orders of samples: a wheel
-has one, a LoadGen built elsewhere may have the other. Other standard libraries (libc++, MSVC) have
-their own orders, which this module does not know.
+GCC 11 changed how libstdc++ draws a bounded integer. So there are three orders of samples: a wheel
+for Linux has one, a LoadGen built elsewhere may have another. The order of MSVC is not known here.
 
 Sources: libstdc++ bits/random.tcc (generate_canonical), bits/stl_algo.h (shuffle) and
-bits/uniform_int_dist.h.
+bits/uniform_int_dist.h; libc++ __algorithm/shuffle.h, __random/uniform_int_distribution.h.
 """
 
 from __future__ import annotations
@@ -34,14 +34,23 @@ def canonical(engine: np.random.MT19937, count: int) -> np.ndarray:
     """`count` numbers of std::uniform_real_distribution<double>{0, 1}, float64 [count]. Each takes
     two draws, the lower half first.
     """
-    raw = engine.random_raw(2 * count).astype(np.float64)
-    return (raw[::2] + raw[1::2] * 2.0**32) / 2.0**64
+    return joined(engine.random_raw(2 * count))
+
+
+def joined(raw: np.ndarray) -> np.ndarray:
+    """The numbers from 0 to 1 that pairs of draws give, float64 [draws / 2]."""
+    whole = raw[1::2] << np.uint64(32)
+    whole |= raw[::2]
+    return whole.astype(np.float64) / 2.0**64
 
 
 class Draws(Enum):
-    """The two ways in which libstdc++ draws an integer below a bound from 32 random bits."""
+    """The ways in which an integer below a bound is drawn from 32 random bits. libc++ also shuffles
+    from the front.
+    """
 
     PRODUCT = "GCC 11 or later"
+    MASK = "libc++, as on macOS"
     QUOTIENT = "GCC 10 or earlier"
 
 
@@ -82,6 +91,10 @@ class Engine:
 
     def _mapped(self, raw: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(the integer of each draw, whether the draw is accepted)."""
+        if self._draws is Draws.MASK:
+            bits = np.frexp((bounds - np.uint64(1)).astype(np.float64))[1]
+            low = raw & ((np.uint64(1) << bits.astype(np.uint64)) - np.uint64(1))
+            return low, low < bounds
         if self._draws is Draws.QUOTIENT:
             scale = np.uint64(_RANGE - 1) // bounds
             return raw // scale, raw < bounds * scale
@@ -96,16 +109,24 @@ class Engine:
         For lists of up to 65,535 values one draw gives the positions of two neighbours.
         """
         positions = self._positions(len(values))
+        first = 0 if self._draws is Draws.MASK else 1
         for start in range(0, len(positions), _LONGEST):  # not all as Python integers at once
-            for at, other in enumerate(positions[start : start + _LONGEST].tolist(), start + 1):
+            for at, other in enumerate(positions[start : start + _LONGEST].tolist(), start + first):
                 values[at], values[other] = values[other], values[at]
+
+    def skip(self, count: int) -> None:
+        """Draws what a shuffle of `count` values draws."""
+        self._positions(count)
 
     def _positions(self, count: int) -> np.ndarray:
         """The position that the second, third, … of `count` values is swapped with, int64 [count -
-        1]. No position is later than the value's own.
+        1]. No position is later than the value's own. libc++: the same for the first, second, …
+        value, and no position is earlier.
         """
         if count < 2:
             return np.empty(0, np.int64)
+        if self._draws is Draws.MASK:
+            return np.arange(count - 1) + self.each_below(np.arange(count, 1, -1))
         if (_RANGE - 1) // count < count:
             return self.each_below(np.arange(2, count + 1))
         single = 1 - count % 2  # if the number is even, the second value is drawn separately

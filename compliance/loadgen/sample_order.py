@@ -7,8 +7,10 @@ scenarios `per_query` is 1.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -35,18 +37,27 @@ class IssueSettings:
 
 def loaded_sets(
     total: int, set_size: int, qsl_seed: int, draws: Draws, per_query: int = 1
-) -> list[list[int]]:
+) -> list[array]:
     """The sets that LoadGen loads from a library of `total` samples, each of `set_size` indices
-    (GenerateLoadableSets).
+    (GenerateLoadableSets), as arrays of 8 bytes.
 
     MultiStream repeats the first `per_query` - 1 samples of a set after its last one.
     """
-    samples = Engine(qsl_seed, draws).shuffled(total)
-    sets = [samples[start : start + set_size] for start in range(0, total, set_size)]
-    for one in sets:
-        for position in range(per_query - 1):  # a set may have fewer samples than are repeated
-            one.append(one[position])
+    samples = _library(total, qsl_seed, draws)
+    sets = []
+    for start in range(0, total, set_size):
+        one = samples[start : start + set_size]
+        # A set may have fewer samples than are repeated.
+        sets.append(array("q", np.resize(one, len(one) + per_query - 1).tobytes()))
     return sets
+
+
+@lru_cache(maxsize=8)
+def _library(total: int, seed: int, draws: Draws) -> np.ndarray:
+    """The samples of a library in the order in which they are loaded, int64 [total]. The tests of a
+    round have few libraries and one seed.
+    """
+    return np.array(Engine(seed, draws).shuffled(total), np.int64)
 
 
 def bounded(min_query_count: int, count: int) -> int:
@@ -80,22 +91,25 @@ def performance(
     if scenario == "Offline" and not settings.equal_issue:
         return np.resize(members, count)
     # The order of performance_issue_unique, which is drawn even if it is not used.
-    engine.shuffled(len(_starts(size, per_query)))
-    copies = -(-min_query_count // size)
+    engine.skip(len(_starts(size, per_query)))
+    # Equal issue changes only the number of queries of MultiStream, and not their samples.
+    is_used = settings.equal_issue and scenario not in ("Offline", "MultiStream")
     order = list(range(size))
     positions: list[int] = []
-    for _ in range(copies):
-        engine.shuffle(order)
-        positions += order
+    for _ in range(-(-min_query_count // size)):
+        if is_used:
+            engine.shuffle(order)
+            positions += order
+        else:
+            engine.skip(size)
+    if is_used:
+        return members[np.resize(np.array(positions), count)]
     if scenario == "Offline":
         return _equal_offline(members, count, engine)
-    # Equal issue changes only the number of queries here, and not their samples.
     if scenario == "MultiStream":
         starts = _drawn(size - per_query + 1, -(-count // per_query), engine)
         return members[_neighbours(starts, per_query)][:count]
-    if not settings.equal_issue:
-        return members[_drawn(size, count, engine)]
-    return members[np.resize(np.array(positions), count)]
+    return members[_drawn(size, count, engine)]
 
 
 def _drawn(bound: int, count: int, engine: Engine) -> np.ndarray:
@@ -137,12 +151,9 @@ def accuracy(settings: IssueSettings, sets: Sequence[Sequence[int]], draws: Draw
 
     MultiStream fills up the last query of a set with the set's first samples, so these come twice.
     """
-    orders = {}
-    for size in set(map(len, sets)):
-        orders[size] = _accuracy_order(settings, size, Engine(settings.seed, draws))
     issued = [np.empty(0, np.int64)]
     for one in sets:
-        issued.append(np.asarray(one, np.int64)[orders[len(one)]])
+        issued.append(np.asarray(one, np.int64)[_accuracy_order(settings, len(one), draws)])
     return np.concatenate(issued)
 
 
@@ -167,11 +178,12 @@ def misplaced(
     return int(others[0]), int(expected[others[0]])
 
 
-def _accuracy_order(settings: IssueSettings, size: int, engine: Engine) -> np.ndarray:
+@lru_cache(maxsize=32)
+def _accuracy_order(settings: IssueSettings, size: int, draws: Draws) -> np.ndarray:
     """The positions in a set of `size` samples, in the order in which an accuracy test issues them,
     int64.
     """
-    scenario = settings.scenario
+    scenario, engine = settings.scenario, Engine(settings.seed, draws)
     if scenario == "MultiStream":
         starts = list(_starts(size, settings.per_query))
         engine.shuffle(starts)
@@ -180,7 +192,8 @@ def _accuracy_order(settings: IssueSettings, size: int, engine: Engine) -> np.nd
         return np.arange(size)
     if not settings.equal_issue:
         return np.array(engine.shuffled(size), np.int64)
-    engine.shuffled(size)
-    engine.shuffled(size)  # the order of performance_issue_unique, which is not used
-    equal = engine.shuffled(size)
-    return np.array(engine.shuffled(size) if scenario == "Offline" else equal, np.int64)
+    engine.skip(size)
+    engine.skip(size)  # the order of performance_issue_unique, which is not used
+    if scenario == "Offline":
+        engine.skip(size)
+    return np.array(engine.shuffled(size), np.int64)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from compliance.loadgen import counts
-from compliance.loadgen.random import canonical, mersenne_twister
+from compliance.loadgen.random import canonical, joined, mersenne_twister
 from compliance.logs import Detail
 
 _DEFAULT_SEED = 5489
@@ -71,7 +71,14 @@ def selected_samples(count: int, rate: float, seed: int) -> np.ndarray:
     draws = mersenne_twister(_DEFAULT_SEED)
     offset = float(canonical(mersenne_twister(seed), 1)[0])
     selected = []
+    # The upper half of a number shows roughly whether it is selected. The rest is left out first,
+    # because a test may have millions of samples and log a hundred answers.
+    least, span = int((1.0 - offset) * 2**32) - 2, int(min(max(rate, 0.0), 1.0) * 2**32) + 4
     for start in range(0, count, _BLOCK):
-        moved = canonical(draws, min(_BLOCK, count - start)) + offset
-        selected.append(start + np.flatnonzero(np.where(moved < 1.0, moved, moved - 1.0) <= rate))
+        raw = draws.random_raw(2 * min(_BLOCK, count - start))
+        ahead = (raw[1::2].astype(np.uint32) - np.uint32(least % 2**32)).astype(np.uint32)
+        places = np.flatnonzero(ahead <= min(span, 2**32 - 1))
+        moved = joined(raw.reshape(-1, 2)[places].ravel()) + offset
+        moved = np.where(moved < 1.0, moved, moved - 1.0)
+        selected.append(start + places[moved <= rate])
     return np.concatenate([np.empty(0, np.int64), *selected])

@@ -7,14 +7,17 @@ Sources: loadgen/loadgen.cc (GenerateQueries, ScheduleDistribution), libstdc++ b
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 
 import numpy as np
 
 from compliance.loadgen.random import MOST_SAMPLES, canonical, mersenne_twister
 from compliance.logs import Detail
+from compliance.logs.detail import LOADED_SET
 
-_BLOCK = 1 << 16
+# So many queries more than are expected are computed, because they are random.
+_BLOCK = 1 << 10
 # The limits are a query in a thousand seconds, more queries than anything answers, and three years.
 # Within them every time fits into an int64.
 _SLOWEST, _FASTEST, _LONGEST_NS = 1e-3, 1e12, 10**17
@@ -49,10 +52,10 @@ def demand(detail: Detail) -> Demand | None:
     """The demand in a detail log; None if a setting is missing."""
     min_queries = detail.get("effective_min_query_count")
     duration_ms = detail.get("effective_min_duration_ms")
-    loaded = detail.get("loaded_qsl_set")
+    loaded = detail.get(LOADED_SET)
     if type(min_queries) is not int or type(duration_ms) is not int:
         return None
-    if min(min_queries, duration_ms) < 0 or not isinstance(loaded, list):
+    if min(min_queries, duration_ms) < 0 or not isinstance(loaded, array | list):
         return None
     multiple_of = 1
     if detail.get("effective_sample_concatenate_permutation") is True:
@@ -103,12 +106,14 @@ def server(demand: Demand, rate: float, seed: int) -> np.ndarray | None:
         return None
     draws = mersenne_twister(seed)
     due, count = np.zeros(1, np.int64), None
+    about = max(min_queries, rate * demand.duration_ns / 1e9)
+    block = int(about + 6 * about**0.5) + _BLOCK
     while count is None or len(due) <= count:
-        drawn = canonical(draws, max(_BLOCK, len(due)))
-        gaps_ns = -np.log(1.0 - drawn) / rate * 1e9
+        gaps_ns = -np.log(1.0 - canonical(draws, block)) / rate * 1e9
         due = np.concatenate([due, due[-1] + np.cumsum(gaps_ns.astype(np.int64))])
         if count is None and due[-1] >= demand.duration_ns:
             count = demand.count(int(np.searchsorted(due, demand.duration_ns)) + 1)
+        block = max(_BLOCK, len(due))
     return due[: count + 1]
 
 

@@ -28,6 +28,11 @@ _MOST_PAYLOAD, _MOST_ROWS = 8 << 30, 20_000_000
 _ROW = re.compile(
     r'\{ "seq_id" : ([0-9]{1,18}), "qsl_idx" : ([0-9]{1,18}), "data" : "([0-9A-Fa-f]*)" \}'
 )
+_PLAIN_ROWS = re.compile(
+    rb'^\{ "seq_id" : (\d{1,18}), "qsl_idx" : (\d{1,18}), "data" : "([^"\n]*+)" \},?$',
+    re.MULTILINE,
+)
+_BLOCK = 1 << 20
 
 
 class Payloads(Mapping[int, bytes]):
@@ -45,10 +50,16 @@ class Payloads(Mapping[int, bytes]):
                 one.
         """
         self._content, self._starts = content, starts
-        keys, backwards = np.unique(np.asarray(indices, np.int64)[::-1], return_index=True)
-        whole = len(keys) > 0 and keys[0] == 0 and keys[-1] == len(keys) - 1
-        self._keys: Sequence[int] = range(len(keys)) if whole else array("q", keys.tobytes())
-        self._rows = array("q", (len(indices) - 1 - backwards).astype(np.int64).tobytes())
+        every = np.asarray(indices, np.int64)
+        count = len(every)
+        self._keys: Sequence[int] = range(count)
+        rows = np.full(count, -1)
+        if every.max(initial=-1) < count:  # usually each sample is answered once
+            rows[every] = np.arange(count)
+        if (rows < 0).any():
+            keys, backwards = np.unique(every[::-1], return_index=True)
+            self._keys, rows = array("q", keys.tobytes()), count - 1 - backwards
+        self._rows = array("q", rows.astype(np.int64).tobytes())
 
     def _place(self, index: object) -> int | None:
         """The position of `index` among the keys, which ascend; None if it is no key."""
@@ -97,9 +108,77 @@ def read_accuracy(path: Path) -> Answers:
     """Reads the whole log, a JSON array with one row a line. Raises OSError if the file cannot be
     read.
     """
-    problems, content = Problems(), bytearray()
-    seq_ids, indices, numbers = array("q"), array("q"), array("q")
-    starts = array("q", [0])
+    bounds.check(path.name, min(path.stat().st_size, _LARGEST), bounds.LOG)
+    rows = _plain(path)
+    if rows is None:
+        return _by_lines(path)
+    problems = Problems()
+    payloads = Payloads(rows.content, rows.indices, rows.starts)
+    if len(payloads) < len(rows.indices):
+        _note_repeated(rows.indices, range(2, len(rows.indices) + 2), problems)
+    return Answers(payloads, rows.seq_ids, rows.indices, tuple(problems))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The columns of a log: see Answers and Payloads."""
+
+    content: bytearray
+    seq_ids: array[int]
+    indices: array[int]
+    starts: array[int]
+
+    def add(self, rows: list[tuple[bytes, bytes, bytes]]) -> None:
+        """Appends the matches of `_PLAIN_ROWS`."""
+        seq_ids, indices, digits = zip(*rows, strict=True)
+        for column, numbers in ((self.seq_ids, seq_ids), (self.indices, indices)):
+            column.frombytes(np.fromstring(b" ".join(numbers), np.int64, sep=" ").tobytes())
+        sizes = np.fromiter(map(len, digits), np.int64, len(digits))
+        if (sizes % 2).any():
+            raise ValueError("a digit is missing")
+        self.starts.frombytes((np.cumsum(sizes // 2) + len(self.content)).tobytes())
+        self.content.extend(binascii.unhexlify(b"".join(digits)))
+
+
+def _plain(path: Path) -> _Rows | None:
+    """The rows of a log that has the form in which LoadGen writes it. None: it has another form,
+    or more than is read.
+    """
+    columns = _Rows(bytearray(), array("q"), array("q"), array("q", [0]))
+    with path.open("rb") as f:
+        if f.read(2) != b"[\n":
+            return None
+        tail = b""
+        while block := f.read(_BLOCK):
+            whole, comma, tail = (tail + block).rpartition(b",\n")
+            if len(tail) > _MOST_PAYLOAD or len(columns.indices) > _MOST_ROWS:
+                return None
+            if comma and not _taken(whole, columns):
+                return None
+    last, end, rest = tail.partition(b"\n]\n")
+    return columns if end and not rest and _taken(last, columns) else None
+
+
+def _taken(block: bytes, columns: _Rows) -> bool:
+    """Whether every line of a block is a row, of which all but the last end with a comma. Appends
+    them to `columns`.
+    """
+    rows = _PLAIN_ROWS.findall(block)
+    ends = block.count(b"\n")
+    if block.count(b",\n") != ends or block.endswith(b",") or len(rows) != ends + 1:
+        return False
+    try:
+        columns.add(rows)
+    except ValueError:  # no digits in hexadecimal
+        return False
+    return len(columns.content) <= _MOST_PAYLOAD and len(columns.indices) <= _MOST_ROWS
+
+
+def _by_lines(path: Path) -> Answers:
+    """Reads a log line by line, and notes its problems."""
+    problems = Problems()
+    columns = _Rows(bytearray(), array("q"), array("q"), array("q", [0]))
+    numbers = array("q")
     opened = closed = False
     previous_comma = True
     for number, text in read_lines(path, problems, _LARGEST, bounds.LOG):
@@ -116,25 +195,25 @@ def read_accuracy(path: Path) -> Answers:
             problems.note(f"line {number} {_NO_ROW}: {text[:40]!r}")
             continue
         seq_id, index, answer = row
-        if len(content) + len(answer) > _MOST_PAYLOAD or len(numbers) == _MOST_ROWS:
+        if len(columns.content) + len(answer) > _MOST_PAYLOAD or len(numbers) == _MOST_ROWS:
             problems.note(
                 f"line {number}: more than {_MOST_PAYLOAD >> 30} GiB or {_MOST_ROWS} answers; the"
                 " rest was not read"
             )
             break
-        seq_ids.append(seq_id)
-        indices.append(index)
-        content += answer
-        starts.append(len(content))
+        columns.seq_ids.append(seq_id)
+        columns.indices.append(index)
+        columns.content.extend(answer)
+        columns.starts.append(len(columns.content))
         numbers.append(number)
-    payloads = Payloads(content, indices, starts)
-    if len(payloads) < len(indices):
-        _note_repeated(indices, numbers, problems)
+    payloads = Payloads(columns.content, columns.indices, columns.starts)
+    if len(payloads) < len(columns.indices):
+        _note_repeated(columns.indices, numbers, problems)
     if not opened or not closed:
         problems.note("the array is not closed: the file is cut")
-    elif previous_comma and seq_ids:
+    elif previous_comma and columns.seq_ids:
         problems.note("the last row ends with a comma: rows are missing")
-    return Answers(payloads, seq_ids, indices, tuple(problems))
+    return Answers(payloads, columns.seq_ids, columns.indices, tuple(problems))
 
 
 def read_ends(head: bytes, tail: bytes, repeats: bool = False) -> Answers:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from compliance.logs import strict_json
 from compliance.logs.lines import Problems, read_lines
@@ -24,6 +27,15 @@ _RAW = re.compile(
     r'(\{"key": "[^"\\]+", "value": )(?:"(.*)"|(-?(?:inf(?:inity)?|nan)))(, "time_ms": .*)',
     re.DOTALL | re.IGNORECASE,
 )
+LOADED_SET = "loaded_qsl_set"
+"""The key of the indices of a loaded set. Their value is an array of 8 bytes a sample, because a
+set may have a million of them; another value is a list as in JSON.
+"""
+_INDEX = r"(?:0|[1-9]\d{0,17})"
+_SET = re.compile(
+    rf'(\{{"key": "{LOADED_SET}", "value": )\[((?:{_INDEX}, ?)*+{_INDEX})\](, .*)',
+    re.DOTALL | re.ASCII,
+)
 # The beginning of each line before LoadGen 1.0.
 _EARLIER = re.compile(r'"pid": \d+, "tid": \d+, "ts": \d+ns : ', re.ASCII)
 _VERSION, _ERROR = "version : ", "ERROR : "
@@ -36,6 +48,13 @@ _MAY_REPEAT = re.compile(
 _WRAPPED_MS = 2**64 / 1e6
 _EVENTS = ("POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END")
 _LARGEST = 256 << 20
+
+
+class Indices(array):
+    """Indices of samples in 8 bytes each, whose text is that of a list."""
+
+    def __repr__(self) -> str:
+        return repr(self.tolist())
 
 
 @dataclass(frozen=True)
@@ -102,16 +121,13 @@ class Detail:
         return [line.value for line in self.occurrences.get(key, ())]
 
     def sharing(self, other: Detail) -> Detail:
-        """The same log. If its loaded set equals that of `other`, both share one list, because a
-        set of a million samples takes 40 MB.
-        """
-        key = "loaded_qsl_set"
-        lines, theirs = self.occurrences.get(key, ()), other.get(key)
-        if not isinstance(theirs, list) or self.get(key) != theirs:
+        """The same log. If its loaded set equals that of `other`, both share one."""
+        lines, theirs = self.occurrences.get(LOADED_SET, ()), other.get(LOADED_SET)
+        if theirs is None or self.get(LOADED_SET) != theirs:
             return self
         last = replace(lines[-1], value=theirs)
-        values = {**self.values, key: theirs}
-        occurrences = {**self.occurrences, key: (*lines[:-1], last)}
+        values = {**self.values, LOADED_SET: theirs}
+        occurrences = {**self.occurrences, LOADED_SET: (*lines[:-1], last)}
         return replace(self, values=values, occurrences=occurrences)
 
     def line(self, key: str) -> int | None:
@@ -260,6 +276,9 @@ def _entry(text: str) -> tuple[dict[str, Any] | None, str]:
     if not text.startswith(_MARK):
         return None, ""
     content = text[len(_MARK) :]
+    indices = _SET.fullmatch(content)
+    if indices:
+        content = f"{indices[1]}null{indices[3]}"
     try:
         entry = strict_json.parse(content)
     except ValueError as e:
@@ -269,6 +288,8 @@ def _entry(text: str) -> tuple[dict[str, Any] | None, str]:
             return None, "" if no_json else f" ({e})"
     if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
         return None, ""
+    if indices:
+        entry["value"] = Indices("q", np.fromstring(indices[2], np.int64, sep=",").tobytes())
     return (entry, "") if isinstance(entry.get("metadata"), dict) else (None, "")
 
 

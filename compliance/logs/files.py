@@ -9,18 +9,19 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import stat
 import struct
 import tokenize
 import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -67,19 +68,34 @@ class UnsafeInput(ValueError):
     """The error for a file that is not read at all. The message is a whole sentence."""
 
 
-_root: ContextVar[Path | None] = ContextVar("root", default=None)
+@dataclass(frozen=True)
+class _Confines:
+    """The folder that is audited, and what was found out about the folders below it. Nobody changes
+    them meanwhile, and many checks list and open the same ones.
+
+    Attributes:
+        links: folder → the first link on the way down to it.
+        listings: folder → its entries.
+    """
+
+    root: Path
+    links: dict[Path, Path | None] = field(default_factory=dict)
+    listings: dict[Path, list[Entry]] = field(default_factory=dict)
+
+
+_confines: ContextVar[_Confines | None] = ContextVar("confines", default=None)
 
 
 @contextmanager
 def confined(root: Path) -> Iterator[None]:
     """Within this context nothing below `root` is read through a link, because a link may lead
-    anywhere. `root` itself may be a link.
+    anywhere. `root` itself may be a link. Folders are listed once.
     """
-    token = _root.set(root)
+    token = _confines.set(_Confines(root))
     try:
         yield
     finally:
-        _root.reset(token)
+        _confines.reset(token)
 
 
 def attempt(read: Callable[[Path], T], path: Path) -> tuple[T | None, str]:
@@ -120,29 +136,41 @@ def _ordinary(path: Path) -> Path:
     """The path itself, if it may be opened. Raises UnsafeInput for a link (see `confined`), and for
     a pipe or device.
     """
-    link = link_to(path)
-    if link == path:
-        raise UnsafeInput(f"{path.name} is a link: it is not read")
+    link, is_confined = _link_above(path)
     if link:
         raise UnsafeInput(f"{path.name} is not read, because {link.name} is a link")
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise UnsafeInput(f"{path.name} is neither a file nor a folder")
+    with suppress(FileNotFoundError, NotADirectoryError):
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            if is_confined:
+                raise UnsafeInput(f"{path.name} is a link: it is not read")
+            mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise UnsafeInput(f"{path.name} is neither a file nor a folder")
     return path
+
+
+def _link_above(path: Path) -> tuple[Path | None, bool]:
+    """(the first link on the way from the confining root down to the folder of `path`, whether
+    `path` is below a confining root).
+    """
+    confines = _confines.get()
+    if confines is None or path == confines.root:
+        return None, False
+    parent = path.parent
+    if parent not in confines.links:
+        if not path.is_relative_to(confines.root):
+            return None, False
+        confines.links[parent] = link_to(parent)
+    return confines.links[parent], True
 
 
 def link_to(path: Path) -> Path | None:
     """The first link on the way from the confining root down to `path`; None if there is no link or
     no confining root.
     """
-    root = _root.get()
-    if root is None or not path.is_relative_to(root):
-        return None
-    here = root
-    for name in path.relative_to(root).parts:
-        here /= name
-        if here.is_symlink():
-            return here
-    return None
+    link, is_confined = _link_above(path)
+    return link or (path if is_confined and path.is_symlink() else None)
 
 
 def text(path: Path, errors: str = "strict") -> str:
@@ -320,24 +348,42 @@ def ends(path: Path, count: int) -> tuple[bytes, bytes, int]:
         return first, f.read(count), size
 
 
+class Entry(NamedTuple):
+    """An entry of a folder. A link is no folder, wherever it leads.
+
+    Attributes:
+        size: the bytes of a file; None: it is no file.
+    """
+
+    path: Path
+    is_folder: bool
+    is_link: bool
+    size: int | None
+
+
 @dataclass(frozen=True)
 class Walk:
     """The content of a folder and its subfolders.
 
     Attributes:
-        entries: every path below the folder, sorted within each folder; links are not followed.
-        problem: why `entries` is not complete; else empty.
+        found: every entry below the folder, sorted within each folder; links are not followed.
+        problem: why `found` is not complete; else empty.
         unread: the folders that could not be listed, each with the system's reason.
     """
 
-    entries: tuple[Path, ...]
+    found: tuple[Entry, ...]
     problem: str
     unread: tuple[tuple[Path, str], ...] = ()
+
+    @property
+    def entries(self) -> list[Path]:
+        """The paths of all entries."""
+        return [entry.path for entry in self.found]
 
 
 def walk(folder: Path) -> Walk:
     """Lists a folder and its subfolders, at most 200,000 entries and at most 32 folders deep."""
-    entries: list[Path] = []
+    found: list[Entry] = []
     unread: list[tuple[Path, str]] = []
     problem = ""
     waiting = [(folder, 0)]
@@ -347,37 +393,44 @@ def walk(folder: Path) -> Walk:
             problem = f"its folders are more than {_DEEPEST_FOLDER} deep; only those were audited"
             continue
         try:
-            listed_here, more = _listed(_ordinary(here), _MOST_ENTRIES - len(entries))
+            entries = _listed(here if depth else _ordinary(here))
         except (UnsafeInput, FileNotFoundError, NotADirectoryError):
             continue
         except OSError as e:
             unread.append((here, e.strerror or type(e).__name__))
             continue
-        entries += [path for path, _ in listed_here]
-        waiting += [(path, depth + 1) for path, is_folder in reversed(listed_here) if is_folder]
-        if more:
+        most = _MOST_ENTRIES - len(found)
+        found += entries[:most]
+        if len(entries) > most:
             problem = f"it has more than {_MOST_ENTRIES} entries; only those were audited"
-            return Walk(tuple(entries), problem)
-    return Walk(tuple(entries), problem, tuple(unread))
+            return Walk(tuple(found), problem)
+        waiting += [(entry.path, depth + 1) for entry in reversed(entries) if entry.is_folder]
+    return Walk(tuple(found), problem, tuple(unread))
 
 
-def _listed(folder: Path, most: int) -> tuple[list[tuple[Path, bool]], bool]:
-    """((path, whether it is a folder and no link) of each entry in order, whether there are more
-    than `most`).
-    """
-    paths: list[tuple[Path, bool]] = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if len(paths) == most:
-                return sorted(paths), True
-            paths.append((folder / entry.name, entry.is_dir(follow_symlinks=False)))
-    return sorted(paths), False
+def _listed(folder: Path) -> list[Entry]:
+    """The entries of a folder in order, at most one more than any walk takes."""
+    confines = _confines.get()
+    if confines and folder in confines.listings:
+        return confines.listings[folder]
+    with os.scandir(folder) as scan:
+        found = sorted(islice(scan, _MOST_ENTRIES + 1), key=lambda entry: entry.name)
+    entries = []
+    for entry in found:
+        status = entry.stat(follow_symlinks=False)
+        mode = status.st_mode
+        size = status.st_size if stat.S_ISREG(mode) else None
+        path = folder / entry.name
+        entries.append(Entry(path, stat.S_ISDIR(mode), stat.S_ISLNK(mode), size))
+    if confines:
+        confines.listings[folder] = entries
+    return entries
 
 
 def listed(folder: Path) -> list[Path]:
     """The entries of one folder, in order; empty if it cannot be listed."""
-    entries, _ = attempt(partial(_listed, most=_MOST_ENTRIES), folder)
-    return [path for path, _ in entries[0]] if entries else []
+    entries, _ = attempt(_listed, folder)
+    return [entry.path for entry in entries or ()][:_MOST_ENTRIES]
 
 
 def under(folder: Path) -> Iterator[Path]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
+from array import array
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -20,6 +21,19 @@ _SAMPLE = re.compile(
     rb'"args":\{"sample_seq":(\d{1,18}),"query_seq":(\d{1,18}),"sample_idx":(\d{1,18}),'
     rb'"issue_start_ns":(\d{1,18}),"complete_ns":(\d{1,18})\}'
 )
+# The two entries of a sample without their digits. Most of a trace of Offline is such pairs.
+_BEGIN = (
+    b'{"name":"Sample","cat":"default","ph":"b","pid":,"id":,"ts":.,"args":{"sample_seq":,'
+    b'"query_seq":,"sample_idx":,"issue_start_ns":,"complete_ns":}},\n'
+)
+_END = b'{"name":"Sample","cat":"default","ph":"e", "pid":,"id":,"ts":.},\n'
+_BEGINS, _ENDS = _BEGIN.partition(b',"pid"')[0], _END.partition(b', "pid"')[0]
+_PAIR = _BEGIN + _END
+_DIGITS = b"0123456789"
+# The places of the numbers in a pair, those of `_SAMPLE` among them, and the most digits of these.
+_PLACES = np.array([m.end() for m in re.finditer(rb":(?=[,.}])|(?<=:)\.", _PAIR)], np.int64)
+_KEPT = np.arange(2, 9)
+_MOST_DIGITS = np.array([15, 3, 18, 18, 18, 18, 18])
 # The entry of a first token has two forms: Server's and that of the other scenarios.
 _TOKEN = re.compile(
     rb'"name":"Token","cat":"default","ph":"b",[^{}]{1,99}\{[^{}]{1,199}'
@@ -31,6 +45,8 @@ _GENERATED = re.compile(
     rb'"name":"GenerateQueries","ph":"X","pid":\d+,"tid":\d+,'
     rb'"ts":(\d{1,15})\.(\d{3}),"dur":(\d{1,15})\.(\d{3}),'
 )
+# start_ns, sequence, query, index, delay_ns and latency_ns.
+_TYPES = "qiiiqq"
 _BLOCK, _LONGEST_LINE = 1 << 20, 8 << 20
 _MOST_SAMPLES = 20_000_000
 # A sample takes 300 bytes in Offline and 1.2 KB in SingleStream. A file with more unpacked bytes a
@@ -75,7 +91,8 @@ def read(path: Path) -> Trace:
     cannot be read.
     """
     digest = hashlib.sha256()
-    parts: list[np.ndarray] = []
+    # One buffer a column: thousands of small arrays would leave the memory in pieces.
+    columns = [array(typecode) for typecode in _TYPES]
     tokens = [np.empty(0, np.int64)]
     problems = []
     count = size = 0
@@ -87,12 +104,17 @@ def read(path: Path) -> Trace:
             size += len(block)
             whole, _, tail = (tail + block).rpartition(b"\n")
             last = whole[-8:] or last
-            if ready_ns is None:
-                ready_ns = _generated_ns(whole)
-            tokens.append(_first_tokens(whole))
-            if samples := _SAMPLE.findall(whole):
-                parts.append(_numbers(samples))
-                count += len(samples)
+            numbers = _pairs(whole)
+            if numbers is None:
+                if ready_ns is None:
+                    ready_ns = _generated_ns(whole)
+                tokens.append(_first_tokens(whole))
+                numbers = _numbers(_SAMPLE.findall(whole))
+            if numbers.size:
+                us, ns, *others = numbers
+                pairs = zip(columns, (us * 1000 + ns, *others), strict=True)
+                columns = [_extended(column, values) for column, values in pairs]
+                count += len(us)
             too_large = count > _MOST_SAMPLES or size > _FIXED_BYTES + _SAMPLE_BYTES * count
             if too_large or len(tail) > _LONGEST_LINE:
                 problems.append(
@@ -103,7 +125,7 @@ def read(path: Path) -> Trace:
         else:
             if tail.strip() or not last.endswith(b"}"):
                 problems.append("it is cut: it does not end as a trace does")
-    start_ns, sequence, query, index, delay_ns, latency_ns = _columns(parts)
+    start_ns, sequence, query, index, delay_ns, latency_ns = _in_order(columns)
     return Trace(
         sha256=digest.hexdigest(),
         sequence=sequence,
@@ -118,35 +140,61 @@ def read(path: Path) -> Trace:
     )
 
 
-def _columns(parts: list[np.ndarray]) -> list[np.ndarray]:
-    """The six columns of all parts, in the order of the samples' numbers. `parts` is emptied, so
-    that no value is kept twice.
-    """
-    columns = []
-    for n in range(6):
-        rows = [part[n] for part in parts]
-        columns.append(np.concatenate([np.empty(0, np.int64), *rows]))
-    parts.clear()
-    columns[1:4] = map(_compact, columns[1:4])
-    if (columns[1][1:] < columns[1][:-1]).any():
-        order = np.argsort(columns[1], kind="stable")
-        columns = [column[order] for column in columns]
-    return columns
+def _extended(column: array[int], values: np.ndarray) -> array[int]:
+    """The column with more values. One of 4 bytes gets 8 if a value needs them."""
+    if column.itemsize == 4 and values.max() >= 1 << 31:
+        column = array("q", column)
+    column.frombytes(values.astype(f"i{column.itemsize}").tobytes())
+    return column
 
 
-def _compact(column: np.ndarray) -> np.ndarray:
-    """The column as int32 if it fits. So a million samples are audited in 300 MB."""
-    return column.astype(np.int32) if column.size == 0 or column.max() < 1 << 31 else column
+def _in_order(columns: list[array[int]]) -> list[np.ndarray]:
+    """The columns in the order of the samples' numbers."""
+    ordered = [np.frombuffer(column, f"i{column.itemsize}") for column in columns]
+    if (ordered[1][1:] < ordered[1][:-1]).any():
+        order = np.argsort(ordered[1], kind="stable")
+        ordered = [column[order] for column in ordered]
+    return ordered
 
 
 def _numbers(samples: list[tuple[bytes, ...]]) -> np.ndarray:
-    """start_ns, sequence, query, index, delay_ns and latency_ns of the matches of `_SAMPLE`, int64
-    [6, n].
-    """
+    """The numbers of the matches of `_SAMPLE`, int64 [7, n]."""
     text = b" ".join(chain.from_iterable(samples))
-    rows = np.fromstring(text, np.int64, sep=" ").reshape(-1, 7).T
-    start_ns = rows[:1] * 1000 + rows[1:2]
-    return np.concatenate([start_ns, rows[2:]])
+    return np.fromstring(text, np.int64, sep=" ").reshape(-1, 7).T
+
+
+def _pairs(lines: bytes) -> np.ndarray | None:
+    """The numbers of `_SAMPLE` in lines that are only pairs of a sample's two entries, int64
+    [7, n]; the first line may be the end of a pair, and the last one the beginning of one. None:
+    there are other lines.
+    """
+    if lines.startswith(_ENDS):
+        lines = lines.partition(b"\n")[2]
+    last = lines[lines.rfind(b"\n") + 1 :]
+    if last.startswith(_BEGINS):
+        lines = lines[: max(len(lines) - len(last) - 1, 0)]
+    rest = lines.translate(None, _DIGITS) + b"\n"
+    count = len(rest) // len(_PAIR)
+    if not count or rest != _PAIR * count:
+        return None
+    text = np.frombuffer(lines, np.uint8)
+    edges = np.flatnonzero(np.diff(text - ord("0") < 10)) + 1
+    if len(edges) != 2 * count * len(_PLACES):
+        return None
+    starts, sizes = edges[::2], edges[1::2] - edges[::2]
+    # A number is in its place if as many other characters are before it as in the pair.
+    others = (starts - np.cumsum(sizes) + sizes).reshape(count, -1)
+    places = _PLACES + len(_PAIR) * np.arange(count)[:, None]
+    starts, sizes = (each.reshape(count, -1)[:, _KEPT].T for each in (starts, sizes))
+    wrong = sizes.max(1) > _MOST_DIGITS
+    if (others != places).any() or wrong.any() or (sizes[1] != _MOST_DIGITS[1]).any():
+        return None
+    numbers = np.zeros(starts.shape, np.int64)
+    for place in range(int(sizes.max())):
+        digits = text[np.minimum(starts + place, len(text) - 1)] - ord("0")
+        numbers = np.where(place < sizes, numbers * 10 + digits, numbers)
+    ends = _SAMPLE.findall(last) if last.startswith(_BEGINS) else []
+    return np.concatenate([numbers, _numbers(ends)], axis=1)
 
 
 def _generated_ns(block: bytes) -> int | None:

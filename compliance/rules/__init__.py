@@ -2,21 +2,25 @@
 (sources.toml).
 """
 
-from compliance.rules.compliance_tests import ComplianceTest, OutputLength, Repeats, ScoredTest
-from compliance.rules.endpoints import EndpointsModel, EndpointsRules
 from compliance.rules.reading import CURRENT, is_earlier, load, rounds, version_number
 from compliance.rules.tables import (
     Benchmark,
+    ComplianceTest,
     ConfKey,
     Dates,
     EarlyStopping,
+    EndpointsModel,
+    EndpointsRules,
     EvidenceRule,
     Layout,
     OfficialWorkload,
+    OutputLength,
     ProjectLimits,
+    Repeats,
     ReportedMetric,
     Rules,
     ScenarioRules,
+    ScoredTest,
     Tolerance,
     Truncation,
 )

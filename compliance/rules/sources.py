@@ -4,14 +4,15 @@ it is written (sources.toml).
 
 from __future__ import annotations
 
-import tomllib
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import msgspec
 
-@dataclass(frozen=True)
-class Citation:
+from compliance.rules.tables import Table
+
+
+class Citation(Table, frozen=True):
     """The place where a rule is written.
 
     Attributes:
@@ -23,8 +24,7 @@ class Citation:
     section: str
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Table, frozen=True):
     """One rule: its requirement in one sentence, and the places where it is written."""
 
     rule: str
@@ -39,12 +39,8 @@ class Source:
 @cache
 def entries() -> dict[str, Source]:
     """Every rule by its id."""
-    with (Path(__file__).parent / "sources.toml").open("rb") as f:
-        rows = tomllib.load(f)
-    return {
-        rule_id: Source(row["rule"], tuple(Citation(**citation) for citation in row["citations"]))
-        for rule_id, row in rows.items()
-    }
+    content = (Path(__file__).parent / "sources.toml").read_bytes()
+    return msgspec.toml.decode(content, type=dict[str, Source])
 
 
 def get(rule_id: str) -> Source:

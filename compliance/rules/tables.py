@@ -1,17 +1,19 @@
-"""The rules of a round as frozen dataclasses, one for each table of its file."""
+"""The rules of a round as frozen structs, one for each table of its file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
-from compliance.rules.compliance_tests import ComplianceTest, OutputLength, Repeats, ScoredTest
-from compliance.rules.endpoints import EndpointsRules
+from msgspec import Struct
+from msgspec.structs import replace
 
 
-@dataclass(frozen=True)
-class ReportedMetric:
+class Table(Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of a round's file."""
+
+
+class ReportedMetric(Table, frozen=True):
     """The one number that MLCommons publishes of a result.
 
     Attributes:
@@ -39,8 +41,7 @@ class ReportedMetric:
         return f"{value:.10g} {self.unit}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScenarioRules:
+class ScenarioRules(Table, frozen=True, kw_only=True):
     """The requirements of a round for one scenario.
 
     Attributes:
@@ -62,16 +63,15 @@ class ScenarioRules:
     counts: str
     metric: ReportedMetric
     logged_as: str
-    inferred_from: tuple[str, ...]
-    samples_per_query: int
+    inferred_from: tuple[str, ...] = ()
+    samples_per_query: int = 1
 
     def min_query_count(self, dataset_size: int) -> int:
         """The least number of samples or queries for a data set of this size."""
         return min(self.least_count, dataset_size) if self.capped_by_dataset else self.least_count
 
 
-@dataclass(frozen=True, kw_only=True)
-class Benchmark:
+class Benchmark(Table, frozen=True, kw_only=True):
     """An official benchmark's row in the checkers' tables.
 
     Attributes:
@@ -98,15 +98,15 @@ class Benchmark:
     accuracy: Mapping[str, float]
     accuracy_sample_count: int | None = None
     offline_samples: int | None = None
-    accuracy_at_most: Mapping[str, float] = field(default_factory=dict)
-    accuracy_delta_percent: Mapping[str, float] = field(default_factory=dict)
-    required: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    optional: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    latency_ns: Mapping[str, int] = field(default_factory=dict)
-    token_latency_ns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    by_scenario: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    scenario: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    metric: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    accuracy_at_most: Mapping[str, float] = {}
+    accuracy_delta_percent: Mapping[str, float] = {}
+    required: Mapping[str, tuple[str, ...]] = {}
+    optional: Mapping[str, tuple[str, ...]] = {}
+    latency_ns: Mapping[str, int] = {}
+    token_latency_ns: Mapping[str, Mapping[str, int]] = {}
+    by_scenario: Mapping[str, Mapping[str, Any]] = {}
+    scenario: Mapping[str, Mapping[str, Any]] = {}
+    metric: Mapping[str, Mapping[str, Any]] = {}
     workload: str = ""
     loadgen_name: str = ""
 
@@ -115,8 +115,7 @@ class Benchmark:
         return replace(self, **self.by_scenario.get(scenario, {}))
 
 
-@dataclass(frozen=True, kw_only=True)
-class OfficialWorkload:
+class OfficialWorkload(Table, frozen=True):
     """The model and the data of a benchmark, as `--benchmark` runs it.
 
     Attributes:
@@ -145,11 +144,10 @@ class OfficialWorkload:
     new_tokens: int | None = None
     end_tokens: tuple[int, ...] = ()
     closed_by_default: bool = False
-    run_as: Mapping[str, Any] = field(default_factory=dict)
+    run_as: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Layout:
+class Layout(Table, frozen=True, kw_only=True):
     """The places of files in a submission, as path templates below <division>/<submitter>/.
     `performance` and `accuracy` are below the scenario.
 
@@ -186,8 +184,7 @@ class Layout:
     largest_file_bytes: int
 
 
-@dataclass(frozen=True)
-class Truncation:
+class Truncation(Table, frozen=True):
     """The rule for truncating a log of answers. A log over `limit_bytes` becomes its first and last
     `keep_bytes`, joined by `joint`.
     """
@@ -209,8 +206,7 @@ class Truncation:
         return whole[: self.keep_bytes] + self.joint.encode() + whole[-self.keep_bytes :]
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvidenceRule:
+class EvidenceRule(Table, frozen=True):
     """The evidence that an execution must show; None: nothing is required.
 
     Attributes:
@@ -233,22 +229,20 @@ class EvidenceRule:
     min_compiled_share: float | None = None
     min_xla_programs: int | None = None
     max_xla_programs: int | None = None
-    a_batch: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    a_pass: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    a_batch: Mapping[str, tuple[int, int]] = {}
+    a_pass: Mapping[str, tuple[int, int]] = {}
     least_of_work: float | None = None
     xla_programs_counted: bool = False
 
 
-@dataclass(frozen=True)
-class EarlyStopping:
+class EarlyStopping(Table, frozen=True):
     """The parameters of early stopping's binomial test, as fractions."""
 
     confidence: float
     tolerance: float
 
 
-@dataclass(frozen=True)
-class Dates:
+class Dates(Table, frozen=True):
     """The largest difference in time between the two tests of one result, and between the clocks of
     one log.
     """
@@ -257,18 +251,16 @@ class Dates:
     clock_tolerance_s: float
 
 
-@dataclass(frozen=True)
-class Tolerance:
+class Tolerance(Table, frozen=True):
     """The limits on an accuracy score. Names are those of record.json's tolerance, with `*` for the
     name of an answer.
     """
 
     at_most: Mapping[str, float]
-    at_least: Mapping[str, float] = field(default_factory=dict)
+    at_least: Mapping[str, float] = {}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProjectLimits:
+class ProjectLimits(Table, frozen=True, kw_only=True):
     """This project's limits on the claims of a run directory; see [project_limits] of the round's
     file.
 
@@ -306,8 +298,7 @@ class ProjectLimits:
     tolerance: Mapping[str, Mapping[str, Tolerance]]
 
 
-@dataclass(frozen=True)
-class ConfKey:
+class ConfKey(Table, frozen=True):
     """One setting of user.conf, and its form in the detail log.
 
     Attributes:
@@ -316,8 +307,8 @@ class ConfKey:
             share it (loadgen/mlperf.conf).
     """
 
-    requested: Mapping[str, str]
-    default: Mapping[str, str] = field(default_factory=dict)
+    requested: Mapping[str, str] = {}
+    default: Mapping[str, str] = {}
 
     def default_in(self, scenario: str) -> str | None:
         """The text in force if user.conf has none; None if benchmarks differ in it."""
@@ -328,8 +319,153 @@ class ConfKey:
         return self.requested.get(scenario, self.requested.get("*"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rules:
+class ComplianceTest(Table, frozen=True, kw_only=True):
+    """One TESTxx of mlcommons/inference, compliance/.
+
+    Attributes:
+        required_by: the official benchmarks that need it in the closed and network divisions.
+        audit: the settings in its audit.config, without the sampling target.
+        files, optional_files: the files that its folder of the submission must contain, and those
+            that it may contain.
+        sampling_target: official benchmark, or "*" → the number of answers that LoadGen is to log;
+            empty: the test logs none.
+        truncated: whether its log of answers is truncated like the accuracy run's, with the hash in
+            its accuracy.txt.
+        tolerance: how much its speed may differ, as a fraction of the performance run's; None:
+            speeds are not compared.
+        tolerance_single_stream: the same for SingleStream and MultiStream, if the latency is at
+            most `short_latency_ns`.
+        short_latency_ns: scenario → that latency.
+        only_faster: whether the test may be slower by any amount.
+    """
+
+    required_by: tuple[str, ...]
+    audit: Mapping[str, int]
+    files: tuple[str, ...]
+    optional_files: tuple[str, ...] = ()
+    sampling_target: Mapping[str, int] = {}
+    truncated: bool = False
+    tolerance: float | None = None
+    tolerance_single_stream: float | None = None
+    short_latency_ns: Mapping[str, int] = {}
+    only_faster: bool = False
+
+    def settings(self, official: str | None) -> dict[str, int]:
+        """The whole audit.config for this official benchmark: key → value, in the file's order."""
+        target = self.sampling_target.get(official or "*", self.sampling_target.get("*"))
+        return {
+            **self.audit,
+            **({} if target is None else {"accuracy_log_sampling_target": target}),
+        }
+
+
+class ScoredTest(Table, frozen=True):
+    """A TESTxx that a benchmark's own script scores. Only its `verdict_file` in the submission says
+    how it ended.
+    """
+
+    required_by: tuple[str, ...]
+    verdict_file: str
+
+
+class OutputLength(Table, frozen=True):
+    """The limit on the mean length of TEST01's answers: the fraction by which that length may
+    differ from the accuracy run's.
+    """
+
+    tolerance: float
+
+
+class Repeats(Table, frozen=True):
+    """The limits beyond which repeated samples look as if their answers were kept.
+
+    Attributes:
+        odd: a person has to judge if a sample takes so many times as long the first time as later
+            on.
+        least_seconds: new samples must take at least so long together. If they take less, the
+            warming up of the machine may be the cause.
+    """
+
+    odd: float
+    least_seconds: float
+
+
+class EndpointsFigure(Table, frozen=True):
+    """A figure as MLCommons publishes it.
+
+    Attributes:
+        key: its place in result_summary.json; a dot leads one level down.
+        unit: the unit of the published figure.
+        divisor: the value in result_summary.json is `divisor` times the published one.
+        percentile: the row, if the place has a table of percentiles.
+    """
+
+    key: str
+    unit: str
+    divisor: float = 1.0
+    percentile: float | None = None
+
+
+class EndpointsScenario(Table, frozen=True):
+    """A scenario as config.yaml names it.
+
+    Attributes:
+        type: `type` of config.yaml.
+        load_patterns: `settings.load_pattern.type`.
+        figure: the name of the figure that is published.
+        target_concurrency: `settings.load_pattern.target_concurrency`; None: any.
+        type_checked: whether the checker looks at `type`.
+    """
+
+    type: str
+    load_patterns: tuple[str, ...]
+    figure: str
+    target_concurrency: int | None = None
+    type_checked: bool = False
+
+
+class EndpointsModel(Table, frozen=True):
+    """A benchmark that may be measured with mlcommons/endpoints.
+
+    Attributes:
+        known_by: names of its data sets and scorers. They show the benchmark of a result without a
+            submission around it.
+        figures: scenario → the name of the figure that is published, if it is another one than the
+            scenario's.
+        score_keys: metric → key of a score that has several values. Other scores are the value of
+            the first metric.
+        score_factor: a score times this is in the unit of the metric's limits.
+        score_checked: whether the checker compares the score with its limits. Otherwise it asks
+            only that there is one.
+        audit_tests: check → the name of the compliance test that must have passed.
+        mean_output_tokens: the least and the most that an answer of the performance run has on
+            average; empty: no limits.
+    """
+
+    known_by: tuple[str, ...]
+    figures: Mapping[str, str] = {}
+    score_keys: Mapping[str, str] = {}
+    score_factor: float = 1.0
+    score_checked: bool = False
+    audit_tests: Mapping[str, str] = {}
+    mean_output_tokens: tuple[float, ...] = ()
+
+
+class EndpointsRules(Table, frozen=True):
+    """The rules for results of mlcommons/endpoints.
+
+    Attributes:
+        seeds: setting of config.yaml → the round's seed that it must have.
+        scenarios, figures, models: by name.
+    """
+
+    seeds: Mapping[str, str]
+    scenarios: Mapping[str, EndpointsScenario]
+    figures: Mapping[str, EndpointsFigure]
+    models: Mapping[str, EndpointsModel]
+
+
+class Rules(Table, frozen=True, kw_only=True):
     """All rules of one round.
 
     Attributes:
@@ -366,9 +502,6 @@ class Rules:
     wheel: str
     versions: Mapping[str, str]
     file_sha1: Mapping[str, Mapping[str, str]]
-    draws_from_library: bool
-    unlogged: Mapping[str, str | int]
-    unlogged_before: Mapping[str, str | int]
     scenarios: Mapping[str, ScenarioRules]
     benchmarks: Mapping[str, Benchmark]
     token_metric: Mapping[str, ReportedMetric]
@@ -393,6 +526,9 @@ class Rules:
     scenario_labels: Mapping[str, Mapping[str, str]]
     accuracy_most: Mapping[str, float]
     project_limits: ProjectLimits
+    draws_from_library: bool = False
+    unlogged: Mapping[str, str | int] = {}
+    unlogged_before: Mapping[str, str | int] = {}
 
     def of(self, name: str) -> Rules:
         """The rules for the benchmark in a folder's name. A submitter's mapping is not used here,

@@ -10,8 +10,9 @@ import hashlib
 import importlib
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from compliance.logs import files
 from compliance.rules import Benchmark

@@ -10,8 +10,8 @@ from typing import Any
 
 from compliance import audit
 from compliance.findings import page
+from compliance.folders import recorded_round
 from compliance.rules import CURRENT, rounds
-from compliance.units import recorded_round
 from formats.cell import MODES
 from harness import terminal
 from harness.commands.pages import write_page

@@ -18,7 +18,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from compliance.rules import CURRENT
+from compliance import CURRENT
 from harness import terminal
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import bundle, environments, machine, wheels

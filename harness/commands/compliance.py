@@ -42,8 +42,7 @@ _OTHER_IDS = (
     "repeated-samples",
     "submission-tree",
     "logs-say-nothing",
-    "audit-of-compliance-tests",
-    "audit-of-reading",
+    "audit",
 )
 _MADE_WITH = {
     "environment": "the packages of its environment",

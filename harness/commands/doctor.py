@@ -22,7 +22,7 @@ from pathlib import Path
 
 import psutil
 
-from compliance.rules import CURRENT
+from compliance import CURRENT
 from formats.checks import Check, Verdict
 from formats.record import Accelerator, Machine
 from harness import terminal

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 
-from compliance.rules import CURRENT
+from compliance import CURRENT
 from formats.limits import LAYER_SHAPE, Limits, Measured, Spread
 from formats.record import Machine
 from harness import locks, terminal

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from compliance.rules import CURRENT
+from compliance import CURRENT
 from formats.cell import MODES, PRECISIONS
 from formats.result import Result, Status
 from harness import terminal

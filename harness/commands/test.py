@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from compliance.rules import CURRENT
+from compliance import CURRENT
 from harness.execution import environments
 from harness.execution.environments import ROOT
 

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from compliance.rules import CURRENT
+from compliance import CURRENT
 from formats import bounds
 from harness import terminal
 from harness.errors import EnvironmentFailure, UsageError

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from compliance.rules import CURRENT
+from compliance import CURRENT
 from harness.errors import EnvironmentFailure
 from harness.execution.environments import block_name, folders_with, lock_blocks, lock_files
 from scenarios.worker.child import end_with_parent

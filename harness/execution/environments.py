@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from compliance.rules import CURRENT
+from compliance import CURRENT
 from harness.errors import EnvironmentFailure
 from harness.execution import wheels
 from harness.execution.interpreter import BESIDE_PTH, inventory, let_see

@@ -8,10 +8,12 @@ import dataclasses
 import json
 import os
 import shutil
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from compliance import audit, checklist, rules
@@ -20,6 +22,7 @@ from compliance.checks.logs import latencies
 from compliance.checks.submission import layout, metadata
 from compliance.findings import verdict
 from compliance.folders import result_folders
+from compliance.loadgen.log import Log
 from compliance.logs import Detail, Line
 from formats.checks import Check, Verdict
 from tests.support import tree as runs
@@ -67,10 +70,10 @@ def test_what_lives_up_to_the_round_is_valid(
 ) -> None:
     real = rules.load("v6.1")
     short = {
-        name: dataclasses.replace(s, min_duration_ms=300, least_count=32)
+        name: msgspec.structs.replace(s, min_duration_ms=300, least_count=32)
         for name, s in real.scenarios.items()
     }
-    monkeypatch.setattr(rules, "load", lambda round: dataclasses.replace(real, scenarios=short))
+    monkeypatch.setattr(rules, "load", lambda round: msgspec.structs.replace(real, scenarios=short))
     assert not failed(audit.audit(measured(kind)).checks_for("valid"))
     assert audit.audit(measured(kind)).levels == ("quick", "valid")
 
@@ -145,6 +148,8 @@ def _other(value: Any) -> Any:
         return value + 3 if abs(value) < 1000 else int(value * 1.01) + 1
     if isinstance(value, float):
         return value * 1.01
+    if isinstance(value, array):
+        return array("q", [0, 0])
     return {str: "x", list: [0, 0], dict: {}}[type(value)]
 
 
@@ -322,4 +327,5 @@ def test_of_two_queries_the_first_may_be_the_long_one(every_ms: float, faults: i
         "result_qps_without_loadgen_overhead": 5,
         "result_qps_with_loadgen_overhead": 1e3 / every_ms,
     }
-    assert len(list(latencies._single_stream(Detail(values, {}, (), (), ())))) == faults
+    log = Log.of(Detail(values, {}, (), (), ()), "SingleStream", rules.load("v6.1"))
+    assert len(list(latencies._single_stream(log))) == faults

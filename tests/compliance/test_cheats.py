@@ -4,15 +4,15 @@ there for it, and what is not is stated.
 
 from __future__ import annotations
 
-import dataclasses
 from operator import itemgetter
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from compliance import audit, rules
 from compliance import subject as tree
-from compliance.audit_tests import compliance_tests, repeats
+from compliance.audit_tests import compliance_tests, test04
 from compliance.folders import result_folders
 from formats.checks import Check, Verdict
 from tests.cheats import ends_twice
@@ -103,14 +103,14 @@ def test_a_cache_in_a_run_that_repeats_its_samples_is_left_to_a_person_who_is_to
     tmp_path: Path, scenario: str
 ) -> None:
     """TEST04 sees nothing where the performance run itself was answered from the cache."""
-    of = dataclasses.replace(loosened(), repeats=rules.Repeats(odd=1.4, least_seconds=0.1))
+    of = msgspec.structs.replace(loosened(), repeats=rules.Repeats(odd=1.4, least_seconds=0.1))
     outcomes = {}
     for name, worker in (("caches", ("tests.cheats.worker", "caches")), ("honest", runs.HONEST)):
         run = runs.build(
             tmp_path / name, scenario, worker=worker, milliseconds=3000, latency_ms=10.0
         )
         (place,) = result_folders(run, of)
-        outcomes[name] = repeats.check(tree.read(place, of)).verdict
+        outcomes[name] = test04.repeated_samples(tree.read(place, of)).verdict
     assert outcomes == {"caches": Verdict.MANUAL, "honest": Verdict.PASS}
 
 

@@ -4,13 +4,13 @@ accuracy, scenarios, tests of its own.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from compliance import audit, rules
@@ -34,8 +34,9 @@ def _rules(**changed: Any) -> rules.Rules:
         "required": {"edge": ("Offline",)},
         **changed,
     }
-    return dataclasses.replace(
-        V61, benchmarks={**V61.benchmarks, NAME: dataclasses.replace(V61.benchmarks[NAME], **small)}
+    return msgspec.structs.replace(
+        V61,
+        benchmarks={**V61.benchmarks, NAME: msgspec.structs.replace(V61.benchmarks[NAME], **small)},
     )
 
 
@@ -220,7 +221,7 @@ def test_a_test_that_its_own_script_scores_must_be_there_and_is_for_people(
     do(closed)
     scored = {"TEST07": rules.ScoredTest((NAME,), "verify_accuracy.txt")}
     assert (
-        _found(closed, dataclasses.replace(_rules(), scored_tests=scored))["test07"].verdict
+        _found(closed, msgspec.structs.replace(_rules(), scored_tests=scored))["test07"].verdict
         is outcome
     )
 

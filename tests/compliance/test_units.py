@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from compliance import audit, units
+from compliance import audit, folders
+from compliance.folders import Kind
 from compliance.logs import files
-from compliance.units import Kind
 from formats.checks import RequiredBy, Verdict
 from tests.support import tree as runs
 
@@ -18,7 +18,7 @@ FIELD = Path(__file__).parent / "field"
 
 
 def _kinds(directory: Path) -> list[tuple[Kind, str]]:
-    found = units.find(directory, files.walk(directory).entries)
+    found = folders.find(directory, files.walk(directory).entries)
     return [(unit.kind, unit.folder.relative_to(directory).as_posix()) for unit in found]
 
 

@@ -2,7 +2,7 @@
 of types.
 """
 
-import dataclasses
+import inspect
 
 import pytest
 
@@ -49,4 +49,5 @@ from sut.contract import Workload
     ],
 )
 def test_every_field_is_given_by_name(kind):
-    assert all(field.kw_only for field in dataclasses.fields(kind))
+    parameters = inspect.signature(kind).parameters.values()
+    assert {each.kind for each in parameters} == {inspect.Parameter.KEYWORD_ONLY}

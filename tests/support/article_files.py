@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tokenizers
+from msgspec.structs import replace
 
 from compliance.rules import OfficialWorkload
 from harness.inputs import checkpoint, models

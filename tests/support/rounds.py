@@ -4,7 +4,7 @@ easier.
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 from compliance import rules
 
@@ -12,25 +12,25 @@ from compliance import rules
 def shortened():
     real = rules.load("v6.1")
     scenarios = {
-        name: dataclasses.replace(s, min_duration_ms=300, least_count=64)
+        name: msgspec.structs.replace(s, min_duration_ms=300, least_count=64)
         for name, s in real.scenarios.items()
     }
     benchmarks = {
-        name: dataclasses.replace(b, dataset_size=64, performance_sample_count=64)
+        name: msgspec.structs.replace(b, dataset_size=64, performance_sample_count=64)
         for name, b in real.benchmarks.items()
     }
     tests = {  # runs of 0.3 s differ in speed by more than any rule allows
         name: (
             test
             if test.tolerance is None
-            else dataclasses.replace(test, tolerance=50.0, tolerance_single_stream=50.0)
+            else msgspec.structs.replace(test, tolerance=50.0, tolerance_single_stream=50.0)
         )
         for name, test in real.compliance_tests.items()
     }
-    limits = dataclasses.replace(
+    limits = msgspec.structs.replace(
         real.project_limits, trace_bytes={**real.project_limits.trace_bytes, "submission": 1 << 20}
     )
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         real,
         scenarios=scenarios,
         benchmarks=benchmarks,
@@ -48,8 +48,8 @@ def loosened(tolerance: float = 0.8) -> rules.Rules:
         name: (
             c
             if c.tolerance is None
-            else dataclasses.replace(c, tolerance=tolerance, tolerance_single_stream=tolerance)
+            else msgspec.structs.replace(c, tolerance=tolerance, tolerance_single_stream=tolerance)
         )
         for name, c in real.compliance_tests.items()
     }
-    return dataclasses.replace(real, compliance_tests=tests)
+    return msgspec.structs.replace(real, compliance_tests=tests)

@@ -11,11 +11,11 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from safetensors.numpy import save_file
 
 from compliance.rules import OfficialWorkload

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compliance.findings import fixes
 from compliance.findings.check import judge, not_applicable
 from compliance.loadgen import counts
-from compliance.loadgen.duration import last_issue_ns, one_by_one_ns
+from compliance.loadgen.log import Log
 from compliance.logs import Detail
 from compliance.logs.dates import wall_seconds
-from compliance.rules import Rules
 from compliance.subject import Subject
 from formats.checks import Check, Fault, Faults
 
@@ -27,49 +25,45 @@ _LEAST_BATCHES = 3
 
 def performance(subject: Subject) -> Check:
     """The check that the performance test's latencies and the passed time agree."""
-    return judge(
-        "duration",
-        _duration(subject.performance.detail, subject.scenario, subject.rules),
-        "the latencies fit into the time that passed",
-        file=subject.detail_file(subject.performance),
-        fix=fixes.FIGURES,
-    )
+    file = subject.detail_file(subject.performance)
+    good = "the latencies fit into the time that passed"
+    return judge("duration", _duration(subject.log), good, file)
 
 
 def accuracy(subject: Subject) -> Check:
     """The check that calendar and log give the same duration of the accuracy test."""
-    return judge(
-        "accuracy-duration",
-        _clocks(subject.accuracy.detail, subject.rules, slow_loading=subject.place.run is None),
-        "calendar and log agree",
-        file=subject.detail_file(subject.accuracy),
-        fix=fixes.FIGURES,
-    )
+    test, tolerance_s = subject.accuracy, subject.rules.dates.clock_tolerance_s
+    faults = _clocks(test.detail, tolerance_s, slow_loading=subject.place.run is None)
+    return judge("accuracy-duration", faults, "calendar and log agree", subject.detail_file(test))
 
 
 def measured(subject: Subject) -> Check:
-    """The check that the performance test measured as long as the round requires."""
-    return judge(
-        "measured-duration",
-        _long_enough(subject.performance.detail, subject.scenario, subject.rules),
-        f"at least {_least_s(subject.rules, subject.scenario):g} s",
-        file=subject.detail_file(subject.performance),
-        fix=fixes.VALID,
-    )
+    """The check that the performance test measured as long as the round requires. If six digits do
+    not decide it, LoadGen's own verdict counts.
+    """
+    least_s = subject.rules.scenarios[subject.scenario].min_duration_ms / 1e3
+    passed_ns = subject.log.last_issue_ns
+    faults = []
+    if passed_ns is None or passed_ns[1] / 1e9 < least_s:
+        passed = "unknown" if passed_ns is None else f"{passed_ns[1] / 1e9:.3f} s"
+        text = f"{passed}; the round requires {least_s:g} s"
+        faults.append(Fault(text, f"at least {least_s:g} s", passed))
+    file = subject.detail_file(subject.performance)
+    return judge("measured-duration", faults, f"at least {least_s:g} s", file)
 
 
-def _duration(detail: Detail, scenario: str, rules: Rules) -> Faults:
+def _duration(log: Log) -> Faults:
     """Yield a fault for each contradiction between the latencies, the calendar (power_begin,
     power_end) and the log's own time.
     """
-    issued, wall_s = last_issue_ns(detail, scenario), wall_seconds(detail)
+    issued, wall_s = log.last_issue_ns, wall_seconds(log)
+    tolerance_s = log.rules.dates.clock_tolerance_s
     if issued is None or wall_s is None:
         yield "the latencies, power_begin or power_end are missing or no dates"
         return
-    one_by_one = one_by_one_ns(detail, scenario)
-    busy_s = max(issued[0], one_by_one) / 1e9
-    line = detail.line("power_end")
-    if busy_s > wall_s + rules.dates.clock_tolerance_s:
+    busy_s = max(issued[0], log.one_by_one_ns) / 1e9
+    line = log.line("power_end")
+    if busy_s > wall_s + tolerance_s:
         text = (
             f"the latencies add up to {busy_s:.3f} s and {wall_s:.3f} s passed between power_begin"
             " and power_end"
@@ -77,8 +71,8 @@ def _duration(detail: Detail, scenario: str, rules: Rules) -> Faults:
         yield Fault(text, f"at most {wall_s:.3f} s", f"{busy_s:.3f} s", line=line)
     # The last answer comes after the last issue. Offline's figure is the time of the last answer
     # already.
-    tail_s = 0 if scenario == "Offline" else (detail.number("result_max_latency_ns") or 0) / 1e9
-    work_s = max(issued[1], one_by_one) / 1e9 + tail_s
+    tail_ns = 0 if log.scenario == "Offline" else log.number("result_max_latency_ns") or 0
+    work_s = max(issued[1], log.one_by_one_ns) / 1e9 + tail_ns / 1e9
     most_s = (1 + _IDLE) * work_s + _IDLE_S
     if wall_s > most_s:
         text = (
@@ -86,17 +80,17 @@ def _duration(detail: Detail, scenario: str, rules: Rules) -> Faults:
             f" {busy_s:.3f} s"
         )
         yield Fault(text, f"at most {most_s:.3f} s", f"{wall_s:.3f} s", line=line)
-    yield from _clocks(detail, rules)
-    verdicts = detail.occurrences.get("result_validity", ())
+    yield from _clocks(log, tolerance_s)
+    verdicts = log.occurrences.get("result_validity", ())
     if not verdicts:
         return
     clock_s = verdicts[-1].time_ms / 1e3
-    if not busy_s <= clock_s + rules.dates.clock_tolerance_s:
+    if not busy_s <= clock_s + tolerance_s:
         text = f"the latencies add up to {busy_s:.3f} s and the log's own clock to {clock_s:.3f} s"
         yield Fault(text, f"at most {clock_s:.3f} s", f"{busy_s:.3f} s", line=verdicts[-1].number)
 
 
-def _clocks(detail: Detail, rules: Rules, *, slow_loading: bool = False) -> Iterator[Fault]:
+def _clocks(detail: Detail, tolerance_s: float, *, slow_loading: bool = False) -> Iterator[Fault]:
     """Yield a fault if calendar and log differ between the last generation of queries and
     power_end. NTP may move the calendar a little.
 
@@ -110,29 +104,13 @@ def _clocks(detail: Detail, rules: Rules, *, slow_loading: bool = False) -> Iter
     if not begin or not end or wall_s is None:
         return
     spent_s = (end[-1].time_ms - begin[-1].time_ms) / 1e3
-    tolerance_s = 10 * rules.dates.clock_tolerance_s + 1e-2 * wall_s
     loaded = slow_loading and spent_s > wall_s
-    if not loaded and not abs(spent_s - wall_s) <= tolerance_s:
+    if not loaded and not abs(spent_s - wall_s) <= 10 * tolerance_s + 1e-2 * wall_s:
         text = (
             f"{wall_s:.3f} s passed between power_begin and power_end by the calendar, and"
             f" {spent_s:.3f} s by the log's own clock"
         )
         yield Fault(text, f"{wall_s:.3f} s", f"{spent_s:.3f} s", line=end[-1].number)
-
-
-def _long_enough(detail: Detail, scenario: str, rules: Rules) -> Faults:
-    """Yield a fault if the measured time is certainly shorter than the round requires. If six
-    digits do not decide it, LoadGen's own verdict counts.
-    """
-    passed_ns, least_s = last_issue_ns(detail, scenario), _least_s(rules, scenario)
-    if passed_ns is None or passed_ns[1] / 1e9 < least_s:
-        passed = "unknown" if passed_ns is None else f"{passed_ns[1] / 1e9:.3f} s"
-        text = f"{passed}; the round requires {least_s:g} s"
-        yield Fault(text, f"at least {least_s:g} s", passed)
-
-
-def _least_s(rules: Rules, scenario: str) -> float:
-    return rules.scenarios[scenario].min_duration_ms / 1e3
 
 
 def whole_batches(subject: Subject) -> Check:
@@ -141,26 +119,22 @@ def whole_batches(subject: Subject) -> Check:
 
     It reports the padding, and fails a quick run with padding.
     """
-    file = subject.detail_file(subject.performance)
-    where = {"file": file, "fix": "measure again: the harness chooses whole batches"}
+    file, check_id = subject.detail_file(subject.performance), "whole-batches"
     record = subject.record
     if record is None:
-        why = "there is no record of the batch size"
-        return not_applicable("whole-batches", why, **where)
+        return not_applicable(check_id, "there is no record of the batch size", file)
     if subject.scenario != "Offline":
-        why = f"{subject.scenario} has no batches"
-        return not_applicable("whole-batches", why, **where)
+        return not_applicable(check_id, f"{subject.scenario} has no batches", file)
     size = record.cell.batch_size
     samples, batches = counts.batches(subject.performance.detail, subject.scenario, size)
     if samples is None or batches is None:
         missing = "the number of samples or the batch size is missing"
-        return judge("whole-batches", [missing], "", **where)
+        return judge(check_id, [missing], "", file)
     rows = batches * size
     padding = (rows - samples) / rows
     share = f"{padding:.2%} of their rows are padding" if padding else "no padding"
-    summary = f"{samples} samples in {batches} batches, {share}"
     faults = _padding(samples, batches, rows) if record.mode == "quick" else ()
-    return judge("whole-batches", faults, summary, **where)
+    return judge(check_id, faults, f"{samples} samples in {batches} batches, {share}", file)
 
 
 def _padding(samples: int, batches: int, rows: int) -> Iterator[Fault]:

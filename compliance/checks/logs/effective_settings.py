@@ -6,9 +6,8 @@ Source: loadgen/test_settings_internal.cc, TestSettingsInternal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from compliance.findings import fixes
 from compliance.findings.check import judge, shorten
 from compliance.findings.entries import entry_fault
 from compliance.logs import Detail
@@ -40,16 +39,24 @@ _UNCHANGED = (
 
 def check(test: LoadGenRun, subject: Subject) -> Check:
     """The check of one test's effective settings."""
-    return judge(
-        f"{test.name}-effective-settings",
-        _faults(test.detail, subject),
-        "they follow from the requested settings",
-        file=subject.detail_file(test),
-        fix=fixes.SETTINGS,
-    )
+    good = "they follow from the requested settings"
+    faults = _faults(test.detail, subject.scenario)
+    return judge(f"{test.name}-effective-settings", faults, good, subject.detail_file(test))
 
 
-def _faults(detail: Detail, subject: Subject) -> Faults:
+def percentile(test: LoadGenRun, subject: Subject) -> Check:
+    """The check that LoadGen judged the latencies by the round's percentile."""
+    of_round = subject.rules.scenarios[subject.scenario].percentile / 100
+    key = "effective_target_latency_percentile"
+    effective, faults = test.detail.number(key), []
+    if effective is None or not close(effective, of_round, DIGITS):
+        who = f"{subject.scenario} has"
+        faults.append(entry_fault(test.detail, key, f"{of_round:g}", who))
+    file = subject.detail_file(test)
+    return judge(f"{test.name}-latency-percentile", faults, "it is the round's", file)
+
+
+def _faults(detail: Detail, scenario: str) -> Faults:
     for key in _UNCHANGED:
         requested, effective = detail.get(f"requested_{key}"), detail.get(f"effective_{key}")
         if requested is None or requested != effective:
@@ -62,26 +69,7 @@ def _faults(detail: Detail, subject: Subject) -> Faults:
         key = f"effective_{test}_sample_count"
         if expected is None or detail.get(key) != expected:
             yield entry_fault(detail, key, expected, "the requested or available count is")
-    yield from _follow(detail, subject.scenario)
-
-
-def percentile(test: LoadGenRun, subject: Subject) -> Check:
-    """The check that LoadGen judged the latencies by the round's percentile."""
-    return judge(
-        f"{test.name}-latency-percentile",
-        _other_percentile(test.detail, subject),
-        "it is the round's",
-        file=subject.detail_file(test),
-        fix=fixes.SETTINGS,
-    )
-
-
-def _other_percentile(detail: Detail, subject: Subject) -> Faults:
-    of_round = subject.rules.scenarios[subject.scenario].percentile / 100
-    key = "effective_target_latency_percentile"
-    effective = detail.number(key)
-    if effective is None or not close(effective, of_round, DIGITS):
-        yield entry_fault(detail, key, f"{of_round:g}", f"{subject.scenario} has")
+    yield from _follow(detail, scenario)
 
 
 def _follow(detail: Detail, scenario: str) -> Faults:
@@ -104,11 +92,6 @@ def _follow(detail: Detail, scenario: str) -> Faults:
     yield from _BY_SCENARIO[scenario](detail)
 
 
-def _numbers(detail: Detail, keys: Sequence[str]) -> tuple[float, ...] | None:
-    values = [detail.number(key) for key in keys]
-    return None if None in values else tuple(v for v in values if v is not None)
-
-
 _COUNTS = (
     "requested_min_duration_ms",
     "requested_min_query_count",
@@ -119,15 +102,21 @@ _COUNTS = (
 )
 
 
+def _settings(detail: Detail, *keys: str) -> dict[str, float] | None:
+    """The values of keys; None if one is missing."""
+    values = {key: value for key in keys if (value := detail.number(key)) is not None}
+    return values if len(values) == len(keys) else None
+
+
 def _offline(detail: Detail) -> Faults:
     """Yield the faults of Offline. It has one query of max(min_query_count, 1.1 × min_duration ×
     target_qps) samples.
     """
-    values = _numbers(detail, ("requested_offline_expected_qps", *_COUNTS))
-    if values is None:
+    settings = _settings(detail, "requested_offline_expected_qps", *_COUNTS)
+    if settings is None:
         yield "a setting of Offline is missing"
         return
-    requested, duration_ms, least, target, samples, queries, least_samples = values
+    requested, duration_ms, least, target, samples, queries, least_samples = settings.values()
     rate = _rate_in_force(requested)
     expected = max(least, int(1.1 * duration_ms / 1e3 * rate))
     if abs(samples - expected) > 1 + DIGITS * expected or not close(rate, target, DIGITS):
@@ -150,16 +139,16 @@ def _single_stream(detail: Detail) -> Faults:
     """Yield the faults of SingleStream. Under equal issue the minimum count is that of the
     generated queries, rounded down to whole sets, plus one set.
     """
-    settings = _stream(detail, "single_stream", "SingleStream")
-    whole = detail.number("qsl_reported_performance_count")
-    if isinstance(settings, str) or whole is None:
-        yield settings if isinstance(settings, str) else "a setting of SingleStream is missing"
+    key, whole_key = "requested_single_stream_expected_latency_ns", "qsl_reported_performance_count"
+    settings = _settings(detail, key, whole_key, *_COUNTS)
+    if settings is None or settings[key] <= 0:
+        yield "a setting of SingleStream is missing"
         return
-    yield from _rate(detail, settings, "single_stream")
+    yield from _rate(detail, settings[key], "single_stream")
     least, slack = settings["requested_min_query_count"], 0.0
+    whole = settings[whole_key]
     if detail.get("effective_sample_concatenate_permutation") and whole > 0:
-        duration_ns = settings["requested_min_duration_ms"] * 1e6
-        prepared = 2 * duration_ns / settings["requested_single_stream_expected_latency_ns"]
+        prepared = 2 * settings["requested_min_duration_ms"] * 1e6 / settings[key]
         least = (max(least, prepared) // whole + 1) * whole
         slack = whole + 2 * DIGITS * least  # the log has six digits of the latency
     yield from _counts(detail, settings, least, 1, slack)
@@ -167,13 +156,15 @@ def _single_stream(detail: Detail) -> Faults:
 
 def _multi_stream(detail: Detail) -> Faults:
     """Yield the faults of MultiStream. Equal issue changes no setting of it."""
-    settings = _stream(detail, "multi_stream", "MultiStream")
-    per_query = detail.number("requested_multi_stream_samples_per_query")
-    if isinstance(settings, str) or per_query is None:
-        yield settings if isinstance(settings, str) else "a setting of MultiStream is missing"
+    key, size_key = (
+        f"requested_multi_stream_{name}" for name in ("expected_latency_ns", "samples_per_query")
+    )
+    settings = _settings(detail, key, size_key, *_COUNTS)
+    if settings is None or settings[key] <= 0:
+        yield "a setting of MultiStream is missing"
         return
-    yield from _rate(detail, settings, "multi_stream")
-    yield from _counts(detail, settings, settings["requested_min_query_count"], per_query)
+    yield from _rate(detail, settings[key], "multi_stream")
+    yield from _counts(detail, settings, settings["requested_min_query_count"], settings[size_key])
 
 
 def _rate_in_force(requested: float) -> float:
@@ -185,46 +176,29 @@ def _server(detail: Detail) -> Faults:
     """Yield the faults of Server. The rate must be the requested one, and a query has one
     sample.
     """
-    keys = (
-        "effective_samples_per_query",
-        "effective_min_query_count",
-        "effective_min_sample_count",
-        "requested_min_query_count",
-    )
-    rates = ("requested_server_target_qps", "effective_target_qps")
-    values = _numbers(detail, (*keys, *rates))
-    if values is None:
+    requested_key, key = "requested_server_target_qps", "effective_target_qps"
+    settings = _settings(detail, requested_key, *_COUNTS[1:])
+    if settings is None:
         yield "a setting of Server is missing"
         return
-    settings = dict(zip((*keys, *rates), values, strict=True))
-    requested, effective = _rate_in_force(settings[rates[0]]), settings[rates[1]]
-    if effective != requested or effective <= 0:
-        yield entry_fault(detail, rates[1], f"{requested:.6g}", "requested is")
+    requested = _rate_in_force(settings[requested_key])
+    if settings[key] != requested or settings[key] <= 0:
+        yield entry_fault(detail, key, f"{requested:.6g}", "requested is")
     yield from _percentile(detail, "server")
     yield from _counts(detail, settings, settings["requested_min_query_count"], 1)
 
 
-def _stream(detail: Detail, name: str, scenario: str) -> dict[str, float] | str:
-    keys = (f"requested_{name}_expected_latency_ns", *_COUNTS)
-    values = _numbers(detail, keys)
-    if values is None or values[0] <= 0:
-        return f"a setting of {scenario} is missing"
-    return dict(zip(keys, values, strict=True))
-
-
-def _rate(detail: Detail, settings: Mapping[str, float], name: str) -> Faults:
-    rate = 1e9 / settings[f"requested_{name}_expected_latency_ns"]
-    if not close(settings["effective_target_qps"], rate, 2 * DIGITS):
-        who = "the expected latency gives"
-        yield entry_fault(detail, "effective_target_qps", f"{rate:.6g}", who)
+def _rate(detail: Detail, expected_latency_ns: float, name: str) -> Faults:
+    key, rate = "effective_target_qps", 1e9 / expected_latency_ns
+    if not close(detail.number(key) or 0, rate, 2 * DIGITS):
+        yield entry_fault(detail, key, f"{rate:.6g}", "the expected latency gives")
     yield from _percentile(detail, name)
 
 
 def _percentile(detail: Detail, name: str) -> Faults:
     key = "effective_target_latency_percentile"
     requested = detail.get(f"requested_{name}_target_latency_percentile")
-    effective = detail.get(key)
-    if requested != effective:
+    if requested != detail.get(key):
         yield entry_fault(detail, key, requested, "the requested one is")
 
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from compliance.findings import fixes
 from compliance.findings.check import fail_or_manual, judge, quoted, shorten
 from compliance.findings.entries import entry_fault
 from compliance.rules import Rules, load, rounds, version_number
@@ -26,7 +25,11 @@ def checks(subject: Subject) -> list[Check]:
     """The checks of each test's LoadGen, and the check that both tests used the same."""
     good = "the same version and build, SUT and library"
     both = fail_or_manual(
-        partial(judge, "loadgen-of-both-tests", good=good, fix=fixes.BOTH),
+        partial(
+            judge,
+            "loadgen-of-both-tests",
+            good=good,
+        ),
         _same_loadgen(subject),
         [*_build_dates(subject), *_commits(subject)],
         "both tests ran the same revision",
@@ -44,7 +47,6 @@ def of_test(test: LoadGenRun, subject: Subject) -> Check:
         f"{test.name}-loadgen",
         good=f"unmodified {test.detail.get('loadgen_version')}",
         file=subject.detail_file(test),
-        fix=f"measure with {subject.rules.wheel}",
     )
     tagged = (
         "commit and files, which differ from the wheel's, are those of a tag of mlcommons/inference"

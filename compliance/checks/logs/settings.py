@@ -4,16 +4,18 @@ settings must not be set. user.conf itself is checked too.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 
 import numpy as np
 
 from compliance import explanation
-from compliance.findings import fixes
 from compliance.findings.check import judge, manual, shorten
 from compliance.findings.entries import entry_fault
 from compliance.loadgen import counts
+from compliance.loadgen.log import Log
 from compliance.logs import Detail, user_conf
+from compliance.logs.detail import LOADED_SET
 from compliance.logs.digits import DIGITS, close
 from compliance.logs.user_conf import Conf, parse
 from compliance.rules import Rules
@@ -69,27 +71,23 @@ def inferred(subject: Subject) -> list[Check]:
     logged = detail.get("effective_scenario")
     if logged in (None, folder.logged_as):
         return []
-    file = subject.detail_file(subject.performance)
-    logged_name = shorten(logged)
-    system_type = shorten((subject.system or {}).get("system_type"))
-    faults, text = [], ""
+    name, system_type = shorten(logged), shorten((subject.system or {}).get("system_type"))
+    text = ""
     if logged not in folder.inferred_from:
         others = " or ".join(folder.inferred_from) or "no other"
-        text = f"the logs are of {logged_name}; {scenario} is inferred from {others}"
+        text = f"the logs are of {name}; {scenario} is inferred from {others}"
     elif not subject.on_edge:
         text = (
-            f"the logs are of {logged_name} and the system is {system_type}; only edge systems"
-            f" infer {scenario} from it"
+            f"the logs are of {name} and the system is {system_type}; only edge systems infer"
+            f" {scenario} from it"
         )
-    if text:
-        line = detail.line("effective_scenario")
-        faults.append(Fault(text, folder.logged_as, logged_name, line=line))
+    line = detail.line("effective_scenario")
+    faults = [Fault(text, folder.logged_as, name, line=line)] if text else []
     good = (
-        f"the system is {system_type}: {scenario} is inferred from {logged_name}, whose rules judge"
-        " the logs"
+        f"the system is {system_type}: {scenario} is inferred from {name}, whose rules judge the"
+        " logs"
     )
-    fix = "put the logs into the folder of their own scenario, or measure this scenario"
-    return [judge("inferred-scenario", faults, good, file=file, fix=fix)]
+    return [judge("inferred-scenario", faults, good, subject.detail_file(subject.performance))]
 
 
 def has_several_tests(detail: Detail) -> bool:
@@ -99,55 +97,30 @@ def has_several_tests(detail: Detail) -> bool:
 
 def kind(test: LoadGenRun, subject: Subject) -> Check:
     """The check of one test's mode and scenario."""
-    return judge(
-        f"{test.name}-test-and-scenario",
-        _kind(test, subject),
-        f"{_MODES[test.name]}, {subject.scenario}",
-        file=subject.detail_file(test),
-        fix="put the logs into the folder of their own test and scenario, or measure again",
-    )
+    good = f"{_MODES[test.name]}, {subject.scenario}"
+    check_id = f"{test.name}-test-and-scenario"
+    return judge(check_id, _kind(test, subject), good, subject.detail_file(test))
 
 
 def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
     """The checks of one test's mode, scenario, seeds, audit settings and requested settings."""
-    file = subject.detail_file(test)
-    conf = parse(test.user_conf or "")
-    return [
-        kind(test, subject),
-        judge(
-            f"{test.name}-seeds",
-            _seeds(test.detail, subject.rules),
-            f"the seeds of {subject.rules.round}",
-            file=file,
-            fix=f"measure with {subject.rules.wheel}",
-        ),
-        judge(
-            f"{test.name}-audit-settings",
-            _audit(test.detail),
-            "no setting of an audit.config is left",
-            file=file,
-            fix="remove audit.config and measure again",
-        ),
-        judge(
-            f"{test.name}-requested-settings",
-            _requested(test, conf, subject),
-            "the settings of user.conf",
-            file=file,
-            fix=fixes.SETTINGS,
-        ),
-    ]
+    found = {
+        "seeds": (_seeds(test.detail, subject.rules), f"the seeds of {subject.rules.round}"),
+        "audit-settings": (_audit(test.detail), "no setting of an audit.config is left"),
+        "requested-settings": (_requested(test, subject), "the settings of user.conf"),
+    }
+    results = [kind(test, subject)]
+    for name, (faults, good) in found.items():
+        results.append(judge(f"{test.name}-{name}", faults, good, subject.detail_file(test)))
+    return results
 
 
 def sample_set(test: LoadGenRun, subject: Subject) -> Check:
     """The check that one test loaded the right samples, each once."""
     total = shorten(test.detail.get("qsl_reported_total_count"))
-    return judge(
-        f"{test.name}-sample-set",
-        _sample_set(test, subject),
-        f"{total} samples, each loaded once{_above(test)}",
-        file=subject.detail_file(test),
-        fix=fixes.SETTINGS,
-    )
+    good = f"{total} samples, each loaded once{_above(test)}"
+    faults = _sample_set(test, subject)
+    return judge(f"{test.name}-sample-set", faults, good, subject.detail_file(test))
 
 
 def _above(test: LoadGenRun) -> str:
@@ -198,7 +171,8 @@ def _audit(detail: Detail) -> Faults:
             yield Fault(text, "no such warning", warning, line=line.number)
 
 
-def _requested(test: LoadGenRun, conf: Conf, subject: Subject) -> Faults:
+def _requested(test: LoadGenRun, subject: Subject) -> Faults:
+    conf = parse(test.user_conf or "")
     if not test.detail.values:
         yield "the log has no settings"
     if test.user_conf is None:
@@ -244,28 +218,29 @@ def _sample_set(test: LoadGenRun, subject: Subject) -> Faults:
     detail = test.detail
     total = detail.number("qsl_reported_total_count")
     kept = counts.loaded_samples(detail)
-    sets = detail.all("loaded_qsl_set")
-    are_lists = sets and all(isinstance(each, list) for each in sets)
+    sets = detail.all(LOADED_SET)
+    are_lists = sets and all(isinstance(each, array | list) for each in sets)
     if total is None or kept is None or not are_lists:
         yield "the library's size or the loaded sets are missing"
         return
-    loaded = []
-    for each in sets:
-        loaded += counts.without_wraparound(each, detail, subject.scenario)
-    line = detail.line("loaded_qsl_set")
-    whole = all(type(i) is int and 0 <= i < min(total, 1 << 62) for i in loaded)
-    if not whole or len(np.unique(np.array(loaded, np.int64))) != len(loaded):
+    each_once = [counts.without_wraparound(one, detail, subject.scenario) for one in sets]
+    loaded = sum(map(len, each_once))
+    line = detail.line(LOADED_SET)
+    whole = all(isinstance(one, array) for one in sets)
+    ordered = np.sort(np.concatenate(each_once)) if whole and loaded else np.empty(0, np.int64)
+    repeated = (ordered[1:] == ordered[:-1]).any() or len(ordered) != loaded
+    if repeated or (loaded and ordered[-1] >= total):
         text = f"a loaded set has a sample twice, or one that is not among the {int(total)}"
         yield Fault(text, line=line)
-    if test.name == "performance" and (len(sets) != 1 or len(loaded) != kept):
+    if test.name == "performance" and (len(sets) != 1 or loaded != kept):
         text = (
-            f"{len(loaded)} samples loaded in {len(sets)} sets; the library and"
+            f"{loaded} samples loaded in {len(sets)} sets; the library and"
             f" performance_sample_count give {int(kept)}"
         )
-        count = f"{len(loaded)} in {len(sets)}"
+        count = f"{loaded} in {len(sets)}"
         yield Fault(text, f"{int(kept)} in 1 set", count, line=line)
     if test.name == "accuracy":
-        yield from _every_sample(detail, len(loaded), subject)
+        yield from _every_sample(detail, loaded, subject)
     recorded = subject.record.qsl.samples if subject.record else None
     if subject.place.run and recorded != total:
         text = f"record.json says {shorten(recorded)} samples, the log {int(total)}"
@@ -291,7 +266,7 @@ def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Faults:
         if isinstance(a, int) and isinstance(b, int):
             generated += a * b
     filled_up = 0
-    for one in detail.all("loaded_qsl_set"):
+    for one in detail.all(LOADED_SET):
         filled_up += -len(counts.without_wraparound(one, detail, scenario)) % per_query
     if not released(detail, subject.rules):  # it may log a performance test's count
         generated = loaded + filled_up
@@ -334,7 +309,6 @@ def user_conf_keys(subject: Subject) -> Check:
         dict.fromkeys(faults),
         f"{len(conf.values)} keys, all known to LoadGen",
         file=file,
-        fix="correct the lines, which LoadGen does not read as people do, and measure again",
     )
 
 
@@ -357,60 +331,43 @@ def of_the_round(subject: Subject) -> list[Check]:
     """The checks of the round's requirements that a quick run need not meet: duration, count, equal
     issue.
     """
-    detail = subject.performance.detail
+    log, official = subject.log, subject.official_rules
     file = subject.detail_file(subject.performance)
-    found = {
-        "minimum-duration-setting": _duration(detail, subject),
-        "least-count": _count(detail, subject),
-    }
-    official = subject.official_rules
-    required = official is not None and official.equal_issue
-    if required or detail.get("effective_sample_concatenate_permutation") is True:
-        found["equal-issue"] = _equal_issue(detail, subject)
-    results = []
-    for check_id, (faults, good) in found.items():
-        results.append(judge(check_id, faults, good, file=file, fix=fixes.VALID))
+    key = "effective_min_duration_ms"
+    duration_ms, least_ms = log.number(key), log.rules.scenarios[log.scenario].min_duration_ms
+    faults = []
+    if duration_ms is None or duration_ms < least_ms:
+        faults.append(_required(duration_ms, "ms", f"{least_ms} ms", log.line(key)))
+    results = [
+        judge("minimum-duration-setting", faults, f"{duration_ms} ms", file),
+        _count(log, subject, file),
+    ]
+    if log.equal_issue or (official and official.equal_issue):
+        faults = [Fault(text) for text in explanation.equal_issue(log, subject)]
+        if not log.equal_issue:
+            key = "effective_sample_concatenate_permutation"
+            text = f"off; {subject.official} requires every sample equally often"
+            faults.insert(0, Fault(text, "True", shorten(log.get(key)), line=log.line(key)))
+        results.append(judge("equal-issue", faults, "every sample equally often", file))
     return results
 
 
-def _duration(detail: Detail, subject: Subject) -> tuple[list[Fault], str]:
-    """(the fault of a duration that is too short, the duration in words)."""
-    key = "effective_min_duration_ms"
-    duration_ms = detail.number(key)
-    least_ms = subject.rules.scenarios[subject.scenario].min_duration_ms
-    faults = []
-    if duration_ms is None or duration_ms < least_ms:
-        faults.append(_required(duration_ms, "ms", f"{least_ms} ms", detail.line(key)))
-    return faults, f"{duration_ms} ms"
-
-
-def _count(detail: Detail, subject: Subject) -> tuple[list[Fault], str]:
-    """(the faults of too few samples or queries, their count in words)."""
-    rules = subject.rules.scenarios[subject.scenario]
-    total = int(detail.number("qsl_reported_total_count") or 0)
+def _count(log: Log, subject: Subject, file: str) -> Check:
+    """The check of the number of samples or queries."""
+    rules = log.rules.scenarios[log.scenario]
+    total = int(log.number("qsl_reported_total_count") or 0)
     least = rules.min_query_count(total or rules.least_count)
     size_key = "effective_samples_per_query"
-    per_query = detail.number(size_key)
-    count = per_query if rules.counts == "samples" else detail.number("result_query_count")
+    per_query = log.number(size_key)
+    count = per_query if rules.counts == "samples" else log.number("result_query_count")
     faults = []
     if count is None or count < least:
         faults.append(_required(count, rules.counts, str(least), None))
     other_size = rules.counts == "queries" and per_query != rules.samples_per_query
     if other_size and subject.place.division != "open":
         size = str(rules.samples_per_query)
-        faults.append(_required(per_query, "samples a query", size, detail.line(size_key)))
-    return faults, f"{count} {rules.counts}"
-
-
-def _equal_issue(detail: Detail, subject: Subject) -> tuple[list[Fault], str]:
-    key = "effective_sample_concatenate_permutation"
-    value = detail.get(key)
-    faults = []
-    if value is not True:
-        text = f"off; {subject.official} requires every sample equally often"
-        faults.append(Fault(text, "True", shorten(value), line=detail.line(key)))
-    faults += [Fault(text) for text in explanation.equal_issue(subject)]
-    return faults, "every sample equally often"
+        faults.append(_required(per_query, "samples a query", size, log.line(size_key)))
+    return judge("least-count", faults, f"{count} {rules.counts}", file)
 
 
 def _required(number: float | None, unit: str, least: str, line: int | None) -> Fault:

@@ -8,18 +8,19 @@ loadgen/results.cc, loadgen/loadgen.cc.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from compliance.findings import fixes
 from compliance.findings.check import judge, not_applicable, shorten
 from compliance.findings.entries import entry_fault, of_the_log
-from compliance.loadgen import counts, schedule
-from compliance.loadgen.early_stopping import discards, estimates
+from compliance.loadgen import schedule
+from compliance.loadgen.early_stopping import discards
 from compliance.loadgen.latency_keys import FIRST_TOKENS, PERCENTILES, QUERIES, SAMPLES, LatencyKeys
-from compliance.logs import Detail
+from compliance.loadgen.log import Log
 from compliance.logs.dates import wall_seconds
+from compliance.logs.detail import LOADED_SET
 from compliance.logs.digits import DIGITS
 from compliance.logs.trace import Trace
 from compliance.subject import Subject, requested_value
@@ -31,123 +32,98 @@ def checks(subject: Subject) -> list[Check]:
     trace, file = subject.trace, subject.trace_file
     if trace is None:
         ids = ("trace-samples", "trace-figures", "trace-times")
-        return [not_applicable(check_id, subject.no_trace, file=file) for check_id in ids]
-    log = subject.detail_file(subject.performance)
-    samples = _samples(trace, subject.performance.detail, subject.scenario)
-    return [
-        judge(
-            "trace-samples",
-            of_the_log(samples, log),
+        return [not_applicable(check_id, subject.no_trace, file) for check_id in ids]
+    log = subject.log
+    found = {
+        "trace-samples": (
+            _samples(trace, log),
             f"{len(trace.sequence)} samples, each issued and completed once",
-            file=file,
-            fix=fixes.LOGS,
         ),
-        judge(
-            "trace-figures",
-            of_the_log(_figures(subject, trace), log),
+        "trace-figures": (
+            _figures(trace, log),
             "percentiles, mean, rate and estimates are those of the trace",
-            file=file,
-            fix=fixes.LOGS,
         ),
-        judge(
-            "trace-times",
-            of_the_log(_times(subject, trace), log),
-            _GOOD_TIMES[subject.scenario],
-            file=file,
-            fix=fixes.LOGS,
-        ),
+        "trace-times": (_times(subject, trace), _GOOD_TIMES[log.scenario]),
+    }
+    logged = subject.detail_file(subject.performance)
+    return [
+        judge(check_id, of_the_log(faults, logged), good, file)
+        for check_id, (faults, good) in found.items()
     ]
 
 
-def _samples(trace: Trace, detail: Detail, scenario: str) -> Faults:
+def _samples(trace: Trace, log: Log) -> Faults:
     yield from trace.problems
-    key = "generated_samples_per_query" if scenario == "Offline" else "result_query_count"
-    count = len(trace.sequence)
-    per_query = counts.samples_per_query(detail, scenario)
-    if count != counts.samples(detail, scenario):
-        value = shorten(detail.get(key))
+    key = "generated_samples_per_query" if log.scenario == "Offline" else "result_query_count"
+    count, per_query = len(trace.sequence), log.per_query
+    if count != log.samples:
+        value = shorten(log.get(key))
         of_each = f" of {per_query} samples" if per_query > 1 else ""
-        yield Fault(
-            f"the trace shows {count} samples; {key} is {value}{of_each}", value, str(count)
-        )
+        text = f"the trace shows {count} samples; {key} is {value}{of_each}"
+        yield Fault(text, value, str(count))
     if (missing := np.flatnonzero(trace.sequence != np.arange(count))).size:
         expected = int(missing[0])
         at = int(trace.sequence[expected])
         text = f"sample numbers do not run from 0 on, each once: {at} is in the place of {expected}"
         yield Fault(text, str(expected), str(at))
-    if scenario == "Offline":
+    if log.scenario == "Offline":
         if trace.query.any():
             yield "queries and samples do not match: Offline has one query"
     elif (trace.query != trace.sequence // per_query).any():
         yield f"queries and samples do not match: a query has {per_query} sample(s)"
-    if not np.isin(trace.index, _loaded(detail)).all():
+    loaded = log.get(LOADED_SET)
+    if not isinstance(loaded, array) or not np.isin(trace.index, loaded).all():
         yield "samples were issued that were not loaded"
 
 
-def _loaded(detail: Detail) -> np.ndarray:
-    """The indices of the loaded set, int64 [samples]; without those that are no int64."""
-    loaded = detail.get("loaded_qsl_set")
-    if not isinstance(loaded, list):
-        return np.empty(0, np.int64)
-    return np.array([i for i in loaded if type(i) is int and abs(i) < 1 << 62], np.int64)
-
-
-def _figures(subject: Subject, trace: Trace) -> Faults:
-    detail, scenario = subject.performance.detail, subject.scenario
+def _figures(trace: Trace, log: Log) -> Faults:
     if not len(trace.latency_ns):
         yield "the trace shows no sample"
         return
-    if _needs_tokens(detail, scenario) and not _has_tokens(trace, detail, scenario):
+    if _needs_tokens(log) and not _has_tokens(trace, log):
         count, expected = str(len(trace.first_token_ns)), str(len(trace.latency_ns))
         text = f"the trace shows {count} first tokens of {expected} samples"
         yield Fault(text, expected, count)
         return
-    for key, value in exact(subject, trace).items():
-        if detail.get(key) != value:
-            yield entry_fault(detail, key, value, "the trace has")
-    yield from _RATES[scenario](trace, detail)
+    for key, value in exact(trace, log).items():
+        if log.get(key) != value:
+            yield entry_fault(log, key, value, "the trace has")
+    yield from _RATES[log.scenario](trace, log)
 
 
-def exact(subject: Subject, trace: Trace) -> dict[str, int]:
+def exact(trace: Trace, log: Log) -> dict[str, int]:
     """Key of the detail log → its value in nanoseconds, or its count, computed from a trace with at
     least one sample.
     """
-    detail, scenario = subject.performance.detail, subject.scenario
     samples = np.sort(trace.latency_ns)
     values = _latencies(SAMPLES, samples)
     estimated = samples
-    if scenario == "MultiStream":
-        estimated = np.sort(_of_queries(trace, counts.samples_per_query(detail, scenario)))
+    if log.scenario == "MultiStream":
+        # The latency of a query is that of its slowest sample: all are issued at once.
+        starts = np.arange(0, len(trace.latency_ns), log.per_query)
+        estimated = np.sort(np.maximum.reduceat(trace.latency_ns, starts))
         values |= _latencies(QUERIES, estimated)
-    if _has_tokens(trace, detail, scenario):
+    if _has_tokens(trace, log):
         first_tokens = np.sort(trace.first_token_ns)
         values |= _latencies(FIRST_TOKENS, first_tokens)
-        if scenario != "MultiStream":
+        if log.scenario != "MultiStream":
             estimated = first_tokens
-    for percentile, key in estimates(detail, scenario, subject.rules):
-        left_out = discards(len(estimated), percentile / 100, subject.rules)
+    for key, percentile in log.estimates.items():
+        left_out = discards(len(estimated), percentile / 100, log.rules)
         values[key] = 0 if left_out is None else int(estimated[len(estimated) - left_out - 1])
-    limit = detail.number("effective_target_latency_ns")
-    if scenario == "Server" and limit is not None:
+    limit = log.number("effective_target_latency_ns")
+    if log.scenario == "Server" and limit is not None:
         values["result_overlatency_query_count"] = int((samples > limit).sum())
     return values
 
 
-def _needs_tokens(detail: Detail, scenario: str) -> bool:
-    return counts.has_token_latencies(detail) and scenario != "Offline"
+def _needs_tokens(log: Log) -> bool:
+    return log.has_tokens and log.scenario != "Offline"
 
 
-def _has_tokens(trace: Trace, detail: Detail, scenario: str) -> bool:
+def _has_tokens(trace: Trace, log: Log) -> bool:
     """Whether the trace has the first token of each sample, if LoadGen measured it."""
-    whole = len(trace.first_token_ns) == len(trace.latency_ns)
-    return _needs_tokens(detail, scenario) and whole
-
-
-def _of_queries(trace: Trace, per_query: int) -> np.ndarray:
-    """The latency of each query of MultiStream, int64 [queries]. It is the latency of the slowest
-    sample, because all samples of a query are issued at once.
-    """
-    return np.maximum.reduceat(trace.latency_ns, np.arange(0, len(trace.latency_ns), per_query))
+    return _needs_tokens(log) and len(trace.first_token_ns) == len(trace.latency_ns)
 
 
 def _latencies(latency: LatencyKeys, ascending: np.ndarray) -> dict[str, int]:
@@ -168,18 +144,18 @@ def _sum(values: np.ndarray) -> int:
     return int((values >> 32).sum()) * (1 << 32) + int((values & 0xFFFFFFFF).sum())
 
 
-def _between(detail: Detail, key: str, least: float, most: float) -> Faults:
-    value = detail.number(key) or 0
+def _between(log: Log, key: str, least: float, most: float) -> Faults:
+    value = log.number(key) or 0
     if not least * (1 - DIGITS) <= value <= most * (1 + DIGITS):
-        yield entry_fault(detail, key, f"{most:.6g}", "the trace gives")
+        yield entry_fault(log, key, f"{most:.6g}", "the trace gives")
 
 
-def _offline(trace: Trace, detail: Detail) -> Faults:
+def _offline(trace: Trace, log: Log) -> Faults:
     rate = len(trace.latency_ns) * 1e9 / (float(trace.latency_ns.max()) or 1)
-    yield from _between(detail, "result_samples_per_second", rate, rate)
+    yield from _between(log, "result_samples_per_second", rate, rate)
 
 
-def _single_stream(trace: Trace, detail: Detail) -> Faults:
+def _single_stream(trace: Trace, log: Log) -> Faults:
     """Yield the faults of SingleStream's rate. It counts from the start of the test, which is
     between the end of generation and the first issue.
     """
@@ -193,17 +169,16 @@ def _single_stream(trace: Trace, detail: Detail) -> Faults:
         return
     more = len(trace.start_ns) - 1
     least, most = more * 1e9 / (last - ready), more * 1e9 / (last - first)
-    yield from _between(detail, "result_qps_with_loadgen_overhead", least, most)
+    yield from _between(log, "result_qps_with_loadgen_overhead", least, most)
 
 
-def _multi_stream(trace: Trace, detail: Detail) -> Faults:
+def _multi_stream(trace: Trace, log: Log) -> Faults:
     """Yield a fault if the trace contradicts MultiStream's result_min_duration_met. MultiStream
     logs no rate, but the trace shows whether its last query was issued late enough.
     """
     first, last = int(trace.start_ns[0]), int(trace.start_ns[-1])
-    ready = trace.ready_ns
-    least_ms = detail.number("effective_min_duration_ms")
-    met = detail.get("result_min_duration_met")
+    ready, key = trace.ready_ns, "result_min_duration_met"
+    least_ms, met = log.number("effective_min_duration_ms"), log.get(key)
     if ready is None or ready > first or least_ms is None:
         yield (
             "the trace does not show that the queries were generated before the first was issued,"
@@ -213,10 +188,10 @@ def _multi_stream(trace: Trace, detail: Detail) -> Faults:
     surely_met = last - first >= least_ms * 1e6
     surely_not = last - ready < least_ms * 1e6
     if (surely_met and met is not True) or (surely_not and met is not False):
-        yield entry_fault(detail, "result_min_duration_met", surely_met, "by the trace it is")
+        yield entry_fault(log, key, surely_met, "by the trace it is")
 
 
-def _server(trace: Trace, detail: Detail) -> Faults:
+def _server(trace: Trace, log: Log) -> Faults:
     """Yield the faults of Server's rates. They count from the start of the test, when the first
     query is due.
     """
@@ -228,19 +203,19 @@ def _server(trace: Trace, detail: Detail) -> Faults:
     for key, spent_ns in spent.items():
         if spent_ns > 0:
             rate = more * 1e9 / spent_ns
-            yield from _between(detail, key, rate, rate)
+            yield from _between(log, key, rate, rate)
     completed_key = "result_completed_tokens_per_second"
     overhead_key = "result_token_throughput_with_loadgen_overhead"
-    completed, overhead = detail.number(completed_key), detail.number(overhead_key)
-    if counts.has_token_latencies(detail) and completed is not None and issued > 0:
+    completed, overhead = log.number(completed_key), log.number(overhead_key)
+    if log.has_tokens and completed is not None and issued > 0:
         tokens = completed * done / 1e9
         rate = tokens * 1e9 / issued
         if overhead is None or abs(overhead - rate) > 2 * DIGITS * overhead:
             who = f"the trace and {completed_key} give"
-            yield entry_fault(detail, overhead_key, f"{rate:.6g}", who)
+            yield entry_fault(log, overhead_key, f"{rate:.6g}", who)
 
 
-_RATES: Mapping[str, Callable[[Trace, Detail], Faults]] = {
+_RATES: Mapping[str, Callable[[Trace, Log], Faults]] = {
     "Offline": _offline,
     "SingleStream": _single_stream,
     "MultiStream": _multi_stream,
@@ -271,7 +246,7 @@ def _all_at_once(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
 
 
 def _one_by_one(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
-    per_query = counts.samples_per_query(subject.performance.detail, subject.scenario)
+    per_query = subject.log.per_query
     starts = trace.start_ns[::per_query]
     if (np.repeat(starts, per_query)[: len(ends)] != trace.start_ns).any():
         yield "not all samples of a query were issued at one time"
@@ -287,9 +262,8 @@ def _scheduled(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
     """Yield a fault if a query of Server was not due at the time that the seed gives, was issued
     out of order, or was answered before it was issued.
     """
-    detail = subject.performance.detail
-    rate = requested_value(subject, "target_qps")
-    due = schedule.due(detail, rate[0]) if rate else None
+    log, rate = subject.log, requested_value(subject, "target_qps")
+    due = schedule.due(log, rate[0]) if rate else None
     starts = trace.start_ns - trace.start_ns[0]
     if rate is None or due is None:
         yield (
@@ -315,7 +289,7 @@ def _scheduled(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
             yield Fault(text, str(expected_gap), str(gap))
     if (hasty := np.flatnonzero(trace.delay_ns > trace.latency_ns)).size:
         yield f"query {int(hasty[0])} was answered before it was issued"
-    if detail.get("requested_server_num_issue_query_threads") == 0:
+    if log.get("requested_server_num_issue_query_threads") == 0:
         issued = trace.start_ns + trace.delay_ns
         if (back := np.flatnonzero(np.diff(issued) < 0)).size:
             yield f"query {int(back[0]) + 1} was issued before query {int(back[0])}"

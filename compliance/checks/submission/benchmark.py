@@ -62,12 +62,11 @@ def checks(subject: Subject) -> list[Check]:
             accuracies = judge("accuracy-target", impossible, "", fix=_SCORE_AGAIN)
         benchmark = not_applicable("benchmark", why)
         return [benchmark, accuracies, not_applicable("scenarios", why), *scored]
-    fix = "measure what the benchmark requires, or submit to the open division"
     good = f"counts and settings are those of {subject.official}"
     return [
-        judge("benchmark", _misfits(subject), good, fix=fix),
-        judge("accuracy-target", accuracy(subject), "every metric is within its limits", fix=fix),
-        judge("scenarios", _scenarios(subject), "the scenarios of the system's suite", fix=fix),
+        judge("benchmark", _misfits(subject), good),
+        judge("accuracy-target", accuracy(subject), "every metric is within its limits"),
+        judge("scenarios", _scenarios(subject), "the scenarios of the system's suite"),
         *scored,
     ]
 
@@ -321,7 +320,7 @@ def _scored(name: str, rule: ScoredTest, subject: Subject) -> Check:
     text, fault = files.attempt(files.text, path)
     if text is None or "TEST PASS" not in text:
         faults = [fault or f"{rule.verdict_file} does not say TEST PASS"]
-        return judge(name.lower(), faults, "", file=file, fix="run the test again")
+        return judge(name.lower(), faults, "", file=file)
     why = (
         f"{rule.verdict_file} of the benchmark's own script says TEST PASS: ask the submitter for"
         " the logs of the test"

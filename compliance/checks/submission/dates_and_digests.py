@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from compliance.findings import fixes
 from compliance.findings.check import (
     fail_or_manual,
     judge,
@@ -41,7 +40,11 @@ def dates(subject: Subject, now: datetime | None = None) -> Check:
     """
     now = now or datetime.now(UTC)
     test_times = [test.detail.get("test_datetime") for test in subject.tests]
-    judge_dates = partial(judge, "dates", good=f"{test_times[0]}, {test_times[1]}", fix=fixes.BOTH)
+    judge_dates = partial(
+        judge,
+        "dates",
+        good=f"{test_times[0]}, {test_times[1]}",
+    )
     return fail_or_manual(
         judge_dates,
         _dates(subject, now),
@@ -60,12 +63,15 @@ def digests(subject: Subject) -> list[Check]:
         return [not_applicable(check_id, BARE) for check_id in ids]
     return [
         _digests(subject),
-        judge("raw-logs", _raw_logs(subject), "the submitted logs are the raw ones", fix=_COPY),
+        judge(
+            "raw-logs",
+            _raw_logs(subject),
+            "the submitted logs are the raw ones",
+        ),
         judge(
             "worker-outcomes",
             _outcomes(subject),
             "both tests ended well",
-            fix="repeat the command of the run; it continues where it stopped",
         ),
         _trace(subject),
     ]
@@ -157,9 +163,9 @@ def _digests(subject: Subject) -> Check:
     weights and inputs are in the cache.
     """
     assert subject.place.run is not None
-    where = {"file": "reference.npz", "fix": fixes.OWN}
+    file = "reference.npz"
     if subject.record is None:
-        return not_applicable("digests", subject.no_record, **where)
+        return not_applicable("digests", subject.no_record, file=file)
     digests = {"weights": subject.record.digests.weights, "inputs": subject.record.digests.inputs}
     faults: list[Fault | str] = []
     for name, digest in digests.items():
@@ -170,11 +176,11 @@ def _digests(subject: Subject) -> Check:
             )
     if subject.no_reference and not faults:
         why = f"not compared: {subject.record.accuracy.reason}"
-        return manual("digests", why, **where)
+        return manual("digests", why, file=file)
     if not subject.no_reference:
         faults += _reference(subject.place.run / "reference.npz", subject.record)
     good = "reference.npz is the recorded one; weights and inputs are stated"
-    return judge("digests", faults, good, **where)
+    return judge("digests", faults, good, file=file)
 
 
 def _reference(path: Path, record: Record) -> Faults:
@@ -190,24 +196,24 @@ def _reference(path: Path, record: Record) -> Faults:
 
 def _trace(subject: Subject) -> Check:
     """The check that the trace is the recorded one, unless it was too large to be written."""
-    where = {"file": subject.trace_file, "fix": fixes.OWN}
+    file = subject.trace_file
     recorded_digest = subject.record.digests.trace if subject.record else None
     plan = subject.performance.outcome.plan if subject.performance.outcome else None
     if subject.trace is None:
         planned = (plan and plan.trace) or recorded_digest is not None
         if planned or subject.trace_file in subject.faults:
             missing = f"{subject.trace_file} is missing or empty"
-            return judge("trace", [subject.faults.get(subject.trace_file, missing)], "", **where)
+            return judge("trace", [subject.faults.get(subject.trace_file, missing)], "", file=file)
         if fault := _small_trace(subject):
-            return judge("trace", [fault], "", **where)
+            return judge("trace", [fault], "", file=file)
         why = "it was not written, because it would have been too large"
-        return not_applicable("trace", why, **where)
+        return not_applicable("trace", why, file=file)
     faults = []
     if subject.trace.sha256 != recorded_digest:
         what = "the sha256 of its content"
         faults.append(mismatch(what, subject.trace.sha256, recorded_digest, "record.json has"))
     good = f"the recorded one, {len(subject.trace.sequence)} samples"
-    return judge("trace", faults, good, **where)
+    return judge("trace", faults, good, file=file)
 
 
 def _planned(subject: Subject) -> bool:

@@ -11,7 +11,6 @@ from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
 
-from compliance.findings import fixes
 from compliance.findings.check import judge, not_applicable, shorten
 from compliance.folders import ResultFolder, measurements_file, subfolders
 from compliance.loadgen import counts
@@ -39,14 +38,12 @@ def checks(subject: Subject) -> list[Check]:
             _missing(subject),
             "all files are there, and none is empty",
             file=subject.place.name,
-            fix=fixes.MISSING_FILES,
         ),
         judge(
             "no-other-files",
             _extra(subject),
             "no file that does not belong there",
             file=subject.place.name,
-            fix="remove them: a submission must contain nothing else",
         ),
     ]
     for test in subject.tests:
@@ -70,14 +67,12 @@ def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
             _whole(test, subject),
             f"{lines} lines, one run",
             file=detail_file,
-            fix=_RESTORE,
         ),
         judge(
             f"{test.name}-summary",
             [*test.summary.problems, *_contradictions(test, subject)],
             "the values of the detail log",
             file=summary_file,
-            fix=_RESTORE,
         ),
     ]
 
@@ -92,14 +87,12 @@ def submitter_checks(
             _beside(place, rules, every),
             "every file belongs to a scenario, a system or the source, or is a document",
             file=place.show(place.submitter_folder),
-            fix="remove it, or put it into the folder of its scenario",
         ),
         judge(
             "names-and-sizes",
             _odd(place, rules),
             "no link, hidden file, space, empty folder or file over 50 MB",
             file=place.show(place.submitter_folder),
-            fix="rename, remove or shrink them, and replace links by files",
         ),
     ]
 
@@ -299,16 +292,14 @@ def _odd(place: ResultFolder, rules: Rules) -> Faults:
     walk = files.walk(base)
     if walk.problem:
         yield walk.problem
-    for path in walk.entries:
-        relative, file = path.relative_to(base).as_posix(), place.show(path)
-        if path.is_symlink():
-            yield Fault(f"{relative} is a link", file=file)
-            continue
-        oddity, fault = files.attempt(lambda p: _oddity(p, rules.layout.largest_file_bytes), path)
+    for entry in walk.found:
+        path = entry.path
+        oddity, fault = _oddity(entry, rules.layout.largest_file_bytes)
+        if not oddity and path.parent == base and entry.is_folder and path.name not in allowed:
+            oddity = f"is not one of {', '.join(allowed)}"
         if oddity or fault:
-            yield Fault(f"{relative} {oddity}" if oddity else fault, file=file)
-        elif path.parent == base and path.is_dir() and path.name not in allowed:
-            yield Fault(f"{relative} is not one of {', '.join(allowed)}", file=file)
+            text = f"{path.relative_to(base).as_posix()} {oddity}" if oddity else fault
+            yield Fault(text, file=place.show(path))
     results = {system.name for system in subfolders(base / "results")}
     for description in base.glob("systems/*.json"):
         if description.stem not in results:
@@ -331,10 +322,11 @@ def _beside(place: ResultFolder, rules: Rules, every: Sequence[ResultFolder]) ->
         if not _fits((*layout.system_files, *layout.documents), path.name) or not path.is_file():
             yield Fault(f"systems/{path.name} is not a system description", file=place.show(path))
     for tree in sorted({folder.relative_to(base).parts[0] for folder in result_folders}):
+        inside = set(result_folders)
         for path in files.under(base / tree):
-            if path in around or _fits(layout.documents, path.name):
-                continue
-            if not result_folders & {path, *path.parents}:
+            if path in inside or path.parent in inside:
+                inside.add(path)
+            elif path not in around and not _fits(layout.documents, path.name):
                 text = f"{path.relative_to(base).as_posix()} belongs to no scenario"
                 yield Fault(text, file=place.show(path))
 
@@ -343,17 +335,22 @@ def _fits(patterns: Sequence[str], name: str) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _oddity(path: Path, largest_bytes: int) -> str:
-    name = path.name
+def _oddity(entry: files.Entry, largest_bytes: int) -> tuple[str, str]:
+    """(what is odd about an entry, why it cannot be read); empty if neither."""
+    name = entry.path.name
+    if entry.is_link:
+        return "is a link", ""
     hidden = name.startswith(".") or name == "__pycache__"
     if hidden or not name.isprintable() or set(name) & set(' <>:"|?*\\'):
-        return (
+        text = (
             "has a name that is not allowed: hidden, __pycache__, or with a space, a control"
             ' character or one of <>:"|?*\\'
         )
-    if path.is_dir():
-        return "" if any(path.iterdir()) else "is an empty folder"
-    size = path.stat().st_size
-    if size > largest_bytes:
-        return f"has {size >> 20} MB; at most {largest_bytes >> 20} are allowed"
-    return ""
+        return text, ""
+    if entry.is_folder:
+        return "" if files.listed(entry.path) else "is an empty folder", ""
+    if entry.size is None:
+        return "", f"{name} is neither a file nor a folder"
+    if entry.size > largest_bytes:
+        return f"has {entry.size >> 20} MB; at most {largest_bytes >> 20} are allowed", ""
+    return "", ""

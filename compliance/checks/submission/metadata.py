@@ -13,7 +13,6 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
 
-from compliance.findings import fixes
 from compliance.findings.check import judge, manual, mismatch, not_applicable, shorten
 from compliance.folders import measurements_file
 from compliance.logs import files, strict_json
@@ -61,14 +60,12 @@ def checks(subject: Subject) -> list[Check]:
             [*_schema(subject, subject.system, "system", system), *_names(subject)],
             "all fields, and this submitter",
             file=system,
-            fix=_CORRECT,
         ),
         judge(
             "measurements-json",
             _schema(subject, subject.measurements, "measurements", measurements),
             "all five fields",
             file=measurements,
-            fix=_CORRECT,
         ),
         *_of_division(subject, system, measurements),
         judge(
@@ -76,28 +73,24 @@ def checks(subject: Subject) -> list[Check]:
             _readme(subject),
             "it is not blank",
             file=place.show(place.measurements / "README.md"),
-            fix="describe in it how to repeat the result",
         ),
         judge(
             "model-mapping",
             _mapping(subject, mapping),
             f"{place.benchmark} → {subject.official}",
             file=mapping,
-            fix=_CORRECT,
         ),
         judge(
             "source-folder",
             _source(subject),
             "there, and not empty",
             file=place.show(_source_folder(subject)),
-            fix="put the source there, or a text that says where it is",
         ),
         judge(
             "submitted-source",
             _submitted_source(subject),
             "the source that ran" if place.run else "there is a program",
             file=place.show(_source_folder(subject)),
-            fix=fixes.SOURCE,
         ),
         _record(subject),
     ]
@@ -191,8 +184,7 @@ def _of_division(subject: Subject, system: str, measurements: str) -> list[Check
         ids = ("retraining", "calibration", "network")
         return [not_applicable(check_id, why) for check_id in ids]
     good = f"is_network and the SUT's name fit the {subject.place.division} division"
-    fix = "submit to the division it was measured for"
-    network = judge("network", _network(subject), good, file=system, fix=fix)
+    network = judge("network", _network(subject), good, file=system)
     return [_retraining(subject, measurements), _calibration(subject), network]
 
 
@@ -200,16 +192,15 @@ def _retraining(subject: Subject, file: str) -> Check:
     retraining = (subject.measurements or {}).get("retraining")
     stated = retraining if isinstance(retraining, list) else [retraining]
     words = [str(word).strip().rstrip(".").lower() for word in stated]
-    where = {"file": file, "fix": _RETRAINED}
     if subject.measurements is None:
-        return not_applicable("retraining", f"{file} cannot be read", **where)
+        return not_applicable("retraining", f"{file} cannot be read", file=file)
     if all(word in _NOT_RETRAINED for word in words):
-        return judge("retraining", [], shorten(retraining), **where)
+        return judge("retraining", [], shorten(retraining), file=file)
     why = (
         f"retraining is {shorten(repr(retraining))}, and the {subject.place.division} division"
         " allows none: judge how the model was changed"
     )
-    return manual("retraining", why, **where)
+    return manual("retraining", why, file=file, fix=_RETRAINED)
 
 
 def _calibration(subject: Subject) -> Check:
@@ -217,13 +208,13 @@ def _calibration(subject: Subject) -> Check:
     quantised, which only a person can judge.
     """
     folder = subject.place.submitter_folder
-    fix = f"add it as {_CALIBRATION[0]} or {_CALIBRATION[2]}"
     for name in _CALIBRATION:
         if _says_something(folder / name):
-            return judge("calibration", [], name, file=subject.place.show(folder), fix=fix)
+            return judge("calibration", [], name, file=subject.place.show(folder))
     why = (
         "no document says how the model was quantised; one is required unless nothing was quantised"
     )
+    fix = f"add it as {_CALIBRATION[0]} or {_CALIBRATION[2]}"
     return manual("calibration", why, file=subject.place.show(folder), fix=fix)
 
 
@@ -289,7 +280,8 @@ def _submitted_source(subject: Subject) -> Faults:
     """
     folder = _source_folder(subject)
     if not any(_is_program(path) for path in _source_files(subject)):
-        yield "it has no program, only text; src/<benchmark> must have the code that ran"
+        name = subject.rules.layout.source.format(benchmark="<benchmark>")
+        yield f"it has no program, only text; {name} must have the code that ran"
     elif subject.place.run is not None:
         digest, fault = files.attempt(files.source_digest, folder)
         recorded_digest = subject.record.git.worker_source_sha256 if subject.record else ""
@@ -317,4 +309,9 @@ def _record(subject: Subject) -> Check:
     faults = _schema(subject, document, "record", "record.json")
     if not faults and subject.record is None:
         faults = [subject.faults["record.json"]]
-    return judge("record-json", faults, "complete", file="record.json", fix=fixes.OWN)
+    return judge(
+        "record-json",
+        faults,
+        "complete",
+        file="record.json",
+    )

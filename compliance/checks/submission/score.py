@@ -23,8 +23,6 @@ _METRIC = (
     "take the weights of the benchmark, and the precision in which they reach its accuracy; see the"
     " answers in raw/accuracy and the files in benchmark/"
 )
-_REFERENCE = "measure on a machine that can compute the reference; record.json has the reason"
-_TOLERANCE = "measure again with the tolerance of the model's own file"
 _SCORE_AGAIN = "score the answers again: accuracy.txt is what the benchmark's script prints"
 _STATED = "judge the score that accuracy.txt states by the benchmark's own metric"
 _NO_RUN = "a submission without a run directory around it has no reference to score against"
@@ -43,7 +41,7 @@ def checks(subject: Subject, answers: logs.Answers | None, fault: str) -> list[C
     return [
         _score(subject, answers, fault),
         _tolerance(subject),
-        judge("accuracy-judged", unjudged, "against a reference", fix=_REFERENCE),
+        judge("accuracy-judged", unjudged, "against a reference"),
     ]
 
 
@@ -151,11 +149,11 @@ def _tolerance(subject: Subject) -> Check:
     """The check of record.json's tolerance against the round's limits. A record must not choose its
     own tolerance.
     """
-    where = {"file": "record.json", "fix": _TOLERANCE}
+    file = "record.json"
     if subject.place.run is None:
         why = "a submission without a run directory around it has no tolerance"
-        return not_applicable("tolerance", why, **where)
-    return judge("tolerance", _too_loose(subject), "within the round's limits", **where)
+        return not_applicable("tolerance", why, file=file)
+    return judge("tolerance", _too_loose(subject), "within the round's limits", file=file)
 
 
 def _too_loose(subject: Subject) -> Iterator[Fault]:

@@ -18,13 +18,13 @@ def log(folder: Path, *rows: str) -> logged_answers.LoggedAnswers:
     return logged_answers.read(path)
 
 
-def row(*tokens: int, first: int | None = None, count: int | None = None) -> str:
+def row(*tokens: int, first: object = None, count: int | None = None, dtype: str = "<i4") -> str:
     """A row as LoadGen writes it with token latencies; Offline has no first token."""
 
-    def text(*values: int) -> str:
-        return np.array(values, np.int32).tobytes().hex().upper()
+    def text(values: object) -> str:
+        return np.array(values, dtype).tobytes().hex().upper()
 
-    words = f'{{ "seq_id" : 0, "qsl_idx" : 7, "data" : "{text(*tokens)}"'
+    words = f'{{ "seq_id" : 0, "qsl_idx" : 7, "data" : "{text(tokens)}"'
     words += f', "token_data" : "{text(first)}"' if first is not None else ""
     words += f', "token_count" : {count}' if count is not None else ""
     return words + " }"
@@ -34,6 +34,10 @@ def row(*tokens: int, first: int | None = None, count: int | None = None) -> str
     ("rows", "first", "length", "end", "verdict"),
     [
         ([row(5, 6, 2, first=5, count=3)], "True", "True", "True", "complete"),
+        # TensorRT-LLM reports two tokens first, which the official script compares one by one.
+        ([row(5, 6, 2, first=(5, 6), count=3)], "True", "True", "True", "complete"),
+        ([row(5, 6, 2, first=(5, 7), count=3)], "False", "True", "True", "failed"),
+        ([row(5, 6, 2, first=(), count=3)], "False", "True", "True", "failed"),
         ([row(5, 6, 2, count=3)], "Skipped", "True", "True", "complete"),
         ([row(5, 6, 2)], "Skipped", "Skipped", "True", "complete"),
         ([row(5, 6, 2, first=6, count=3)], "False", "True", "True", "failed"),
@@ -73,3 +77,21 @@ def test_what_was_not_reported_is_in_the_row_neither(tmp_path):
         (None, None),
     ]
     assert read.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "counts", "token_bytes"),
+    [
+        ("<i8", (3, 3), 8),
+        ("<i2", (3, 3), 2),
+        ("<i4", (3, 3), 4),
+        ("<i8", (3, 2), 4),
+        ("<i8", (None, None), 4),
+    ],
+)
+def test_the_counts_show_the_type_of_tokens(tmp_path, dtype, counts, token_bytes):
+    """run_verification.py gets it by --dtype; OpenVINO's answers have 8 bytes a token."""
+    logged = log(tmp_path, *(row(5, 6, 2, count=count, dtype=dtype) for count in counts))
+    assert test06._token_bytes(logged) == token_bytes
+    required = test06.Required(first_token=False, token_count=False, token_bytes=token_bytes)
+    assert bool(test06._wrong_counts(logged, required)) is (counts == (3, 2))

@@ -63,6 +63,16 @@ def test_files_of_the_official_tools_may_be_there(theirs: Path, name: str) -> No
     assert not _failed(theirs)
 
 
+def test_a_log_that_was_truncated_on_windows_is_read(theirs: Path) -> None:
+    accuracy = _scenario(theirs) / "accuracy"
+    log, words = accuracy / "mlperf_log_accuracy.json", accuracy / "accuracy.txt"
+    whole = log.read_bytes()
+    cut = whole[:4096] + b"\n\n...\n\n" + whole[-4096:]
+    for path, content in ((log, cut), (words, words.read_bytes())):
+        path.write_bytes(content.replace(b"\n", b"\r\n"))
+    assert not [name for name in _failed(theirs) if name.startswith("accuracy-")]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "required_by"),
     [

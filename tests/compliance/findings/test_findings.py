@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from compliance import audit, checklist, rules
+from compliance import audit, rules
 from compliance.checks.submission import metadata
 from compliance.findings import check as checks
 from compliance.findings import registry, verdict
@@ -268,18 +268,6 @@ def test_every_compliance_test_of_a_round_has_its_ids(round: str) -> None:
     ]
     wanted |= {f"{name}-{part}" for name in sampling for part in ("answers", "hash", "samples")}
     assert wanted <= set(registry.entries())
-
-
-def test_every_group_of_checks_has_the_check_that_says_it_broke_off() -> None:
-    names = {
-        *(group.name for group in checklist.GROUPS),
-        "reading",
-        "names-and-sizes",
-        "training",
-    }
-    assert {f"audit-of-{name}" for name in names} == {
-        check_id for check_id in registry.entries() if check_id.startswith("audit-of-")
-    }
 
 
 def test_an_id_is_a_slug_and_a_name_is_of_one_check() -> None:

@@ -4,9 +4,9 @@ true ones they are refused for these counts only.
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from compliance import audit, rules
@@ -34,10 +34,10 @@ SMALL_LLAMA = _small(article_files.ARTICLES, accuracy={"ROUGE1": 0.0}, accuracy_
 
 def _rules(monkeypatch, name: str, workload: OfficialWorkload, **row) -> None:
     short = shortened()
-    changed = dataclasses.replace(short.benchmarks[name], **row)
+    changed = msgspec.structs.replace(short.benchmarks[name], **row)
     # Early stopping needs more requests of Server.
-    server = dataclasses.replace(short.scenarios["Server"], least_count=700)
-    short = dataclasses.replace(
+    server = msgspec.structs.replace(short.scenarios["Server"], least_count=700)
+    short = msgspec.structs.replace(
         short,
         benchmarks={**short.benchmarks, name: changed},
         workloads={**short.workloads, workload.metric: workload},

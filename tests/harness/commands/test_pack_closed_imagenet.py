@@ -4,8 +4,7 @@ refused for these counts only.
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from compliance import rules
@@ -24,11 +23,11 @@ SMALL = {
 
 def _rules(monkeypatch, **resnet) -> None:
     short = shortened()
-    row = dataclasses.replace(short.benchmarks["resnet"], **resnet)
+    row = msgspec.structs.replace(short.benchmarks["resnet"], **resnet)
     workload = imagenet_files.as_if_closed(short.workloads["imagenet"])
     # Early stopping needs so many queries, however short the test is.
-    streams = dataclasses.replace(short.scenarios["MultiStream"], least_count=662)
-    short = dataclasses.replace(
+    streams = msgspec.structs.replace(short.scenarios["MultiStream"], least_count=662)
+    short = msgspec.structs.replace(
         short,
         scenarios={**short.scenarios, "MultiStream": streams},
         benchmarks={**short.benchmarks, "resnet": row},

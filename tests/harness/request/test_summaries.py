@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -119,7 +120,9 @@ def test_the_base_model_has_the_sizes_and_not_the_end_tokens(
     real = rules.load().workloads["summaries"]
     assert (real.closed_model, real.end_tokens) == (LLAMA_8B, (128001, 128008, 128009))
     edit(files[1] / "config.json", eos_token_id=eos)
-    _with(monkeypatch, replace(article_files.as_if_closed(real), end_tokens=(1, 3, 4)))
+    _with(
+        monkeypatch, msgspec.structs.replace(article_files.as_if_closed(real), end_tokens=(1, 3, 4))
+    )
     found = asked(tmp_path, files).official_run
     assert list(found.other_model) == phrases
     assert found.division.startswith("open, because" if phrases else "closed, if the weights")
@@ -253,7 +256,7 @@ def _with(monkeypatch, workload, **row):
     """Rules with another workload, and another row of the edge benchmark."""
     real = rules.load()
     name = "llama3.1-8b-edge"
-    benchmarks = {**real.benchmarks, name: replace(real.benchmarks[name], **row)}
+    benchmarks = {**real.benchmarks, name: msgspec.structs.replace(real.benchmarks[name], **row)}
     workloads = {**real.workloads, "summaries": workload}
-    faked = replace(real, workloads=workloads, benchmarks=benchmarks)
+    faked = msgspec.structs.replace(real, workloads=workloads, benchmarks=benchmarks)
     monkeypatch.setattr(rules, "load", lambda round=rules.CURRENT: faked)

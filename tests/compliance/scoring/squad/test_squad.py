@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -114,8 +115,8 @@ def test_other_answers_of_a_performance_test_are_judged_by_the_metric(
     others[0] = (logits[0] * 2).tobytes()
     run, judged = run_directory(tmp_path)
     real = rules.load()
-    row = replace(real.benchmarks["bert-99"], accuracy={"F1": target})
-    of = replace(real, benchmarks={"bert-99": row})
+    row = msgspec.structs.replace(real.benchmarks["bert-99"], accuracy={"F1": target})
+    of = msgspec.structs.replace(real, benchmarks={"bert-99": row})
     record: Any = SimpleNamespace(
         official=replace(judged, not_closed=not_closed),
         benchmark=SimpleNamespace(official="bert-99"),

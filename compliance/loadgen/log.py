@@ -1,0 +1,293 @@
+"""A performance test's detail log, and what LoadGen computes from its figures (loadgen/results.cc):
+counts, durations, latencies over their limits, rates, and the parts of the verdict.
+
+Nothing here reads a file. A value is None if a figure is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from compliance.loadgen import counts, early_stopping
+from compliance.loadgen.latency_keys import (
+    FIRST_TOKENS,
+    LATER_TOKENS,
+    QUERIES,
+    SAMPLES,
+    LatencyKeys,
+)
+from compliance.logs import Detail
+from compliance.logs.dates import wall_seconds
+from compliance.logs.digits import DIGITS
+from compliance.rules import Rules
+
+# The uncertainty of the difference of two dates that are logged in whole milliseconds.
+_CALENDAR_NS = 2e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log(Detail):
+    """The detail log of a performance test of one of LoadGen's four scenarios."""
+
+    scenario: str
+    rules: Rules
+
+    @classmethod
+    def of(cls, detail: Detail, scenario: str, rules: Rules) -> Log:
+        """The same log, with the rules that judge it."""
+        return cls(**vars(detail), scenario=scenario, rules=rules)
+
+    @property
+    def per_query(self) -> int:
+        """The number of samples of one query; see `counts.samples_per_query`."""
+        return counts.samples_per_query(self, self.scenario)
+
+    @property
+    def samples(self) -> float | None:
+        """The number of samples that were issued."""
+        return counts.samples(self, self.scenario)
+
+    @property
+    def queries(self) -> int | None:
+        """The number of queries, if it is one that can be computed with."""
+        count = self.number("result_query_count")
+        return (
+            int(count) if count is not None and 0 < count <= early_stopping.MOST_QUERIES else None
+        )
+
+    @property
+    def loaded(self) -> float | None:
+        """The number of samples that the test loads; see `counts.loaded_samples`."""
+        return counts.loaded_samples(self)
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether LoadGen measured the latencies of tokens."""
+        return counts.has_token_latencies(self)
+
+    @property
+    def equal_issue(self) -> bool:
+        """Whether every loaded sample is issued equally often."""
+        return self.get("effective_sample_concatenate_permutation") is True
+
+    @property
+    def percentile(self) -> float:
+        """The percentile of the latencies that LoadGen judged, in percent; that of the round if the
+        log names none.
+        """
+        logged = self.number("effective_target_latency_percentile")
+        of_round = self.rules.scenarios[self.scenario].percentile
+        return of_round if logged is None else round(100 * logged, 4)
+
+    @property
+    def limited(self) -> tuple[LatencyKeys, ...]:
+        """The kinds of latency that have a limit and early stopping: those of the tokens if LoadGen
+        measured them, else those of the samples.
+        """
+        return (FIRST_TOKENS, LATER_TOKENS) if self.has_tokens else (SAMPLES,)
+
+    @property
+    def estimated(self) -> LatencyKeys:
+        """The kind of latency that early stopping estimates."""
+        return QUERIES if self.scenario == "MultiStream" else self.limited[0]
+
+    @property
+    def estimates(self) -> Mapping[str, float]:
+        """Key of each of LoadGen's estimates → its percentile in percent.
+
+        SingleStream also has the 99th percentile, because MultiStream may be inferred from it.
+        """
+        found = {}
+        if self.scenario == "SingleStream":
+            found = {"early_stopping_latency_ss": self.percentile}
+            found["early_stopping_latency_ms"] = 99.0
+        elif self.scenario == "MultiStream":
+            found = {"early_stopping_latency_ms": self.percentile}
+        return MappingProxyType(found)
+
+    @property
+    def last_issue_ns(self) -> tuple[float, float] | None:
+        """The lower and the upper bound of the duration that LoadGen compares with min_duration, in
+        nanoseconds from the test's start (MinDurationMet).
+
+        Offline: the largest latency. SingleStream and Server: the time until the last query was
+        issued or due, which follows from the rate and its six digits. MultiStream logs no rate. Its
+        last query is answered when the test ends, and the calendar gives that time to the
+        millisecond.
+        """
+        if self.scenario == "Offline":
+            largest = self.number("result_max_latency_ns")
+            return None if largest is None else (largest, largest)
+        if self.scenario == "MultiStream":
+            shortest, longest = self.number(QUERIES.minimum), self.number(QUERIES.maximum)
+            wall_s = wall_seconds(self)
+            if wall_s is None or shortest is None or longest is None:
+                return None
+            return wall_s * 1e9 - longest - _CALENDAR_NS, wall_s * 1e9 - shortest + _CALENDAR_NS
+        key = "result_qps_with_loadgen_overhead"
+        if self.scenario == "Server":
+            key = "result_scheduled_samples_per_sec"
+        count, rate = self.number("result_query_count"), self.number(key)
+        if not count or not rate or rate < 0:
+            return None
+        duration_ns = (count - 1) * 1e9 / rate
+        return duration_ns * (1 - DIGITS), duration_ns * (1 + DIGITS)
+
+    @property
+    def one_by_one_ns(self) -> float:
+        """The sum of all latencies in nanoseconds, if one query follows the other (SingleStream,
+        MultiStream); else 0.
+        """
+        mean = {"SingleStream": SAMPLES.mean, "MultiStream": QUERIES.mean}.get(self.scenario, "")
+        return (self.number("result_query_count") or 0) * (self.number(mean) or 0)
+
+    @property
+    def min_duration_met(self) -> bool | None:
+        """Whether the test was as long as its settings require. None if the log is too imprecise to
+        decide.
+        """
+        passed, min_ms = self.last_issue_ns, self.number("effective_min_duration_ms")
+        if passed is None or min_ms is None or passed[0] < min_ms * 1e6 <= passed[1]:
+            return None
+        return passed[0] >= min_ms * 1e6
+
+    @property
+    def min_queries_met(self) -> bool | None:
+        """Whether the test issued at least the queries and samples that its settings require."""
+        queries, issued = self.number("result_query_count"), self.samples
+        min_queries = self.number("effective_min_query_count")
+        min_samples = self.number("effective_min_sample_count")
+        if queries is None or issued is None or min_queries is None or min_samples is None:
+            return None
+        return queries >= min_queries and issued >= min_samples
+
+    @property
+    def constraints_met(self) -> bool | None:
+        """Whether the percentile of each latency that has a limit is within it
+        (PerfConstraintsMet).
+        """
+        return _all([self._within(latency) for latency in self.limited])
+
+    @property
+    def early_stopping_met(self) -> bool | None:
+        """Whether the test has enough queries for early stopping. None if the log's figures do not
+        decide it.
+        """
+        if self.scenario == "Offline":
+            return True
+        if self.queries is None:
+            return None
+        if self.scenario == "Server":
+            return _all([self.limit_held(latency) for latency in self.limited])
+        share = self.percentile / 100
+        return early_stopping.discards(self.queries, share, self.rules) is not None
+
+    def limit_held(self, latency: LatencyKeys) -> bool | None:
+        """Whether early stopping finds a latency within its limit. None if the log does not decide
+        it.
+        """
+        over, share = self.over(latency), self.percentile / 100
+        if over is None or self.queries is None:
+            return None
+        least, most = over
+        if early_stopping.enough(self.queries, most, share, self.rules):
+            return True
+        return None if early_stopping.enough(self.queries, least, share, self.rules) else False
+
+    def _within(self, latency: LatencyKeys) -> bool | None:
+        """Whether the percentile of a latency is within its limit. If LoadGen does not log the
+        percentile, the number of queries over the limit may show it.
+        """
+        value = self.number(latency.percentile.format(f"{self.percentile:.2f}"))
+        limit = self.number(latency.limit)
+        if limit is not None and value is not None:
+            return value <= limit
+        over, queries = self.over(latency), self.number("result_query_count") or 0
+        if over is None:
+            return None
+        share = self.percentile * 0.01  # as LoadGen computes it
+        allowed = queries - int(queries * share) - 1
+        if over[1] <= allowed:
+            return True
+        return False if over[0] > allowed else None
+
+    def over(self, latency: LatencyKeys) -> tuple[int, int] | None:
+        """The lower and the upper bound of the number of queries over the limit.
+
+        LoadGen counts these queries for plain latencies. For tokens the percentiles bound their
+        number.
+        """
+        queries, limit = self.queries, self.number(latency.limit)
+        if queries is None or limit is None:
+            return None
+        counted = self.get("result_overlatency_query_count")
+        if latency is SAMPLES and type(counted) is int and 0 <= counted <= queries:
+            return counted, counted
+        return self.over_by_percentiles(latency, limit)
+
+    def over_by_percentiles(self, latency: LatencyKeys, limit: float) -> tuple[int, int]:
+        """The lower and the upper bound of the number of queries over `limit`, from minimum,
+        percentiles and maximum.
+        """
+        queries = self.queries or 0
+        at_least, at_most = 0, queries
+        for _, share, value in latency.percentiles(self):
+            position = min(int(queries * share), queries - 1)
+            if value > limit:
+                at_least = max(at_least, queries - position)
+            else:
+                at_most = min(at_most, queries - position - 1)
+        return at_least, at_most
+
+    @property
+    def offline_rate(self) -> float | None:
+        """Offline's samples a second: all samples in the time until the last answer."""
+        longest_ns = self.number("result_max_latency_ns")
+        return self.samples * 1e9 / longest_ns if self.samples and longest_ns else None
+
+    @property
+    def completed_rate(self) -> tuple[float, float] | None:
+        """Server's completed queries a second, as the least and the largest possible rate.
+
+        The last query is due after (queries - 1) / scheduled rate. The log does not have the
+        latency of that query, which is between the smallest and the largest one.
+        """
+        scheduled = self.number("result_scheduled_samples_per_sec")
+        least_ns = self.number("result_min_latency_ns")
+        most_ns = self.number("result_max_latency_ns")
+        if scheduled is None or least_ns is None or most_ns is None:
+            return None
+        more = (self.queries or 0) - 1
+        if more < 1 or scheduled <= 0 or least_ns < 0 or most_ns < 0:
+            return None
+        due_s = more / scheduled
+        return more / (due_s + most_ns / 1e9), more / (due_s + least_ns / 1e9)
+
+    @property
+    def token_rate(self) -> float | None:
+        """Server's completed tokens a second. The number of tokens follows from
+        result_token_throughput, which is tokens a nanosecond of latency, and the time from the rate
+        of completed queries.
+        """
+        mean_ns = self.number("result_mean_latency_ns")
+        throughput = self.number("result_token_throughput")
+        rate = self.number("result_completed_samples_per_sec")
+        queries = self.queries or 0
+        if mean_ns is None or throughput is None or rate is None or queries < 2:
+            return None
+        return throughput * mean_ns * queries * rate / (queries - 1)
+
+    @property
+    def rate_without_overhead(self) -> float | None:
+        """SingleStream's queries a second, if each one began when the one before it ended."""
+        mean_ns = self.number("result_mean_latency_ns")
+        return 1e9 / mean_ns if mean_ns else None
+
+
+def _all(parts: list[bool | None]) -> bool | None:
+    """Whether all parts are true; None if that is not known."""
+    if False in parts:
+        return False
+    return None if None in parts else True
