@@ -57,8 +57,8 @@ def test_an_accuracy_test_is_planned_by_the_answers_of_the_performance_test(tmp_
         job = mock_job.make(folder, test="accuracy", calibration=calibration)
         plans.append(worker.measure(job, beat, loaded)[0].plan)
     few, more = plans
-    assert loaded.sut.calls - calls == 2 * few["batches"]
-    assert more["log_bytes"] - few["log_bytes"] == 2 * 1000 * few["samples"]
+    assert loaded.sut.calls - calls == 2 * few.batches
+    assert more.log_bytes - few.log_bytes == 2 * 1000 * few.samples
 
 
 @pytest.mark.parametrize("procedure", procedures.PROCEDURES)
