@@ -50,7 +50,7 @@ _EVENTS = ("POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END")
 _LARGEST = 256 << 20
 
 
-class Indices(array):  # type: ignore[type-arg]
+class Indices(array):
     """Indices of samples in 8 bytes each, whose text is that of a list."""
 
     def __repr__(self) -> str:
