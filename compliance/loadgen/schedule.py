@@ -7,6 +7,7 @@ Sources: loadgen/loadgen.cc (GenerateQueries, ScheduleDistribution), libstdc++ b
 
 from __future__ import annotations
 
+import math
 from array import array
 from dataclasses import dataclass
 
@@ -115,6 +116,13 @@ def server(demand: Demand, rate: float, seed: int) -> np.ndarray | None:
             count = demand.count(int(np.searchsorted(due, demand.duration_ns)) + 1)
         block = max(_BLOCK, len(due))
     return due[: count + 1]
+
+
+def about(rate: float, duration_ms: float) -> float:
+    """How many queries of Server are due in a time on average. Each time between two of them is cut
+    to whole nanoseconds, so there are more than `rate` says: 0.03 % at 650,000 queries a second.
+    """
+    return duration_ms * 1e6 * math.expm1(min(rate / 1e9, 1.0))
 
 
 def due(detail: Detail, rate: float) -> np.ndarray | None:

@@ -124,8 +124,8 @@ def _scheduled(subject: Subject) -> Faults:
     due = schedule.due(log, rate[0])
     if due is None:
         least = log.number("effective_min_query_count") or 0
-        duration_s = (log.number("effective_min_duration_ms") or 0) / 1e3
-        about = max(least, rate[0] * duration_s)
+        duration_ms = log.number("effective_min_duration_ms") or 0
+        about = max(least, schedule.about(rate[0], duration_ms))
         # Six standard deviations of a Poisson count.
         if not close(count, about, 6 * max(about, 1) ** -0.5 + DIGITS):
             expected = f"about {about:.6g}"

@@ -9,6 +9,7 @@ import pytest
 
 from compliance import audit
 from compliance.checks.logs import latencies
+from compliance.loadgen import schedule
 from compliance.loadgen.latency_keys import PERCENTILES, SAMPLES
 from compliance.logs import Detail
 from formats.checks import Check, RequiredBy, Verdict
@@ -176,3 +177,11 @@ def test_a_sum_of_latencies_beyond_63_bits_has_no_mean(samples: int, faults: int
     values |= {"generated_samples_per_query": samples}
     found = latencies._latency_faults(SAMPLES, Detail(values, {}, (), (), ()))
     assert len(list(found)) == faults
+
+
+@pytest.mark.parametrize(("rate", "queries"), [(650_000.0, 390_133_433), (1.0, 600)])
+def test_a_schedule_too_long_to_compute_has_about_so_many_queries(
+    rate: float, queries: int
+) -> None:
+    """The first is a published result of dlrm-v2-99 in v5.1."""
+    assert abs(schedule.about(rate, 600_000) - queries) < 2 * queries**0.5

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import jsonschema
+import msgspec
 import pytest
 
 from compliance import rules
@@ -346,11 +347,11 @@ def short_round(monkeypatch):
         name: (
             c
             if c.tolerance is None
-            else dataclasses.replace(c, tolerance=50.0, tolerance_single_stream=50.0)
+            else msgspec.structs.replace(c, tolerance=50.0, tolerance_single_stream=50.0)
         )
         for name, c in short.compliance_tests.items()
     }
-    short = dataclasses.replace(short, compliance_tests=loose)
+    short = msgspec.structs.replace(short, compliance_tests=loose)
     monkeypatch.setattr(rules, "load", lambda round="v6.1": short)
     monkeypatch.setitem(_PACE, "submission", _Pace(0.1, 3.0, 1 << 20))
 
