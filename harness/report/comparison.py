@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -319,10 +320,14 @@ class Comparison:
 
     @cached_property
     def _far_control(self) -> str:
-        """The distance of a control run from its cell. Empty if none is far away."""
+        """The distance of a control run from its cell. Empty if none is far away, or if the interval
+        of one is only wide, and the leader is farther ahead than that.
+        """
+        lead = min((1 / (ratio.high or math.inf) for ratio in self.ratios.values()), default=0.0)
         for group, ratio in self.control_ratios:
             is_far = ratio.different and abs(ratio.value - 1) > _FAR
-            if ratio.low and ratio.high and (is_far or ratio.unsure):
+            is_wide = ratio.unsure and ratio.farthest > lead
+            if ratio.low and ratio.high and (is_far or is_wide):
                 between = statistics.interval(ratio.low, ratio.high)
                 return (
                     f"{group.sut}, measured twice a round, was {ratio.value:.3g} × as fast as"

@@ -247,6 +247,16 @@ def test_a_comparison_whose_control_run_is_far_off_is_inconclusive(tmp_path):
     )
 
 
+@pytest.mark.parametrize(("slower", "is_open"), [(80, True), (20, False)])
+def test_a_wide_control_run_leaves_open_only_what_is_within_it(tmp_path, slower, is_open):
+    noise = (1, 1.4, 0.75)
+    for sut, figure in (("keras3-jax", 100), ("native-torch-eager", slower)):
+        write(tmp_path, cell(sut), [figure * share for share in noise], sweep="s-1")
+    write(tmp_path, cell("keras3-jax"), [75, 100, 140], sweep="s-1", control=True)
+    (comparison,) = gathered(tmp_path).comparisons
+    assert bool(comparison.inconclusive) is is_open, answer.sentence(comparison)
+
+
 def test_one_sut_whose_runs_were_all_disturbed_leaves_the_comparison_open(tmp_path):
     write(tmp_path, cell("keras3-jax"), [200, 201, 199], sweep="s-1")
     write(tmp_path, cell("native-torch-eager"), [100, 101, 99], sweep="s-1", disturbance=NOISE)
