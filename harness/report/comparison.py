@@ -320,8 +320,8 @@ class Comparison:
 
     @cached_property
     def _far_control(self) -> str:
-        """The distance of a control run from its cell. Empty if none is far away, or if the interval
-        of one is only wide, and the leader is farther ahead than that.
+        """The distance of a control run from its cell. Empty if none is far away. A wide interval
+        counts only if the leader is not farther ahead than that.
         """
         lead = min((1 / (ratio.high or math.inf) for ratio in self.ratios.values()), default=0.0)
         for group, ratio in self.control_ratios:
