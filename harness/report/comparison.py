@@ -337,10 +337,12 @@ class Comparison:
 
     @cached_property
     def _uncertainty(self) -> str:
-        """The narrowest interval, if all are wider than a factor of two; otherwise empty."""
+        """The narrowest interval, if all are wider than a factor of two and show no difference;
+        otherwise empty.
+        """
         ratios = [self.ratios[group.sut] for group in self.field[1:]]
         known = [ratio for ratio in ratios if ratio.low]
-        if not known or not all(r.unsure for r in known):
+        if not known or not all(r.unsure and not r.different for r in known):
             return ""
         narrowest = min(known, key=lambda r: r.spread or 0)
         between = statistics.interval(narrowest.low or 0, narrowest.high or 0)

@@ -247,6 +247,13 @@ def test_a_comparison_whose_control_run_is_far_off_is_inconclusive(tmp_path):
     )
 
 
+def test_a_wide_interval_that_shows_a_difference_decides(tmp_path):
+    write(tmp_path, cell("keras3-jax"), [100, 60, 90], sweep="s-1")
+    write(tmp_path, cell("native-torch-eager"), [8, 12, 7], sweep="s-1")
+    (comparison,) = gathered(tmp_path).comparisons
+    assert answer.claim(comparison).startswith("keras3-jax is fastest: at least ")
+
+
 @pytest.mark.parametrize(("slower", "is_open"), [(80, True), (20, False)])
 def test_a_wide_control_run_leaves_open_only_what_is_within_it(tmp_path, slower, is_open):
     noise = (1, 1.4, 0.75)
