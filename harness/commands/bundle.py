@@ -80,13 +80,12 @@ def main(arguments: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="./run.sh bundle",
+        "bundle",
         usage=(
             "./run.sh bundle DIR --sut A,B|all [flags]\n       ./run.sh bundle DIR --core [flags]"
         ),
         description="Write all that a machine without a network needs into one folder.",
         epilog=_EPILOG,
-        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     here = f"manylinux_2_28_{os.uname().machine}"

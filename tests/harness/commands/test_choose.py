@@ -17,7 +17,7 @@ from results import disturbance
 from scenarios.worker import disturbance as worker
 from tests.conftest import CACHE
 from tests.support.reports import gathered
-from tests.support.synthetic_runs import cell, write
+from tests.support.synthetic_runs import NOISE, cell, write
 from tests.support.weights_folders import made
 
 __all__ = ["made"]
@@ -151,15 +151,8 @@ def test_a_sut_that_is_far_slower_in_its_calibration_is_measured_at_the_end(tmp_
 
 
 def test_after_disturbed_runs_the_next_command_measures_all_again(tmp_path):
-    noise = {
-        "seconds": 10,
-        "stalled_seconds": 0,
-        "longest_stall_seconds": 0,
-        "other_processors": 1.5,
-        "stolen_processors": 0,
-    }
     for sut in ("keras3-jax", "native-jax"):
-        write(tmp_path, cell(sut), [10] * 3, sweep="s-1", disturbance=noise)
+        write(tmp_path, cell(sut), [10] * 3, sweep="s-1", disturbance=NOISE)
     report = gathered(tmp_path)
     repeats = RepeatPlan(least=1, most=1)
     sweep = loop.Sweep(folder=tmp_path, series=(), repeats=repeats, costs={})
