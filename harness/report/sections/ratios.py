@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from formats.cell import LORA, STANDARD_INPUTS
 from harness.comparison import compare, partners
@@ -73,7 +72,7 @@ def section(content: Content) -> Section:
         sentences=[*_best_gains(tuned), *_efficiencies(replicas)],
         tables=[_table(title, pairs) for title, pairs in tables.items()],
         data={
-            "keras_overheads": [_overhead(pair) for pair in costs],
+            "keras_overheads": [asdict(_overhead(pair)) for pair in costs],
             "keras_upgrades": [
                 {"work": p.work, "keras3": p.a.sut, "keras2": p.b.sut, "ratio": asdict(_known(p))}
                 for p in upgrades
@@ -120,21 +119,34 @@ def _upgrades(comparison: Comparison) -> Iterator[Contrast]:
                 yield Contrast(work=comparison.name, a=new, b=old, ratio=ratio, remark=remark)
 
 
-def _overhead(pair: Contrast) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Overhead:
     """A row of `keras_overheads` in the JSON document, which its schema describes."""
-    spec = SUTS[pair.a.cell.sut]
-    is_same = pair.b.cell.sut == spec.without_keras
-    return {
-        "work": pair.work,
-        "keras": pair.a.sut,
-        "bare": pair.b.sut,
-        "ratio": asdict(_known(pair)),
-        "keras_ms": pair.a.numbers["ms_per_step"],
-        "bare_ms": pair.b.numbers["ms_per_step"],
-        "keras_token_ms": _token_ms(pair.a),
-        "bare_token_ms": _token_ms(pair.b),
-        "cost": is_same and not compare.other_factors((pair.a.cell, pair.b.cell)),
-    }
+
+    work: str
+    keras: str
+    bare: str
+    ratio: Ratio
+    keras_ms: float | None
+    bare_ms: float | None
+    keras_token_ms: float | None
+    bare_token_ms: float | None
+    cost: bool
+
+
+def _overhead(pair: Contrast) -> _Overhead:
+    is_same = pair.b.cell.sut == SUTS[pair.a.cell.sut].without_keras
+    return _Overhead(
+        work=pair.work,
+        keras=pair.a.sut,
+        bare=pair.b.sut,
+        ratio=_known(pair),
+        keras_ms=pair.a.numbers["ms_per_step"],
+        bare_ms=pair.b.numbers["ms_per_step"],
+        keras_token_ms=_token_ms(pair.a),
+        bare_token_ms=_token_ms(pair.b),
+        cost=is_same and not compare.other_factors((pair.a.cell, pair.b.cell)),
+    )
 
 
 def _more(keras: Group, bare: Group) -> str:

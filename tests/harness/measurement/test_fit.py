@@ -392,7 +392,7 @@ def test_a_language_model_is_trained_by_lora_and_its_cell_says_which(tmp_path):
         None,
     )
     job = json.loads((Path(found.directory) / "raw/performance/job.json").read_text())
-    assert job["workload"]["config"]["lora"] == {"rank": 4, "alpha": 4, "factors": "matrix"}
+    assert job["config"]["lora"] == {"rank": 4, "alpha": 4, "factors": "matrix"}
 
 
 def test_of_sam_the_image_encoder_alone_is_trained(tmp_path):

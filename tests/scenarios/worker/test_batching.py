@@ -104,10 +104,10 @@ def test_the_summary_has_means_over_time():
         record.waiting.append(waiting)
         record.taken.append(taken)
     found = summary(record, bins=10)
-    assert found["seconds"] == [5.0, 95.0]
-    assert found["waiting"] == [3.0, 1.0]
-    assert found["batch"] == [2.333, 1.0]
-    assert (found["most_waiting"], found["mean_batch"]) == (5, 2.0)
+    assert found.seconds == (5.0, 95.0)
+    assert found.waiting == (3.0, 1.0)
+    assert found.batch == (2.333, 1.0)
+    assert (found.most_waiting, found.mean_batch) == (5, 2.0)
 
 
 def test_the_sut_works_in_the_calling_thread_while_another_one_issues_requests():

@@ -41,7 +41,7 @@ def test_an_unknown_procedure_ends_the_worker_with_those_there_are(tmp_path):
     assert (outcome.status, outcome.reason) == (
         "error",
         "ValueError: there is no procedure 'tomorrow'; there are loadgen, reference, fit, work, serve,"
-        " start, profile",
+        " profile",
     )
 
 
