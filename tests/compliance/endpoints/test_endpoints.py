@@ -17,7 +17,7 @@ from compliance import audit
 from compliance.findings.verdict import Audit
 from formats.checks import RequiredBy, Verdict
 from tests.support import tree as runs
-from tests.support.endpoints import RESULTS, SEEDS, SYSTEM, Files, published
+from tests.support.endpoints import RESULTS, SEEDS, Files, published, submission
 
 CHECKER, LOGS, TEXT = RequiredBy.CHECKER, RequiredBy.LOGS, RequiredBy.RULES
 
@@ -26,16 +26,8 @@ def _failed(report: Audit) -> dict[str, RequiredBy]:
     return {c.id: c.required_by for c in report.checks if c.verdict is Verdict.FAIL}
 
 
-def _submission(root: Path, division: str = "closed") -> Path:
-    """A submitter's folder with its system description. Return the folder of the system."""
-    submitter = root / division / "Someone"
-    (submitter / "systems").mkdir(parents=True)
-    (submitter / "systems" / "sys72.json").write_text(json.dumps({**SYSTEM, "division": division}))
-    return submitter / "results" / "sys72"
-
-
 def test_the_published_results_pass_with_their_published_figures(tmp_path: Path) -> None:
-    system = _submission(tmp_path)
+    system = submission(tmp_path)
     for name in RESULTS:
         published(name).write(system / name)
     report = audit.audit(tmp_path)
@@ -430,7 +422,7 @@ def test_the_figure_of_single_stream_is_a_mean_latency(tmp_path: Path) -> None:
 
 
 def test_the_open_division_has_no_limits(tmp_path: Path) -> None:
-    system = _submission(tmp_path, "open")
+    system = submission(tmp_path, "open")
     change = _both(_score(12.0), _percentile("ttft", 3e9, 3e9))
     published("deepseek-r1/Server", change).write(system / "deepseek-r1" / "Server")
     report = audit.audit(tmp_path)
@@ -467,7 +459,7 @@ def test_a_benchmark_that_endpoints_may_not_measure_is_refused(tmp_path: Path) -
 def test_a_benchmark_may_require_a_compliance_test(
     tmp_path: Path, outcome: dict[str, Any] | None, words: str
 ) -> None:
-    folder = _submission(tmp_path) / "wan-2.2-t2v-a14b" / "Offline"
+    folder = submission(tmp_path) / "wan-2.2-t2v-a14b" / "Offline"
     published("deepseek-r1/Offline").write(folder)
     if outcome:
         (folder / "audit").mkdir()
@@ -523,7 +515,10 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str | None, w
 
 def test_one_in_a_submission_is_no_broken_tree(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run / "open", tmp_path / "open")
-    system = tmp_path / "open" / runs.SUBMITTER / "results" / runs.SYSTEM
+    submitter = tmp_path / "open" / runs.SUBMITTER
+    (submitter / "src" / "deepseek-r1").mkdir()
+    (submitter / "src" / "deepseek-r1" / "run.py").write_text("run()\n")
+    system = submitter / "results" / runs.SYSTEM
     published("deepseek-r1/Offline").write(system / "deepseek-r1" / "Offline")
     report = audit.audit(tmp_path)
     of_it = [c for c in report.checks if "deepseek-r1" in c.place]
