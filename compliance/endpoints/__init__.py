@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable
 
 from compliance.endpoints import benchmark, performance, settings
-from compliance.endpoints.result import ACCURACY, CONFIG, FIX, SUMMARY, Result, read
+from compliance.endpoints.result import ACCURACY, CONFIGS, FIX, SUMMARY, Result, read
 from compliance.findings.check import judge, not_applicable
 from compliance.folders import ResultFolder
 from compliance.rules import Rules
@@ -20,6 +20,7 @@ from formats.checks import Check, Fault
 
 __all__ = ["Result", "checks", "is_result", "read"]
 
+_ONE_READING = "every reader takes them in the same way"
 _NO_LOADGEN = (
     "this is a result of mlcommons/endpoints, which has no LoadGen logs: LoadGen's build, settings,"
     " verdict and trace are not judged"
@@ -36,7 +37,8 @@ def is_result(place: ResultFolder, rules: Rules) -> bool:
             return False
     if (folder / SUMMARY).is_file():
         return True
-    return (folder / ACCURACY).is_file() and (folder / CONFIG).is_file()
+    has_config = any((folder / name).is_file() for name in CONFIGS)
+    return has_config and (folder / ACCURACY).is_file()
 
 
 def checks(result: Result, missing: Iterable[Fault | str] = ()) -> list[Check]:
@@ -49,6 +51,7 @@ def checks(result: Result, missing: Iterable[Fault | str] = ()) -> list[Check]:
     faults = [*result.faults, *missing]
     found = [
         judge("files-complete", faults, good, file=result.place.name, fix=FIX),
+        judge("unambiguous-files", result.ambiguous, _ONE_READING, result.place.name, fix=FIX),
         not_applicable("logs-say-nothing", _NO_LOADGEN),
     ]
     for module in (performance, settings, benchmark):

@@ -7,7 +7,7 @@ accuracy needs, its limits on latencies, its accuracy, and its compliance tests
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from compliance.endpoints.result import (
@@ -17,12 +17,13 @@ from compliance.endpoints.result import (
     Result,
     lookup,
     number,
+    numeric,
     percentiles,
 )
 from compliance.findings.check import judge, mismatch, not_applicable, shorten
 from compliance.logs import files
 from compliance.logs.digits import close
-from compliance.rules import Benchmark, EndpointsModel
+from compliance.rules import Benchmark
 from formats.checks import Check, Fault, Faults
 
 _TOKENS = "TOKENS_PER_SAMPLE"
@@ -40,21 +41,21 @@ _FIX = "run the test with `inference-endpoint audit`, and put its folder audit/ 
 
 def checks(result: Result) -> list[Check]:
     """The checks of accuracy_results.json and of the benchmark's rules, if it can be read. In the
-    open division only impossible scores fail the latter.
+    open division only a result without any score fails the latter.
     """
     if not result.accuracy:
         return []
     file, answered = result.show(ACCURACY), f"{total(result.entries):.0f} answers"
     results = [
         judge("accuracy-log", _unanswered(result.entries), answered, file, fix=FIX),
-        judge("accuracy-score", _other_average(result), "the mean of its data sets", file, fix=FIX),
+        judge("accuracy-score", _wrong_scores(result), "the mean of its data sets", file, fix=FIX),
     ]
     if not result.summary:
         return results
-    row, model = result.row, result.model
+    row = result.row
     is_open = result.place.division == "open"
     why = f"the open division may differ from {result.official}" if is_open else _UNKNOWN
-    faults: list[Fault | str] = [*_impossible(result, row, model)]
+    faults: list[Fault | str] = [*_no_score(result)]
     if row is None or is_open:
         results.append(not_applicable("benchmark", why))
         if not faults:
@@ -62,8 +63,8 @@ def checks(result: Result) -> list[Check]:
     else:
         good = f"counts and latencies are those of {result.official}"
         results.append(judge("benchmark", _misfits(result, row), good, result.show(SUMMARY)))
-        faults += _inaccurate(result, row, model)
-    good = ", ".join(f"{metric} {value:g}" for metric, value in _values(result, row, model))
+        faults += _inaccurate(result, row)
+    good = ", ".join(f"{metric} {value:g}" for metric, value in _values(result).items())
     return [*results, judge("accuracy-target", faults, good, file), *_tests(result)]
 
 
@@ -118,68 +119,98 @@ def _late(result: Result, row: Benchmark) -> Iterator[Fault]:
             yield mismatch(name, estimate, allowed, f"{result.official} has")
 
 
-def _values(
-    result: Result, row: Benchmark | None, model: EndpointsModel | None
-) -> Iterator[tuple[str, float]]:
-    """(metric, value) of each metric that accuracy_results.json gives."""
-    if row is None:
-        return
-    factor = model.score_factor if model else 1.0
-    score = average(result.entries)
-    if score is not None:
-        yield next(iter(row.accuracy)), score * factor
-    score_keys = model.score_keys if model else {}
-    for metric, key in score_keys.items():
-        value = number(result.entries[0] if result.entries else {}, f"score.{key}")
+def _values(result: Result) -> dict[str, float]:
+    """Metric → its value in accuracy_results.json, as that file has it."""
+    row, model = result.row, result.model
+    values: dict[str, float] = {}
+    for metric in _metrics(row):
+        keys = model.score_keys.get(metric, ()) if model else ()
+        value = average(result.entries, keys, scalar=metric == _first_metric(row))
         if value is not None:
-            yield metric, value
+            values[metric] = value
     tokens = sum(number(e, "output_sequence_lengths.total") or 0 for e in result.entries)
     scored = sum(number(e, "response_counts.scored") or 0 for e in result.entries)
-    if tokens and scored:
-        yield _TOKENS, tokens / scored
+    if row and tokens and scored:
+        values[_TOKENS] = tokens / scored
+    return values
 
 
-def _inaccurate(result: Result, row: Benchmark, model: EndpointsModel | None) -> Iterator[Fault]:
-    """Yield a fault for each metric of the benchmark that is missing or outside its limits."""
-    values = dict(_values(result, row, model))
-    for metric in dict.fromkeys((*row.accuracy, *row.accuracy_at_most)):
+def _metrics(row: Benchmark | None) -> list[str]:
+    """The metrics of a benchmark, in order, each once."""
+    return [*dict.fromkeys((*row.accuracy, *row.accuracy_at_most))] if row else []
+
+
+def _first_metric(row: Benchmark | None) -> str:
+    """The metric of a score that is one value."""
+    return next(iter(row.accuracy)) if row else ""
+
+
+def _factor(result: Result, metric: str) -> float:
+    """A value of accuracy_results.json times this is in the unit of the metric's limits."""
+    return result.model.score_factor if result.model and metric != _TOKENS else 1.0
+
+
+def _inaccurate(result: Result, row: Benchmark) -> Iterator[Fault]:
+    """Yield a fault for each metric of the benchmark that is missing or outside its limits. The
+    checker compares the score of some models only.
+    """
+    values = _values(result)
+    for metric in _metrics(row):
+        factor = _factor(result, metric)
         least = row.accuracy.get(metric, -math.inf)
         most = row.accuracy_at_most.get(metric, math.inf)
         value = values.get(metric)
-        stricter = metric == _TOKENS or model is None or not model.score_checked
+        stricter = metric == _TOKENS or result.model is None or not result.model.score_checked
         if value is None and metric in row.accuracy and metric != _TOKENS:
-            yield Fault(f"{metric} is missing; {result.official} requires at least {least}")
-        elif value is not None and not least <= value <= most:
-            limit = f"at least {least}" if value < least else f"at most {most}"
+            text = f"{metric} is missing; {result.official} requires at least {least / factor:.12g}"
+            yield Fault(text, stricter=stricter)
+        elif value is not None and not least <= value * factor <= most:
+            limit = f"at least {least / factor:.12g}"
+            if value * factor > most:
+                limit = f"at most {most / factor:.12g}"
             text = f"{metric} is {value}; {result.official} requires {limit}"
             yield Fault(text, limit, str(value), stricter=stricter)
 
 
-def _impossible(
-    result: Result, row: Benchmark | None, model: EndpointsModel | None
-) -> Iterator[str]:
-    """Yield a sentence for a score that no division allows."""
-    scores = [entry.get("score") for entry in result.entries]
-    if not any(isinstance(score, dict | int | float) for score in scores):
+def _no_score(result: Result) -> Iterator[str]:
+    """Yield a sentence if there is no score, which the checker requires in every division."""
+    scores = lookup(result.accuracy, "accuracy_scores")
+    entries = scores if isinstance(scores, list) else []
+    if all(lookup(entry, "score") is None for entry in entries):
         yield "accuracy_scores has no score"
-    for metric, value in _values(result, row, model):
-        most = result.rules.accuracy_most.get(metric, math.inf)
-        if not 0 <= value <= most:
-            yield f"{metric} is {value}; it must be a number from 0 to {most:g}"
 
 
 def total(entries: list[dict[str, Any]]) -> float:
-    """The samples that all data sets issued."""
-    return sum(number(entry, "total_samples") or 0 for entry in entries)
+    """The samples that all data sets issued, as the checker counts them (endpoints_parser.py,
+    _endpoint_accuracy_sample_count).
+    """
+    counts = []
+    for entry in entries:
+        stated = entry.get("total_samples")
+        if stated is None:
+            stated = lookup(entry, "response_counts.issued")
+        counts.append(numeric(stated) or 0)
+    return sum(counts)
 
 
-def average(entries: list[dict[str, Any]]) -> float | None:
-    """The mean of the scores, weighted by the sizes of the data sets; None if none is a number."""
+def average(
+    entries: list[dict[str, Any]], keys: Sequence[str], *, scalar: bool = True
+) -> float | None:
+    """The mean of a metric, weighted by the sizes of the data sets; None if no score has it.
+
+    Args:
+        keys: the keys of the metric in a score that has several values.
+        scalar: whether a score that is one value is the metric's.
+    """
     scores, sizes = 0.0, 0.0
     for entry in entries:
-        score, size = number(entry, "score"), number(entry, "unit_samples")
-        if score is not None and size is not None and size > 0:
-            scores += score * size
+        score, size = entry.get("score"), number(entry, "unit_samples")
+        value = numeric(score) if scalar else None
+        if isinstance(score, dict):
+            values = (numeric(score.get(key)) for key in keys)
+            value = next((each for each in values if each is not None), None)
+        if value is not None and size is not None and size > 0:
+            scores += value * size
             sizes += size
     return scores / sizes if sizes else None
 
@@ -224,12 +255,26 @@ def _responses(name: str, counts: Any, issued: float | None) -> Faults:
         yield Fault(text, "0", f"{empty:.0f}", stricter=True)
 
 
-def _other_average(result: Result) -> Faults:
-    stated, expected = number(result.accuracy, "average_accuracy"), average(result.entries)
-    if stated is None and expected is None:
-        return
-    if stated is None or expected is None or not close(stated, expected, _DIGITS):
+def _wrong_scores(result: Result) -> Faults:
+    """Yield a fault for an average that the scores do not give, and for each value that its metric
+    cannot have. Scores of several values have no average (commands/benchmark/accuracy.py).
+    """
+    model, stated = result.model, number(result.accuracy, "average_accuracy")
+    keys = model.score_keys.get(_first_metric(result.row), ()) if model else ()
+    expected = average(result.entries, keys)
+    several = any(isinstance(entry.get("score"), dict) for entry in result.entries)
+    if expected is None:
+        if stated is not None and not several:
+            yield f"average_accuracy is {stated}; no score is a number"
+    elif stated is None:
+        if not several:
+            yield mismatch("average_accuracy", stated, expected, "the scores give")
+    elif not close(stated, expected, _DIGITS):
         yield mismatch("average_accuracy", stated, expected, "the scores give")
+    for metric, value in _values(result).items():
+        most = result.rules.accuracy_most.get(metric, math.inf) / _factor(result, metric)
+        if not 0 <= value <= most:
+            yield f"{metric} is {value}; it must be a number from 0 to {most:g}"
 
 
 def _not_passed(result: Result, file: str, name: str) -> Faults:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from compliance.endpoints.result import CONFIG, FIX, Result, lookup, number
+from compliance.endpoints.result import FIX, Result, lookup, number
 from compliance.findings.check import judge, mismatch
 from formats.checks import Check, Faults
 
@@ -21,7 +21,7 @@ def checks(result: Result) -> list[Check]:
     """The checks of config.yaml, if it can be read."""
     if not result.config:
         return []
-    name, file = result.rules.round, result.show(CONFIG)
+    name, file = result.rules.round, result.show(result.config_name)
     found = {
         "performance-seeds": (_seeds(result), f"those of {name}"),
         "minimum-duration-setting": (_too_short(result), "as the round requires"),

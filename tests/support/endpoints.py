@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -158,11 +158,15 @@ RESULTS = {
 class Files:
     """The content of the three files of a result. config.yaml is written as JSON, which is YAML.
     The documents that a submission requires are written too.
+
+    Attributes:
+        others: more files, name → text.
     """
 
     summary: dict[str, Any]
     accuracy: dict[str, Any]
     config: dict[str, Any]
+    others: dict[str, str] = field(default_factory=dict)
 
     def write(self, folder: Path) -> Path:
         """Write the files below `folder`, which is new, and return it."""
@@ -174,7 +178,8 @@ class Files:
         ):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(json.dumps(content))
-        (folder / "README.md").write_text("Run it.\n")
+        for name, text in {"README.md": "Run it.\n", **self.others}.items():
+            (folder / name).write_text(text)
         return folder
 
 

@@ -139,11 +139,31 @@ CHANGES: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
         "response_counts is missing",
     ),
     "low score": (_score(12.0), {"accuracy-target": TEXT}, "exact_match is 12.0"),
-    "impossible score": (_score(181.4), {"accuracy-target": CHECKER}, "from 0 to 100"),
+    "impossible score": (_score(181.4), {"accuracy-score": LOGS}, "from 0 to 100"),
+    "score below zero": (
+        _score(-5.0),
+        {"accuracy-score": LOGS, "accuracy-target": TEXT},
+        "exact_match is -5.0; it must be a number from 0 to 100",
+    ),
+    "score without its metric": (
+        _score({"f2": 90.0}),
+        {"accuracy-target": TEXT},
+        "exact_match is missing; deepseek-r1 requires at least 80.544618",
+    ),
+    "average of no number": (
+        lambda files: _entry(files).update(score=True),
+        {"accuracy-score": LOGS, "accuracy-target": TEXT},
+        "average_accuracy is 81.42661804922516; no score is a number",
+    ),
+    "two configurations": (
+        lambda files: files.others.update({"config.yml": "type: offline\n"}),
+        {"unambiguous-files": LOGS},
+        "config.yaml and config.yml are there and differ",
+    ),
     "no score": (_score(None), {"accuracy-target": CHECKER}, "accuracy_scores has no score"),
     "score that is no number": (
         _score(math.nan),
-        {"files-complete": CHECKER},
+        {"unambiguous-files": LOGS},
         "accuracy_results.json is damaged (NaN is not JSON)",
     ),
     "average of other scores": (
@@ -490,14 +510,68 @@ def test_scores_of_several_data_sets_are_weighted_by_their_size(tmp_path: Path) 
     files = published("deepseek-r1/Offline", change)
     report = audit.audit(files.write(tmp_path / "gpt-oss-120b" / "Offline"))
     passed = {c.id: c.detail for c in report.checks if c.verdict is Verdict.PASS}
-    assert "exact_match 87.0293" in passed["accuracy-target"] and "accuracy-score" in passed
+    assert "exact_match 0.870293" in passed["accuracy-target"] and "accuracy-score" in passed
+
+
+def test_a_score_is_shown_as_its_file_has_it(tmp_path: Path) -> None:
+    for score, failed in (
+        (0.5, "exact_match is 0.5; gpt-oss-120b requires at least 0.822987"),
+        (83.0, "exact_match is 83.0; it must be a number from 0 to 1"),
+    ):
+        files = published("deepseek-r1/Offline", _score(score))
+        report = audit.audit(files.write(tmp_path / str(score) / "gpt-oss-120b" / "Offline"))
+        details = [c.detail for c in report.checks if c.verdict is Verdict.FAIL]
+        assert any(failed in detail for detail in details), details
+
+
+ROUGE = {
+    "rouge1": "38.9",
+    "rouge2": "16.0",
+    "rougeL": "24.6",
+    "rougeLsum": "36.0",
+    "gen_len": "8167644",
+    "gen_num": 13368,
+}
+
+
+@pytest.mark.parametrize(
+    ("rouge1", "failed", "words"),
+    [
+        ("38.9", {}, "ROUGE1 38.9, ROUGE2 16"),
+        ("12.0", {"accuracy-target": TEXT}, "ROUGE1 is 12.0; llama3.1-8b requires at least 38.39"),
+    ],
+)
+def test_scores_of_several_values_may_be_texts_without_an_average(
+    tmp_path: Path, rouge1: str, failed: dict[str, RequiredBy], words: str
+) -> None:
+    def change(files: Files) -> None:
+        files.accuracy.pop("average_accuracy")
+        _entry(files).update(score={**ROUGE, "rouge1": rouge1})
+        _entry(files).update(unit_samples=13368, total_samples=13368)
+        _answers(issued=13368, scored=13368)(files)
+
+    files = published("deepseek-r1/Offline", change)
+    report = audit.audit(files.write(tmp_path / "llama3.1-8b" / "Offline"))
+    assert _failed(report) == failed
+    assert any(words in c.detail for c in report.checks if c.id == "accuracy-target")
+
+
+def test_the_checker_reads_scores_in_several_forms(tmp_path: Path) -> None:
+    name = "qwen3-vl-235b-a22b/Server"
+    for number, score in enumerate(("0.7874153796727632", {"f1": 0.7874153796727632})):
+        files = published(name, lambda files: _entry(files).update(score=score))  # noqa: B023
+        report = audit.audit(files.write(tmp_path / str(number) / name))
+        assert not _failed(report)
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("type: online\ntype: offline\n", "occurs twice"),
-        ("a: &b [1]\nc: *b\n", "line 2 has an alias"),
+        (
+            "a0: &a0 [1]\n" + "".join(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}]\n" for n in range(30)),
+            "its aliases unpack to",
+        ),
         ("- a list\n", "not a YAML mapping"),
         (None, "config.yaml is missing"),
     ],
@@ -508,9 +582,24 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str | None, w
     if text:
         (folder / "config.yaml").write_text(text)
     report = audit.audit(folder)
-    assert _failed(report) == {"files-complete": CHECKER}
-    assert any(words in c.detail for c in report.checks if c.id == "files-complete")
+    failed = {"files-complete": CHECKER}
+    if words in ("occurs twice", "its aliases unpack to"):  # the checker reads it
+        failed = {"unambiguous-files": LOGS}
+    assert _failed(report) == failed
+    assert any(words in c.detail for c in report.checks if c.id in failed)
     assert not report.passes("quick", strict=False)
+
+
+def test_the_configuration_may_have_another_name_and_aliases(tmp_path: Path) -> None:
+    folder = published("deepseek-r1/Server").write(tmp_path / "deepseek-r1" / "Server")
+    text = (folder / "config.yaml").read_text()
+    (folder / "config.yaml").unlink()
+    (folder / "config.yml").write_text("seeds: &seeds [1, 2]\nothers: *seeds\n...\n---\n")
+    assert _failed(audit.audit(folder))
+    (folder / "config.yml").write_text(text.replace('"a-model"', '&m "a-model", "other": *m'))
+    report = audit.audit(folder)
+    assert not _failed(report)
+    assert any(c.file.endswith("config.yml") for c in report.checks if c.id == "performance-seeds")
 
 
 def test_one_in_a_submission_is_no_broken_tree(run: Path, tmp_path: Path) -> None:
