@@ -36,6 +36,8 @@ _UNKNOWN = (
 _PARTS = ("scored", "empty", "missing")
 # An average is written with all digits.
 _DIGITS = 1e-9
+# The means of two runs of a data set, whose lengths the rules limit to 10 %, differ by less.
+_OTHER_LENGTH = 0.25
 _FIX = "run the test with `inference-endpoint audit`, and put its folder audit/ there"
 
 
@@ -46,9 +48,10 @@ def checks(result: Result) -> list[Check]:
     if not result.accuracy:
         return []
     file, answered = result.show(ACCURACY), f"{total(result.entries):.0f} answers"
+    scores = [*_wrong_scores(result), *_other_lengths(result)]
     results = [
         judge("accuracy-log", _unanswered(result.entries), answered, file, fix=FIX),
-        judge("accuracy-score", _wrong_scores(result), "the mean of its data sets", file, fix=FIX),
+        judge("accuracy-score", scores, "the mean of its data sets", file, fix=FIX),
     ]
     if not result.summary:
         return results
@@ -275,6 +278,19 @@ def _wrong_scores(result: Result) -> Faults:
         most = result.rules.accuracy_most.get(metric, math.inf) / _factor(result, metric)
         if not 0 <= value <= most:
             yield f"{metric} is {value}; it must be a number from 0 to {most:g}"
+
+
+def _other_lengths(result: Result) -> Faults:
+    """Yield a fault if answers are longer or shorter while measuring than in the accuracy run, for
+    a benchmark that limits the length of answers.
+    """
+    row, measured = result.row, number(result.summary, "output_sequence_lengths.avg")
+    scored = _values(result).get(_TOKENS)
+    if row is None or _TOKENS not in row.accuracy or measured is None or scored is None:
+        return
+    if not close(measured, scored, _OTHER_LENGTH):
+        who = "the answers of the accuracy run have on average"
+        yield mismatch("output_sequence_lengths.avg", measured, f"{scored:g}", who)
 
 
 def _not_passed(result: Result, file: str, name: str) -> Faults:

@@ -21,9 +21,18 @@ WINDOW = "legacy_loadgen_window_duration_ns"
 _LEGACY = "use_legacy_loadgen_qps_metrics"
 _COUNTS = ("n_samples_issued", "n_samples_completed", "n_samples_failed", "duration_ns", "qps")
 _FAILURES = ("n_samples_failed", "n_samples_dropped")
-# Rates are written with all digits. Results that are passed on may have a rounded sum of tokens.
-_DIGITS = {"qps": 1e-9, "tps": 1e-4}
-# A Poisson schedule may be this many standard deviations shorter than its mean.
+_LENGTHS = "output_sequence_lengths"
+# Rates and sums are written with all digits, and some means with one decimal.
+_DIGITS, _DECIMAL = 1e-9, 0.051
+# The rate of tokens that a rounded mean gives has the error of its second decimal.
+_SECOND_DECIMAL = 0.005
+# A mean and a time that is computed from it may have this relative error.
+_ROUNDING = 1e-4
+# An answer without text has no length. At most this share of the answers may have none.
+_MOST_EMPTY = 0.01
+# The first chunk of an answer, which has no time per token, may have as many tokens as the others.
+_FEWER, _MORE = 0.9, 2.0
+# A Poisson schedule may be this many standard deviations shorter or longer than its mean.
 _SHORTEST = 6
 
 
@@ -36,7 +45,7 @@ def checks(result: Result) -> list[Check]:
         "complete-run": (_cut_off(summary), "it ended by itself"),
         "performance-errors": (_failed(summary), "no query failed"),
         "counts": (_counts(summary), "counts, windows and rates agree"),
-        "latencies": (_latencies(result), "they are in order"),
+        "latencies": (_latencies(result), "latencies and lengths of answers agree"),
         "early-stopping": (_estimates(result), "they fit the count"),
         "duration": (_times(summary), "the latencies fit into the time"),
     }
@@ -74,14 +83,17 @@ def _counts(summary: dict[str, Any]) -> Faults:
 
 
 def _tokens(summary: dict[str, Any], completed: float) -> Faults:
-    """Yield a fault if the sum of tokens and its mean are those of more samples than completed."""
-    total = number(summary, "output_sequence_lengths.total")
-    mean = number(summary, "output_sequence_lengths.avg")
-    if total is not None and mean and total > mean * completed * (1 + _DIGITS["qps"]):
-        text = f"{total} tokens at {mean} a sample are those of {total / mean:g} samples"
-        yield Fault(
-            f"{text}; n_samples_completed is {completed}", str(completed), f"{total / mean:g}"
-        )
+    """Yield a fault if the sum of tokens and its mean are those of more samples than completed, or
+    of fewer than answers with text can be.
+    """
+    total, mean = (number(summary, f"{_LENGTHS}.{key}") for key in ("total", "avg"))
+    if total is None or not mean or mean < 0 or completed <= 0:
+        return
+    samples = total / mean
+    slack = completed * (_DIGITS + _DECIMAL / mean)
+    if not completed * (1 - _MOST_EMPTY) - slack <= samples <= completed + slack:
+        text = f"{total} tokens at {mean} a sample are those of {samples:g} samples"
+        yield Fault(f"{text}; n_samples_completed is {completed}", str(completed), f"{samples:g}")
 
 
 def _rates(summary: dict[str, Any], completed: float) -> Faults:
@@ -102,24 +114,38 @@ def _rates(summary: dict[str, Any], completed: float) -> Faults:
     if span_ns <= 0:
         yield mismatch("duration_ns", span_ns, "more than 0", "it must be")
         return
-    tokens = number(summary, "output_sequence_lengths.total")
+    tokens = number(summary, f"{_LENGTHS}.total")
     for key, count in (("qps", queries), ("tps", tokens)):
         stated = number(summary, key)
         if count is None or stated is None:
             if count is not stated:
                 yield mismatch(key, stated, count, "the count of output tokens is")
-        elif not close(stated, count / span_ns * 1e9, _DIGITS[key]):
+        elif not close(stated, count / span_ns * 1e9, _digits(key, summary)):
             who = f"{of} give" if key == "qps" else "output tokens and the same window give"
             yield mismatch(key, stated, count / span_ns * 1e9, who)
 
 
-def _latencies(result: Result) -> Faults:
-    """Yield a fault for each kind of latency whose figures are not in order, and for a first token
-    that comes after the whole answer.
+def _digits(key: str, summary: dict[str, Any]) -> float:
+    """The relative error of a rate. A result that was passed on may have a sum of tokens that was
+    computed from a mean with two decimals.
     """
-    for kind in SERIES:
-        if series := result.summary.get(kind):
+    mean = number(summary, f"{_LENGTHS}.avg")
+    if key == "tps" and mean and mean == round(mean, 2):
+        return _DIGITS + _SECOND_DECIMAL / abs(mean)
+    return _DIGITS
+
+
+def _latencies(result: Result) -> Faults:
+    """Yield a fault for each kind of latency and for the lengths of answers, if its figures are not
+    in order, and for a first token that comes after the whole answer.
+    """
+    completed = number(result.summary, "n_samples_completed") or 0
+    for kind in (*SERIES, _LENGTHS):
+        series = result.summary.get(kind)
+        if series and kind != _LENGTHS:
             yield from _disorder(kind, series, result)
+        yield from _spread(kind, series, completed)
+    yield from _pace(result.summary, completed)
     if result.summary.get("ttft"):
         for key in ("min", "avg", "max"):
             first, whole = (number(result.summary, f"{kind}.{key}") for kind in ("ttft", "latency"))
@@ -129,6 +155,49 @@ def _latencies(result: Result) -> Faults:
             yield "every latency of the first token is 0"
     if not result.summary.get("latency"):
         yield "latency is missing"
+
+
+def _spread(kind: str, series: Any, completed: float) -> Faults:
+    """Yield a fault for a mean or median outside of minimum and maximum, for a median that is not
+    percentile 50, and for a standard deviation that numbers within these bounds cannot have.
+    """
+    low, mean, high, median, deviation = (
+        number(series, key) for key in ("min", "avg", "max", "median", "std_dev")
+    )
+    for name, value in (("avg", mean), ("median", median)):
+        if value is None:
+            continue
+        if (low is not None and value < low) or (high is not None and value > high):
+            yield mismatch(f"{kind}.{name}", value, f"{low} to {high}", "minimum and maximum are")
+    half = dict(percentiles(lookup(series, "percentiles"))).get(50.0)
+    if half is not None and median is not None and not close(median, half, _ROUNDING):
+        yield mismatch(f"{kind}.median", median, half, "percentile 50 is")
+    if deviation is None or low is None or mean is None or high is None:
+        return
+    # Bhatia and Davis, A Better Bound on the Variance, for the deviation of a sample
+    most = math.sqrt(max((high - mean) * (mean - low), 0) * completed / max(completed - 1, 1))
+    if not 0 <= deviation <= most * (1 + _ROUNDING) + _DECIMAL:
+        yield mismatch(f"{kind}.std_dev", deviation, f"at most {most:g}", "min, avg and max allow")
+
+
+def _pace(summary: dict[str, Any], completed: float) -> Faults:
+    """Yield a fault if the answers have more or fewer tokens than the time after their first chunk
+    allows. A time per token is that time over the tokens after the first chunk
+    (metrics_aggregator, TpotTrigger).
+    """
+    whole_ns, first_ns = number(summary, "latency.avg"), number(summary, "ttft.avg")
+    fast_ns, slow_ns = number(summary, "tpot.min"), number(summary, "tpot.max")
+    total = number(summary, f"{_LENGTHS}.total")
+    if whole_ns is None or first_ns is None or total is None or completed <= 0:
+        return
+    name, mean, after_ns = "the mean length of answers", total / completed, whole_ns - first_ns
+    time = f"the {after_ns / 1e6:g} ms after the first token are"
+    if slow_ns and slow_ns > 0 and mean < after_ns / slow_ns * _FEWER:
+        least = f"at least {after_ns / slow_ns:g} tokens"
+        yield mismatch(name, f"{mean:g}", f"{least}, by tpot.max", time)
+    if fast_ns and fast_ns > 0 and mean > (after_ns / fast_ns + 1) * _MORE:
+        most = f"at most {after_ns / fast_ns:g} tokens"
+        yield mismatch(name, f"{mean:g}", f"{most}, by tpot.min", time)
 
 
 def _disorder(kind: str, series: Any, result: Result) -> Faults:
@@ -221,11 +290,28 @@ def _times(summary: dict[str, Any]) -> Faults:
                 f"{completed:.0f} queries were issued and answered in {span_s:g} s; a schedule of"
             )
             yield f"{text} {rate:g} queries/s takes {least_s:g} s or more"
+        yield from _after_schedule(summary, completed, rate)
     elif at_once and at_once > 0 and mean_ns is not None:
         busy_ns = completed * mean_ns / at_once
-        if busy_ns > duration_ns * (1 + _DIGITS["tps"]):
+        if busy_ns > duration_ns * (1 + _ROUNDING):
             text = f"{completed:.0f} queries of {mean_ns / 1e6:g} ms, {at_once:g} at once, take"
             yield f"{text} {busy_ns / 1e9:g} s; duration_ns is {duration_ns}"
+
+
+def _after_schedule(summary: dict[str, Any], completed: float, rate: float) -> Faults:
+    """Yield a fault if the window of a rate ends later than the last query of a Poisson schedule
+    can be answered.
+    """
+    window_ns, longest_ns = number(summary, WINDOW), number(summary, "latency.max")
+    if window_ns is None or longest_ns is None:
+        return
+    issued_s = (completed + _SHORTEST * math.sqrt(max(completed, 0))) / rate
+    most_s = issued_s + longest_ns / 1e9
+    if window_ns / 1e9 > most_s:
+        text = (
+            f"{WINDOW} is {window_ns / 1e9:g} s; a schedule of {rate:g} queries/s and latency.max"
+        )
+        yield Fault(f"{text} end after {most_s:g} s at most")
 
 
 def _too_short(summary: dict[str, Any], least_s: float) -> Faults:

@@ -83,6 +83,16 @@ def _percentile(kind: str, measured: Any, estimate: Any) -> Callable[[Files], No
     )
 
 
+def _tokens(total: int) -> Callable[[Files], None]:
+    """Another sum of tokens, with the mean and the rate that it gives."""
+
+    def change(files: Files) -> None:
+        lengths = {"total": total, "avg": total / 600000, "min": 1, "max": 1e6}
+        files.summary.update(output_sequence_lengths=lengths, tps=total / 1934.954861194)
+
+    return change
+
+
 def _runtime(**values: Any) -> Callable[[Files], None]:
     return lambda files: files.config["settings"]["runtime"].update(values)
 
@@ -178,7 +188,7 @@ CHANGES: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
     ),
     "short answers": (
         lambda files: _entry(files)["output_sequence_lengths"].update(total=4388 * 1000),
-        {"accuracy-target": TEXT},
+        {"accuracy-target": TEXT, "accuracy-score": LOGS},
         "TOKENS_PER_SAMPLE is 1000.0; deepseek-r1 requires at least 3497.60466",
     ),
     "hidden failures": (
@@ -239,8 +249,63 @@ CHANGES: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
     ),
     "more tokens than samples have": (
         lambda files: files.summary["output_sequence_lengths"].update(avg=1000.0),
-        {"counts": LOGS},
+        {"counts": LOGS, "accuracy-score": LOGS},
         "are those of 2.27529e+06 samples",
+    ),
+    "twice the tokens": (
+        _tokens(2 * 2275294499),
+        {"accuracy-score": LOGS},
+        "avg is 7584.314996666667; the answers of the accuracy run have on average 3743.29",
+    ),
+    "more tokens than the times allow": (
+        _tokens(10 * 2275294499),
+        {"accuracy-score": LOGS, "latencies": LOGS},
+        "146709 ms after the first token are at most 13116.6 tokens, by tpot.min",
+    ),
+    "fewer tokens than the times allow": (
+        _tokens(600000 * 100),
+        {"accuracy-score": LOGS, "latencies": LOGS},
+        "146709 ms after the first token are at least 2829.22 tokens, by tpot.max",
+    ),
+    "longest answer below the mean": (
+        _series("output_sequence_lengths", min=22, max=1000),
+        {"latencies": LOGS},
+        "avg is 3792.1574983333335; minimum and maximum are 22 to 1000",
+    ),
+    "mean of fewer samples": (
+        _series("output_sequence_lengths", avg=4600.0),
+        {"counts": LOGS},
+        "2275294499 tokens at 4600.0 a sample are those of 494629 samples",
+    ),
+    "rate of tokens in the fifth digit": (
+        _summary(tps=1175890.2208168241 * 1.0001),
+        {"counts": LOGS},
+        "tps is 1176007.8098389057; output tokens and the same window give 1175890.220",
+    ),
+    "median that is not percentile 50": (
+        _series("latency", median=2e11, percentiles={"50.0": 146e9, "99.0": 784837620760.0}),
+        {"latencies": LOGS},
+        "latency.median is 200000000000.0; percentile 50 is 146000000000.0",
+    ),
+    "median beyond the maximum": (
+        _series("ttft", median=4e9),
+        {"latencies": LOGS},
+        "ttft.median is 4000000000.0; minimum and maximum are 101079232 to 3580104964",
+    ),
+    "deviation that is too large": (
+        _series("latency", std_dev=1e18),
+        {"latencies": LOGS},
+        "latency.std_dev is 1e+18; min, avg and max allow at most 3.33648e+11",
+    ),
+    "deviation below zero": (
+        _series("latency", std_dev=-1),
+        {"latencies": LOGS},
+        "latency.std_dev is -1",
+    ),
+    "slower than its schedule": (
+        _load(target_qps=1000.0),
+        {"duration": LOGS},
+        "a schedule of 1000 queries/s and latency.max end after 1521.3 s at most",
     ),
     "a count that is no number": (_summary(duration_ns="long"), {"counts": LOGS}, "'long'"),
     "latencies out of order": (
@@ -636,3 +701,11 @@ def test_no_value_breaks_the_audit_off(tmp_path: Path, part: str) -> None:
             document[place[-1]] = value
             report = audit.audit(files.write(tmp_path / "Server"))
             assert "audit" not in _failed(report), (place, value)
+
+
+def test_the_rate_of_tokens_may_have_the_error_of_a_rounded_mean(tmp_path: Path) -> None:
+    name = "qwen3-vl-235b-a22b/Interactive"
+    total = round(42.87 * 872000)  # published are 37386153
+    lengths = {"total": total, "avg": 42.87}
+    folder = published(name, _summary(output_sequence_lengths=lengths)).write(tmp_path / name)
+    assert not _failed(audit.audit(folder))
