@@ -20,7 +20,7 @@ from compliance.endpoints.result import (
     numeric,
     percentiles,
 )
-from compliance.findings.check import judge, mismatch, not_applicable, shorten
+from compliance.findings.check import judge, mismatch, not_applicable, quoted, shorten
 from compliance.logs import files
 from compliance.logs.digits import close
 from compliance.rules import Benchmark
@@ -98,7 +98,9 @@ def _misfits(result: Result, row: Benchmark) -> Faults:
     whole, issued = row.accuracy_sample_count or row.dataset_size, total(result.entries)
     if issued != whole:
         file, who = result.show(ACCURACY), f"{result.official} requires"
-        yield mismatch("the samples of the accuracy run", f"{issued:.0f}", whole, who, file=file)
+        yield mismatch(
+            "the number of samples of the accuracy run", f"{issued:.0f}", whole, who, file=file
+        )
     yield from _late(result, row)
 
 
@@ -222,15 +224,15 @@ def _unanswered(entries: list[dict[str, Any]]) -> Faults:
     if not entries:
         yield "accuracy_scores has no data set"
     for entry in entries:
-        name = shorten(entry.get("dataset_name"))
+        name = shorten(entry.get("dataset_name") or "a data set")
         for key in ("complete", "breakdown.complete"):
             stated = lookup(entry, key)
             if stated is not True and (key == "complete" or stated is not None):
-                yield mismatch(f"{name}: {key}", repr(stated), "True", "a whole score has")
+                yield mismatch(f"{name}: {key}", quoted(stated), "True", "a whole score has")
         unit, repeats = number(entry, "unit_samples"), number(entry, "num_repeats")
         issued = number(entry, "total_samples")
         if unit is None or repeats is None or issued != unit * repeats:
-            product = f"unit_samples × num_repeats, {unit} × {repeats}"
+            product = f"unit_samples × num_repeats, {shorten(unit)} × {shorten(repeats)}"
             yield mismatch(f"{name}: total_samples", issued, product, "it must be")
         yield from _responses(name, entry.get("response_counts"), issued)
 
@@ -252,9 +254,9 @@ def _responses(name: str, counts: Any, issued: float | None) -> Faults:
             own = number(counts, "issued")
             yield mismatch(f"{name}: response_counts.issued", own, stated, f"{who} is")
     if missing:
-        yield mismatch(f"{name}: missing answers", missing, 0)
+        yield mismatch(f"{name}: response_counts.missing", missing, 0)
     if empty:
-        text = f"{name}: {empty:.0f} of {issued or 0:.0f} answers are empty"
+        text = f"{name}: response_counts.empty is {empty:.0f}; an empty answer is a failed query"
         yield Fault(text, "0", f"{empty:.0f}", stricter=True)
 
 
@@ -298,9 +300,9 @@ def _not_passed(result: Result, file: str, name: str) -> Faults:
     if outcome is None:
         yield why
     elif outcome.get("test") != name:
-        yield mismatch("test", repr(outcome.get("test")), repr(name), "the file is of")
+        yield mismatch("test", quoted(outcome.get("test")), repr(name), "the file is of")
     elif outcome.get("passed") is not True:
-        yield mismatch("passed", repr(outcome.get("passed")), "True", "a passed test has")
+        yield mismatch("passed", quoted(outcome.get("passed")), "True", "a passed test has")
 
 
 def _other_length(result: Result, least: float, most: float) -> Faults:

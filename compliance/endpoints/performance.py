@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from compliance.endpoints.result import FIX, SUMMARY, Result, lookup, number, percentiles
-from compliance.findings.check import judge, mismatch
+from compliance.findings.check import judge, mismatch, quoted, shorten
 from compliance.loadgen import early_stopping
 from compliance.logs import files
 from compliance.logs.digits import close
@@ -60,19 +60,19 @@ def _cut_off(summary: dict[str, Any]) -> Faults:
     who = "a run that ended by itself has"
     for key, expected in (("state", "complete"), ("complete", True)):
         if summary.get(key) != expected:
-            yield mismatch(key, repr(summary.get(key)), repr(expected), who)
+            yield mismatch(key, quoted(summary.get(key)), repr(expected), who)
 
 
 def _failed(summary: dict[str, Any]) -> Faults:
     for key in _FAILURES:
         if (key in summary or key == _FAILURES[0]) and number(summary, key) != 0:
-            yield mismatch(key, repr(summary.get(key)), 0)
+            yield mismatch(key, quoted(summary.get(key)), 0)
 
 
 def _counts(summary: dict[str, Any]) -> Faults:
     lacking = [key for key in _COUNTS if number(summary, key) is None]
     for key in lacking:
-        yield mismatch(key, repr(summary.get(key)), "a number", "it must be")
+        yield mismatch(key, quoted(summary.get(key)), "a number", "it must be")
     if lacking:
         return
     issued, completed = summary["n_samples_issued"], summary["n_samples_completed"]
@@ -103,9 +103,9 @@ def _rates(summary: dict[str, Any], completed: float) -> Faults:
     window_ns = number(summary, WINDOW)
     legacy = lookup(summary, f"run_config.load_pattern.{_LEGACY}") is True
     if legacy and window_ns is None and completed > 1:
-        yield mismatch(WINDOW, "None", "a number", f"with {_LEGACY} it is")
+        yield mismatch(WINDOW, None, "a number", f"with {_LEGACY} it is")
     if window_ns is not None and not legacy:
-        yield mismatch(WINDOW, window_ns, "None", f"without {_LEGACY} it is")
+        yield mismatch(WINDOW, window_ns, "none", f"without {_LEGACY} there is")
     queries, of = completed, "n_samples_completed and duration_ns"
     span_ns = summary["duration_ns"]
     if window_ns is not None:
@@ -203,7 +203,8 @@ def _pace(summary: dict[str, Any], completed: float) -> Faults:
 def _disorder(kind: str, series: Any, result: Result) -> Faults:
     low, mean, high = (number(series, key) for key in ("min", "avg", "max"))
     if low is None or mean is None or high is None or not 0 <= low <= mean <= high:
-        yield f"{kind}: min {low}, avg {mean} and max {high} are not in order"
+        lowest, middle, highest = shorten(low), shorten(mean), shorten(high)
+        yield f"{kind}: min {lowest}, avg {middle} and max {highest} are not in order"
         return
     rows = percentiles(lookup(series, "percentiles"))
     if not rows or any(value is None for _, value in rows):
@@ -260,9 +261,9 @@ def _estimates(result: Result) -> Faults:
             share = percentile / 100
             few = not early_stopping.enough(completed, 1, share, result.rules)
             if estimate is not None and few:
-                yield mismatch(name, estimate, "None", f"with {completed} samples it is")
+                yield mismatch(name, estimate, "none", f"with {completed} samples there is")
             elif estimate is None and not few and kind == "latency":
-                yield mismatch(name, "None", "a number", f"with {completed} samples it is")
+                yield mismatch(name, None, "a number", f"with {completed} samples it is")
             elif estimate is not None and value is not None and estimate < value:
                 yield mismatch(name, estimate, f"at least {value}", "the percentile is")
 
@@ -286,15 +287,13 @@ def _times(summary: dict[str, Any]) -> Faults:
         least_s = (completed - 1 - _SHORTEST * math.sqrt(max(completed, 0))) / rate
         span_s = min(duration_ns, number(summary, WINDOW) or duration_ns) / 1e9
         if span_s < least_s:
-            text = (
-                f"{completed:.0f} queries were issued and answered in {span_s:g} s; a schedule of"
-            )
+            text = f"n_samples_completed is {completed:.0f} after {span_s:g} s; a schedule of"
             yield f"{text} {rate:g} queries/s takes {least_s:g} s or more"
         yield from _after_schedule(summary, completed, rate)
     elif at_once and at_once > 0 and mean_ns is not None:
         busy_ns = completed * mean_ns / at_once
         if busy_ns > duration_ns * (1 + _ROUNDING):
-            text = f"{completed:.0f} queries of {mean_ns / 1e6:g} ms, {at_once:g} at once, take"
+            text = f"{completed:.0f} times {mean_ns / 1e6:g} ms, {at_once:g} at once, take"
             yield f"{text} {busy_ns / 1e9:g} s; duration_ns is {duration_ns}"
 
 
@@ -338,5 +337,5 @@ def _too_few(result: Result) -> Faults:
         least = min(least, row.performance_sample_count)
     completed = number(result.summary, "n_samples_completed") or 0
     if completed < least:
-        text = f"{completed:.0f} samples; the round requires {least}"
-        yield Fault(text, f"at least {least}", f"{completed:.0f}")
+        stated = f"{completed:.0f}"
+        yield mismatch("n_samples_completed", stated, f"at least {least}", "the round requires")

@@ -458,11 +458,13 @@ class EndpointsRules(Table, frozen=True):
         seeds: setting of config.yaml → the round's seed that it must have.
         scenario_files: the files that a result must have in a submission besides its own and its
             measurements.
+        since: the first round with such results.
         scenarios, figures, models: by name.
     """
 
     seeds: Mapping[str, str]
     scenario_files: tuple[str, ...]
+    since: str
     scenarios: Mapping[str, EndpointsScenario]
     figures: Mapping[str, EndpointsFigure]
     models: Mapping[str, EndpointsModel]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from compliance import audit
+from compliance import audit, rules
 from compliance.findings.verdict import Audit
 from formats.checks import RequiredBy, Verdict
 from tests.support import tree as runs
@@ -141,7 +141,7 @@ CHANGES: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
     "empty answers": (
         _answers(empty=88, scored=4300),
         {"accuracy-log": TEXT},
-        "88 of 4388 answers are empty",
+        "response_counts.empty is 88; an empty answer is a failed query",
     ),
     "no counts of answers": (
         lambda files: _entry(files).pop("response_counts"),
@@ -184,7 +184,7 @@ CHANGES: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
     "accuracy of a tenth of the data set": (
         _part_of_the_data,
         {"benchmark": CHECKER},
-        "the samples of the accuracy run is 439; deepseek-r1 requires 4388",
+        "the number of samples of the accuracy run is 439; deepseek-r1 requires 4388",
     ),
     "short answers": (
         lambda files: _entry(files)["output_sequence_lengths"].update(total=4388 * 1000),
@@ -195,6 +195,21 @@ CHANGES: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
         _summary(n_samples_issued=660000),
         {"counts": LOGS, "performance-effective-settings": LOGS},
         "n_samples_issued is 660000; n_samples_completed is 600000",
+    ),
+    "run that does not say whether it is complete": (
+        lambda files: files.summary.pop("complete"),
+        {"complete-run": LOGS},
+        "complete is missing; a run that ended by itself has True",
+    ),
+    "no minimum": (
+        lambda files: files.config["settings"]["runtime"].pop("min_duration_ms"),
+        {"minimum-duration-setting": CHECKER},
+        "min_duration_ms is missing; v6.1 requires at least 600000",
+    ),
+    "scores without an average": (
+        lambda files: files.accuracy.pop("average_accuracy"),
+        {"accuracy-score": LOGS},
+        "average_accuracy is missing; the scores give 81.42661804922516",
     ),
     "failed query": (_summary(n_samples_failed=1), {"performance-errors": LOGS}, "is 1"),
     "interrupted run": (
@@ -373,7 +388,7 @@ CHANGES: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
     "other rate than configured": (
         lambda files: files.config["settings"]["load_pattern"].update(target_qps=310.0),
         {"performance-effective-settings": LOGS},
-        "load_pattern.target_qps is 310.0; run_config of result_summary.json has 325.0",
+        "load_pattern.target_qps is 310.0; in run_config of result_summary.json it is 325.0",
     ),
     "another load": (
         _load(type="concurrency"),
@@ -383,7 +398,7 @@ CHANGES: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
     "more queries at once than the time allows": (
         _load(type="concurrency", target_concurrency=2),
         {"performance-test-and-scenario": TEXT, "duration": LOGS},
-        "600000 queries of 146921 ms, 2 at once, take",
+        "600000 times 146921 ms, 2 at once, take",
     ),
     "another scenario": (
         lambda files: files.config.update(type="offline"),
@@ -413,7 +428,7 @@ OFFLINE: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
     "a window without the setting": (
         _summary(legacy_loadgen_window_duration_ns=5124404179908),
         {"counts": LOGS},
-        "without use_legacy_loadgen_qps_metrics it is None",
+        "without use_legacy_loadgen_qps_metrics there is none",
     ),
     "streamed": (
         lambda files: files.config["model_params"].update(streaming=True),
@@ -432,7 +447,7 @@ OFFLINE: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
             _runtime(n_samples_to_issue=4000),
         ),
         {"least-count": TEXT},
-        "4000 samples; the round requires 4388",
+        "n_samples_completed is 4000; the round requires at least 4388",
     ),
     "estimate of too few samples": (
         _both(
@@ -446,7 +461,7 @@ OFFLINE: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
             _runtime(n_samples_to_issue=600),
         ),
         {"least-count": TEXT, "early-stopping": LOGS},
-        "with 600 samples it is None",
+        "with 600 samples there is none",
     ),
 }
 
@@ -709,3 +724,33 @@ def test_the_rate_of_tokens_may_have_the_error_of_a_rounded_mean(tmp_path: Path)
     lengths = {"total": total, "avg": 42.87}
     folder = published(name, _summary(output_sequence_lengths=lengths)).write(tmp_path / name)
     assert not _failed(audit.audit(folder))
+
+
+def _chosen_by(folder: Path, **seeds: int) -> tuple[str, str]:
+    files = published("deepseek-r1/Server", _runtime(**seeds))
+    report = audit.audit(files.write(folder / "deepseek-r1" / "Server"))
+    return report.round, report.round_chosen_by
+
+
+def test_the_round_is_chosen_by_the_seeds_of_the_result(tmp_path: Path) -> None:
+    by_seeds = ("v6.1", "by the seeds in config.yaml")
+    assert _chosen_by(tmp_path / "published") == by_seeds
+    older = rules.load("v6.0").seeds  # v6.0 has no results of mlcommons/endpoints
+    schedule, index = older["schedule_rng_seed"], older["sample_index_rng_seed"]
+    others = {"scheduler_random_seed": schedule, "dataloader_random_seed": index}
+    round, how = _chosen_by(tmp_path / "others", **others)
+    assert round == "v6.1" and how.startswith("as the newest round")
+
+
+def test_no_value_that_is_missing_is_called_none(tmp_path: Path) -> None:
+    parts = ("summary", "accuracy", "config")
+    for part in parts:
+        for place in _places(getattr(published("deepseek-r1/Server"), part)):
+            files = published("deepseek-r1/Server")
+            document = getattr(files, part)
+            for key in place[:-1]:
+                document = document[key]
+            del document[place[-1]]
+            report = audit.audit(files.write(tmp_path / "deepseek-r1" / "Server"))
+            details = [c.detail for c in report.checks if c.verdict is Verdict.FAIL]
+            assert not [each for each in details if "None" in each], (place, details)
