@@ -6,10 +6,10 @@ accuracy needs, its limits on latencies, its accuracy, and its compliance tests
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
+from compliance.endpoints import scores
 from compliance.endpoints.result import (
     ACCURACY,
     FIX,
@@ -22,11 +22,9 @@ from compliance.endpoints.result import (
 )
 from compliance.findings.check import judge, mismatch, not_applicable, quoted, shorten
 from compliance.logs import files
-from compliance.logs.digits import close
 from compliance.rules import Benchmark
 from formats.checks import Check, Fault, Faults
 
-_TOKENS = "TOKENS_PER_SAMPLE"
 # The latency of the whole answer; an estimate may be as long as its limit.
 _WHOLE = "latency"
 _UNKNOWN = (
@@ -34,10 +32,6 @@ _UNKNOWN = (
     " known"
 )
 _PARTS = ("scored", "empty", "missing")
-# An average is written with all digits.
-_DIGITS = 1e-9
-# The means of two runs of a data set, whose lengths the rules limit to 10 %, differ by less.
-_OTHER_LENGTH = 0.25
 _FIX = "run the test with `inference-endpoint audit`, and put its folder audit/ there"
 
 
@@ -48,17 +42,17 @@ def checks(result: Result) -> list[Check]:
     if not result.accuracy:
         return []
     file, answered = result.show(ACCURACY), f"{total(result.entries):.0f} answers"
-    scores = [*_wrong_scores(result), *_other_lengths(result)]
+    wrong = [*scores.wrong_scores(result), *scores.other_lengths(result)]
     results = [
         judge("accuracy-log", _unanswered(result.entries), answered, file, fix=FIX),
-        judge("accuracy-score", scores, "the mean of its data sets", file, fix=FIX),
+        judge("accuracy-score", wrong, "the mean of its data sets", file, fix=FIX),
     ]
     if not result.summary:
         return results
     row = result.row
     is_open = result.place.division == "open"
     why = f"the open division may differ from {result.official}" if is_open else _UNKNOWN
-    faults: list[Fault | str] = [*_no_score(result)]
+    faults: list[Fault | str] = [*scores.no_score(result)]
     if row is None or is_open:
         results.append(not_applicable("benchmark", why))
         if not faults:
@@ -66,8 +60,8 @@ def checks(result: Result) -> list[Check]:
     else:
         good = f"counts and latencies are those of {result.official}"
         results.append(judge("benchmark", _misfits(result, row), good, result.show(SUMMARY)))
-        faults += _inaccurate(result, row)
-    good = ", ".join(f"{metric} {value:g}" for metric, value in _values(result).items())
+        faults += scores.inaccurate(result, row)
+    good = ", ".join(f"{metric} {value:g}" for metric, value in scores.values(result).items())
     return [*results, judge("accuracy-target", faults, good, file), *_tests(result)]
 
 
@@ -124,67 +118,6 @@ def _late(result: Result, row: Benchmark) -> Iterator[Fault]:
             yield mismatch(name, estimate, allowed, f"{result.official} has")
 
 
-def _values(result: Result) -> dict[str, float]:
-    """Metric → its value in accuracy_results.json, as that file has it."""
-    row, model = result.row, result.model
-    values: dict[str, float] = {}
-    for metric in _metrics(row):
-        keys = model.score_keys.get(metric, ()) if model else ()
-        value = average(result.entries, keys, scalar=metric == _first_metric(row))
-        if value is not None:
-            values[metric] = value
-    tokens = sum(number(e, "output_sequence_lengths.total") or 0 for e in result.entries)
-    scored = sum(number(e, "response_counts.scored") or 0 for e in result.entries)
-    if row and tokens and scored:
-        values[_TOKENS] = tokens / scored
-    return values
-
-
-def _metrics(row: Benchmark | None) -> list[str]:
-    """The metrics of a benchmark, in order, each once."""
-    return [*dict.fromkeys((*row.accuracy, *row.accuracy_at_most))] if row else []
-
-
-def _first_metric(row: Benchmark | None) -> str:
-    """The metric of a score that is one value."""
-    return next(iter(row.accuracy)) if row else ""
-
-
-def _factor(result: Result, metric: str) -> float:
-    """A value of accuracy_results.json times this is in the unit of the metric's limits."""
-    return result.model.score_factor if result.model and metric != _TOKENS else 1.0
-
-
-def _inaccurate(result: Result, row: Benchmark) -> Iterator[Fault]:
-    """Yield a fault for each metric of the benchmark that is missing or outside its limits. The
-    checker compares the score of some models only.
-    """
-    values = _values(result)
-    for metric in _metrics(row):
-        factor = _factor(result, metric)
-        least = row.accuracy.get(metric, -math.inf)
-        most = row.accuracy_at_most.get(metric, math.inf)
-        value = values.get(metric)
-        stricter = metric == _TOKENS or result.model is None or not result.model.score_checked
-        if value is None and metric in row.accuracy and metric != _TOKENS:
-            text = f"{metric} is missing; {result.official} requires at least {least / factor:.12g}"
-            yield Fault(text, stricter=stricter)
-        elif value is not None and not least <= value * factor <= most:
-            limit = f"at least {least / factor:.12g}"
-            if value * factor > most:
-                limit = f"at most {most / factor:.12g}"
-            text = f"{metric} is {value}; {result.official} requires {limit}"
-            yield Fault(text, limit, str(value), stricter=stricter)
-
-
-def _no_score(result: Result) -> Iterator[str]:
-    """Yield a sentence if there is no score, which the checker requires in every division."""
-    scores = lookup(result.accuracy, "accuracy_scores")
-    entries = scores if isinstance(scores, list) else []
-    if all(lookup(entry, "score") is None for entry in entries):
-        yield "accuracy_scores has no score"
-
-
 def total(entries: list[dict[str, Any]]) -> float:
     """The samples that all data sets issued, as the checker counts them (endpoints_parser.py,
     _endpoint_accuracy_sample_count).
@@ -196,28 +129,6 @@ def total(entries: list[dict[str, Any]]) -> float:
             stated = lookup(entry, "response_counts.issued")
         counts.append(numeric(stated) or 0)
     return sum(counts)
-
-
-def average(
-    entries: list[dict[str, Any]], keys: Sequence[str], *, scalar: bool = True
-) -> float | None:
-    """The mean of a metric, weighted by the sizes of the data sets; None if no score has it.
-
-    Args:
-        keys: the keys of the metric in a score that has several values.
-        scalar: whether a score that is one value is the metric's.
-    """
-    scores, sizes = 0.0, 0.0
-    for entry in entries:
-        score, size = entry.get("score"), number(entry, "unit_samples")
-        value = numeric(score) if scalar else None
-        if isinstance(score, dict):
-            values = (numeric(score.get(key)) for key in keys)
-            value = next((each for each in values if each is not None), None)
-        if value is not None and size is not None and size > 0:
-            scores += value * size
-            sizes += size
-    return scores / sizes if sizes else None
 
 
 def _unanswered(entries: list[dict[str, Any]]) -> Faults:
@@ -258,41 +169,6 @@ def _responses(name: str, counts: Any, issued: float | None) -> Faults:
     if empty:
         text = f"{name}: response_counts.empty is {empty:.0f}; an empty answer is a failed query"
         yield Fault(text, "0", f"{empty:.0f}", stricter=True)
-
-
-def _wrong_scores(result: Result) -> Faults:
-    """Yield a fault for an average that the scores do not give, and for each value that its metric
-    cannot have. Scores of several values have no average (commands/benchmark/accuracy.py).
-    """
-    model, stated = result.model, number(result.accuracy, "average_accuracy")
-    keys = model.score_keys.get(_first_metric(result.row), ()) if model else ()
-    expected = average(result.entries, keys)
-    several = any(isinstance(entry.get("score"), dict) for entry in result.entries)
-    if expected is None:
-        if stated is not None and not several:
-            yield f"average_accuracy is {stated}; no score is a number"
-    elif stated is None:
-        if not several:
-            yield mismatch("average_accuracy", stated, expected, "the scores give")
-    elif not close(stated, expected, _DIGITS):
-        yield mismatch("average_accuracy", stated, expected, "the scores give")
-    for metric, value in _values(result).items():
-        most = result.rules.accuracy_most.get(metric, math.inf) / _factor(result, metric)
-        if not 0 <= value <= most:
-            yield f"{metric} is {value}; it must be a number from 0 to {most:g}"
-
-
-def _other_lengths(result: Result) -> Faults:
-    """Yield a fault if answers are longer or shorter while measuring than in the accuracy run, for
-    a benchmark that limits the length of answers.
-    """
-    row, measured = result.row, number(result.summary, "output_sequence_lengths.avg")
-    scored = _values(result).get(_TOKENS)
-    if row is None or _TOKENS not in row.accuracy or measured is None or scored is None:
-        return
-    if not close(measured, scored, _OTHER_LENGTH):
-        who = "the answers of the accuracy run have on average"
-        yield mismatch("output_sequence_lengths.avg", measured, f"{scored:g}", who)
 
 
 def _not_passed(result: Result, file: str, name: str) -> Faults:

@@ -5,23 +5,28 @@ counts, windows, rates, tokens and latencies agree.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import Any
 
-from compliance.endpoints.result import FIX, SUMMARY, Result, lookup, number, percentiles
-from compliance.findings.check import judge, mismatch, quoted, shorten
+from compliance.endpoints import latencies
+from compliance.endpoints.result import (
+    FIX,
+    LENGTHS,
+    SERIES,
+    SUMMARY,
+    Result,
+    lookup,
+    number,
+    percentiles,
+)
+from compliance.findings.check import judge, mismatch, quoted
 from compliance.loadgen import early_stopping
-from compliance.logs import files
 from compliance.logs.digits import close
 from formats.checks import Check, Fault, Faults
 
-SERIES = ("ttft", "tpot", "latency")
-"""The latencies: to the first token, of each later one, and of the whole answer."""
 WINDOW = "legacy_loadgen_window_duration_ns"
 _LEGACY = "use_legacy_loadgen_qps_metrics"
 _COUNTS = ("n_samples_issued", "n_samples_completed", "n_samples_failed", "duration_ns", "qps")
 _FAILURES = ("n_samples_failed", "n_samples_dropped")
-_LENGTHS = "output_sequence_lengths"
 # Rates and sums are written with all digits, and some means with one decimal.
 _DIGITS, _DECIMAL = 1e-9, 0.051
 # The rate of tokens that a rounded mean gives has the error of its second decimal.
@@ -30,8 +35,6 @@ _SECOND_DECIMAL = 0.005
 _ROUNDING = 1e-4
 # An answer without text has no length. At most this share of the answers may have none.
 _MOST_EMPTY = 0.01
-# The first chunk of an answer, which has no time per token, may have as many tokens as the others.
-_FEWER, _MORE = 0.9, 2.0
 # A Poisson schedule may be this many standard deviations shorter or longer than its mean.
 _SHORTEST = 6
 
@@ -45,7 +48,7 @@ def checks(result: Result) -> list[Check]:
         "complete-run": (_cut_off(summary), "it ended by itself"),
         "performance-errors": (_failed(summary), "no query failed"),
         "counts": (_counts(summary), "counts, windows and rates agree"),
-        "latencies": (_latencies(result), "latencies and lengths of answers agree"),
+        "latencies": (latencies.faults(result), "latencies and lengths of answers agree"),
         "early-stopping": (_estimates(result), "they fit the count"),
         "duration": (_times(summary), "the latencies fit into the time"),
     }
@@ -86,7 +89,7 @@ def _tokens(summary: dict[str, Any], completed: float) -> Faults:
     """Yield a fault if the sum of tokens and its mean are those of more samples than completed, or
     of fewer than answers with text can be.
     """
-    total, mean = (number(summary, f"{_LENGTHS}.{key}") for key in ("total", "avg"))
+    total, mean = (number(summary, f"{LENGTHS}.{key}") for key in ("total", "avg"))
     if total is None or not mean or mean < 0 or completed <= 0:
         return
     samples = total / mean
@@ -114,7 +117,7 @@ def _rates(summary: dict[str, Any], completed: float) -> Faults:
     if span_ns <= 0:
         yield mismatch("duration_ns", span_ns, "more than 0", "it must be")
         return
-    tokens = number(summary, f"{_LENGTHS}.total")
+    tokens = number(summary, f"{LENGTHS}.total")
     for key, count in (("qps", queries), ("tps", tokens)):
         stated = number(summary, key)
         if count is None or stated is None:
@@ -129,120 +132,10 @@ def _digits(key: str, summary: dict[str, Any]) -> float:
     """The relative error of a rate. A result that was passed on may have a sum of tokens that was
     computed from a mean with two decimals.
     """
-    mean = number(summary, f"{_LENGTHS}.avg")
+    mean = number(summary, f"{LENGTHS}.avg")
     if key == "tps" and mean and mean == round(mean, 2):
         return _DIGITS + _SECOND_DECIMAL / abs(mean)
     return _DIGITS
-
-
-def _latencies(result: Result) -> Faults:
-    """Yield a fault for each kind of latency and for the lengths of answers, if its figures are not
-    in order, and for a first token that comes after the whole answer.
-    """
-    completed = number(result.summary, "n_samples_completed") or 0
-    for kind in (*SERIES, _LENGTHS):
-        series = result.summary.get(kind)
-        if series and kind != _LENGTHS:
-            yield from _disorder(kind, series, result)
-        yield from _spread(kind, series, completed)
-    yield from _pace(result.summary, completed)
-    if result.summary.get("ttft"):
-        for key in ("min", "avg", "max"):
-            first, whole = (number(result.summary, f"{kind}.{key}") for kind in ("ttft", "latency"))
-            if first is not None and whole is not None and first > whole:
-                yield mismatch(f"ttft.{key}", first, f"at most {whole}", "latency allows")
-        if number(result.summary, "ttft.max") == 0:
-            yield "every latency of the first token is 0"
-    if not result.summary.get("latency"):
-        yield "latency is missing"
-
-
-def _spread(kind: str, series: Any, completed: float) -> Faults:
-    """Yield a fault for a mean or median outside of minimum and maximum, for a median that is not
-    percentile 50, and for a standard deviation that numbers within these bounds cannot have.
-    """
-    low, mean, high, median, deviation = (
-        number(series, key) for key in ("min", "avg", "max", "median", "std_dev")
-    )
-    for name, value in (("avg", mean), ("median", median)):
-        if value is None:
-            continue
-        if (low is not None and value < low) or (high is not None and value > high):
-            yield mismatch(f"{kind}.{name}", value, f"{low} to {high}", "minimum and maximum are")
-    half = dict(percentiles(lookup(series, "percentiles"))).get(50.0)
-    if half is not None and median is not None and not close(median, half, _ROUNDING):
-        yield mismatch(f"{kind}.median", median, half, "percentile 50 is")
-    if deviation is None or low is None or mean is None or high is None:
-        return
-    # Bhatia and Davis, A Better Bound on the Variance, for the deviation of a sample
-    most = math.sqrt(max((high - mean) * (mean - low), 0) * completed / max(completed - 1, 1))
-    if not 0 <= deviation <= most * (1 + _ROUNDING) + _DECIMAL:
-        yield mismatch(f"{kind}.std_dev", deviation, f"at most {most:g}", "min, avg and max allow")
-
-
-def _pace(summary: dict[str, Any], completed: float) -> Faults:
-    """Yield a fault if the answers have more or fewer tokens than the time after their first chunk
-    allows. A time per token is that time over the tokens after the first chunk
-    (metrics_aggregator, TpotTrigger).
-    """
-    whole_ns, first_ns = number(summary, "latency.avg"), number(summary, "ttft.avg")
-    fast_ns, slow_ns = number(summary, "tpot.min"), number(summary, "tpot.max")
-    total = number(summary, f"{_LENGTHS}.total")
-    if whole_ns is None or first_ns is None or total is None or completed <= 0:
-        return
-    name, mean, after_ns = "the mean length of answers", total / completed, whole_ns - first_ns
-    time = f"the {after_ns / 1e6:g} ms after the first token are"
-    if slow_ns and slow_ns > 0 and mean < after_ns / slow_ns * _FEWER:
-        least = f"at least {after_ns / slow_ns:g} tokens"
-        yield mismatch(name, f"{mean:g}", f"{least}, by tpot.max", time)
-    if fast_ns and fast_ns > 0 and mean > (after_ns / fast_ns + 1) * _MORE:
-        most = f"at most {after_ns / fast_ns:g} tokens"
-        yield mismatch(name, f"{mean:g}", f"{most}, by tpot.min", time)
-
-
-def _disorder(kind: str, series: Any, result: Result) -> Faults:
-    low, mean, high = (number(series, key) for key in ("min", "avg", "max"))
-    if low is None or mean is None or high is None or not 0 <= low <= mean <= high:
-        lowest, middle, highest = shorten(low), shorten(mean), shorten(high)
-        yield f"{kind}: min {lowest}, avg {middle} and max {highest} are not in order"
-        return
-    rows = percentiles(lookup(series, "percentiles"))
-    if not rows or any(value is None for _, value in rows):
-        yield f"{kind}: the percentiles are missing or no numbers"
-        return
-    for (one, value), (other, next_value) in pairwise(rows):
-        if one == other or (value or 0) > (next_value or 0):
-            yield f"{kind}: percentile {one:g} is {value} and percentile {other:g} is {next_value}"
-    judged = result.rules.scenarios.get(result.scenario)
-    for percentile, value in rows:
-        if judged and percentile == judged.percentile and not low <= (value or 0) <= high:
-            yield f"{kind}: percentile {percentile:g} is {value}, and {low} to {high} were measured"
-    completed = number(result.summary, "n_samples_completed") or 0
-    faults, why = files.reckon(lambda: list(_histogram(kind, series, rows, completed)))
-    yield from [f"{kind}: the histogram is damaged ({why})"] if faults is None else faults
-
-
-def _histogram(
-    kind: str, series: Any, rows: list[tuple[float, float | None]], completed: float
-) -> Faults:
-    """Yield a fault for each percentile that is more than a bucket away from its place in the
-    histogram, and if the histogram is of another count. The bounds of its buckets are approximate.
-    """
-    buckets, counts = lookup(series, "histogram.buckets"), lookup(series, "histogram.counts")
-    if not buckets or not counts:
-        return
-    total = sum(counts)
-    if total > completed or (kind == "latency" and total != completed):
-        yield mismatch(f"{kind}: the sum of the histogram", total, completed, "completed were")
-        return
-    for percentile, value in rows:
-        below = sum(high < (value or 0) for _, high in buckets)
-        least, most = sum(counts[: max(below - 1, 0)]), sum(counts[: below + 2])
-        if not least <= percentile / 100 * total <= most:
-            text = (
-                f"{kind}: percentile {percentile:g} is {value}; by the histogram {least} to {most}"
-            )
-            yield f"{text} of {total} are below it"
 
 
 def _estimates(result: Result) -> Faults:

@@ -17,6 +17,10 @@ CONFIGS = ("config.yaml", "config.yml")
 """The names of the configuration. The checker takes the first one that it can read."""
 SUMMARY = "performance/result_summary.json"
 ACCURACY = "accuracy/accuracy_results.json"
+SERIES = ("ttft", "tpot", "latency")
+"""The latencies: to the first token, of each later one, and of the whole answer."""
+LENGTHS = "output_sequence_lengths"
+"""The tokens of each answer."""
 FIX = "keep the files that inference-endpoint wrote, or measure again"
 """How to correct files that contradict themselves."""
 
