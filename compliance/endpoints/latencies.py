@@ -20,6 +20,7 @@ _DECIMAL = 0.051
 _ROUNDING = 1e-4
 # The first chunk of an answer, which has no time per token, may have as many tokens as the others.
 _FEWER, _MORE = 0.9, 2.0
+_AGENTIC = "agentic_inference"
 
 
 def faults(result: Result) -> Faults:
@@ -70,8 +71,11 @@ def _spread(kind: str, series: Any, completed: float) -> Faults:
 def _pace(summary: dict[str, Any], completed: float) -> Faults:
     """Yield a fault if the answers have more or fewer tokens than the time after their first chunk
     allows. A time per token is that time over the tokens after the first chunk
-    (metrics_aggregator, TpotTrigger).
+    (metrics_aggregator, TpotTrigger). Answers that call tools have none, so turns of an agent are
+    not compared.
     """
+    if lookup(summary, "run_config.load_pattern.type") == _AGENTIC:
+        return
     whole_ns, first_ns = number(summary, "latency.avg"), number(summary, "ttft.avg")
     fast_ns, slow_ns = number(summary, "tpot.min"), number(summary, "tpot.max")
     total = number(summary, f"{LENGTHS}.total")
