@@ -124,6 +124,11 @@ def _metadata(subject: Subject) -> list[Check]:
     return [*metadata.checks(subject), benchmark.eligibility(subject)]
 
 
+OF_TREE = (CheckGroup("metadata", _metadata), CheckGroup("scenarios", benchmark.scenarios))
+"""The groups of a result of mlcommons/endpoints in a submission: its documents and folders have the
+rules of LoadGen's results.
+"""
+
 GROUPS = (
     CheckGroup("layout", layout.checks),
     CheckGroup("inferred", settings.inferred, of_logs=True),

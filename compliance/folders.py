@@ -22,6 +22,7 @@ _LOGS = ("mlperf_log_summary.txt", _DETAIL, *(_DETAIL + suffix for suffix in fil
 _OF_A_RUN = ("record.json", "raw", "reference.npz", "result.json")
 # The files of a result of mlcommons/endpoints, below the folder of its scenario.
 _OF_ENDPOINTS = (("performance", "result_summary.json"), ("accuracy", "accuracy_results.json"))
+_CONFIGS = ("config.yaml", "config.yml")
 _TESTS = ("performance", "accuracy")
 # The seeds and LoadGen's version are within the first lines of a log.
 _HEAD_BYTES = 1 << 16
@@ -115,7 +116,8 @@ def recognised_round(folder: Path) -> tuple[str, str]:
     seeds: Counter[str] = Counter()
     versions: Counter[str] = Counter()
     earlier: Counter[str] = Counter()
-    details = [path for path in files.under(folder) if path.name == _DETAIL]
+    paths = list(files.under(folder))
+    details = [path for path in paths if path.name == _DETAIL]
     for path in details[:_MOST_LOGS]:
         ends, _ = files.attempt(lambda path: files.ends(path, _HEAD_BYTES), path)
         head = ends[0] if ends else b""
@@ -126,14 +128,39 @@ def recognised_round(folder: Path) -> tuple[str, str]:
             versions.update(round for version in found if version in known.versions)
             for key, value in _SEED.findall(head):
                 seeds[round] += known.seeds.get(key.decode()) == int(value)
-    for how, votes in (("by the seeds", +seeds), ("by LoadGen's version", versions)):
+    found_by = {
+        "by the seeds in the logs": +seeds,
+        "by the seeds in config.yaml": _endpoints_seeds(paths),
+        "by LoadGen's version in the logs": versions,
+    }
+    for how, votes in found_by.items():
         if votes:
-            return votes.most_common(1)[0][0], f"{how} in the logs"
+            return votes.most_common(1)[0][0], how
     if earlier:
         version, _ = earlier.most_common(1)[0]
         why = f"as the earliest round that has rules, because LoadGen {version} is older"
         return rules.rounds()[0], why
     return rules.CURRENT, "as the newest round, because no log has the seeds or the LoadGen of one"
+
+
+def _endpoints_seeds(paths: Iterable[Path]) -> Counter[str]:
+    """Round → how many seeds in the configurations of mlcommons/endpoints are the round's."""
+    votes: Counter[str] = Counter()
+    configs = [path for path in paths if path.name in _CONFIGS]
+    for path in configs[:_MOST_LOGS]:
+        config, _ = files.attempt(files.yaml_object, path)
+        settings = (config or {}).get("settings")
+        runtime = settings.get("runtime") if isinstance(settings, dict) else None
+        if not isinstance(runtime, dict):
+            continue
+        rounds = rules.rounds()
+        for round in rounds:
+            known = rules.load(round)
+            if rounds.index(round) < rounds.index(known.endpoints.since):
+                continue
+            for name, seed in known.endpoints.seeds.items():
+                votes[round] += runtime.get(name) == known.seeds[seed]
+    return +votes
 
 
 def recorded_round(directory: Path) -> str | None:

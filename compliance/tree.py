@@ -156,7 +156,7 @@ def _folder_checks(
 ) -> list[Check]:
     """Every check of one result folder. Appends its line to `results`."""
     line = line_of(place)
-    if endpoints.is_result(place.folder):
+    if endpoints.is_result(place, round_rules):
         return endpoints_checks(place, line, round_rules, results)
     if place.scenario not in round_rules.scenarios:
         results.append(line)
@@ -171,8 +171,8 @@ def _folder_checks(
 def endpoints_checks(
     place: ResultFolder, line: ResultLine, round_rules: rules.Rules, results: list[ResultLine]
 ) -> list[Check]:
-    """Every check of a result of mlcommons/endpoints. Appends its line, which is completed from
-    `line`, to `results`.
+    """Every check of a result of mlcommons/endpoints, and in a submission those of its documents
+    and scenarios. Appends its line, which is completed from `line`, to `results`.
     """
     result = endpoints.read(place, round_rules)
     completed_line = replace(
@@ -183,7 +183,13 @@ def endpoints_checks(
         verdict=_ENDPOINTS,
     )
     results.append(completed_line)
-    return guarded([("reading", partial(endpoints.checks, result))])
+    if not place.benchmark:
+        return guarded([("reading", partial(endpoints.checks, result))])
+    subject = read(place, round_rules)
+    missing = layout.missing(subject, layout.endpoints_documents(subject))
+    groups = [("reading", partial(endpoints.checks, result, list(missing)))]
+    groups += [(group.name, partial(group.find, subject)) for group in checklist.OF_TREE]
+    return guarded(groups)
 
 
 def _subject_checks(

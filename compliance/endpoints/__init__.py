@@ -8,33 +8,50 @@ commands/benchmark/accuracy.py).
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+from collections.abc import Iterable
 
 from compliance.endpoints import benchmark, performance, settings
-from compliance.endpoints.result import ACCURACY, CONFIG, FIX, SUMMARY, Result, read
+from compliance.endpoints.result import ACCURACY, CONFIGS, FIX, SUMMARY, Result, read
 from compliance.findings.check import judge, not_applicable
-from formats.checks import Check
+from compliance.folders import ResultFolder
+from compliance.rules import Rules
+from formats.checks import Check, Fault
 
 __all__ = ["Result", "checks", "is_result", "read"]
 
+_ONE_READING = "every reader takes them in the same way"
 _NO_LOADGEN = (
     "this is a result of mlcommons/endpoints, which has no LoadGen logs: LoadGen's build, settings,"
     " verdict and trace are not judged"
 )
 
 
-def is_result(folder: Path) -> bool:
-    """Whether a folder has the files of an endpoints result."""
+def is_result(place: ResultFolder, rules: Rules) -> bool:
+    """Whether a folder has the files of an endpoints result. With a detail log of LoadGen it is a
+    result of LoadGen, also for MLCommons' checker (loader.py, load).
+    """
+    folder = place.folder
+    for test in (rules.layout.performance, rules.layout.accuracy):
+        if os.path.lexists(folder / test / "mlperf_log_detail.txt"):
+            return False
     if (folder / SUMMARY).is_file():
         return True
-    return (folder / ACCURACY).is_file() and (folder / CONFIG).is_file()
+    has_config = any((folder / name).is_file() for name in CONFIGS)
+    return has_config and (folder / ACCURACY).is_file()
 
 
-def checks(result: Result) -> list[Check]:
-    """The checks of an endpoints result. Those of a file that cannot be read are left out."""
+def checks(result: Result, missing: Iterable[Fault | str] = ()) -> list[Check]:
+    """The checks of an endpoints result. Those of a file that cannot be read are left out.
+
+    Args:
+        missing: the faults of the documents that a submission requires besides its own files.
+    """
     good = "config.yaml, result_summary.json and accuracy_results.json can be read"
+    faults = [*result.faults, *missing]
     found = [
-        judge("files-complete", result.faults, good, file=result.place.name, fix=FIX),
+        judge("files-complete", faults, good, file=result.place.name, fix=FIX),
+        judge("unambiguous-files", result.ambiguous, _ONE_READING, result.place.name, fix=FIX),
         not_applicable("logs-say-nothing", _NO_LOADGEN),
     ]
     for module in (performance, settings, benchmark):

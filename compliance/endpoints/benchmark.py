@@ -6,10 +6,10 @@ accuracy needs, its limits on latencies, its accuracy, and its compliance tests
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
+from compliance.endpoints import scores
 from compliance.endpoints.result import (
     ACCURACY,
     FIX,
@@ -17,15 +17,14 @@ from compliance.endpoints.result import (
     Result,
     lookup,
     number,
+    numeric,
     percentiles,
 )
-from compliance.findings.check import judge, mismatch, not_applicable, shorten
+from compliance.findings.check import judge, mismatch, not_applicable, quoted, shorten
 from compliance.logs import files
-from compliance.logs.digits import close
-from compliance.rules import Benchmark, EndpointsModel
+from compliance.rules import Benchmark
 from formats.checks import Check, Fault, Faults
 
-_TOKENS = "TOKENS_PER_SAMPLE"
 # The latency of the whole answer; an estimate may be as long as its limit.
 _WHOLE = "latency"
 _UNKNOWN = (
@@ -33,28 +32,27 @@ _UNKNOWN = (
     " known"
 )
 _PARTS = ("scored", "empty", "missing")
-# An average is written with all digits.
-_DIGITS = 1e-9
 _FIX = "run the test with `inference-endpoint audit`, and put its folder audit/ there"
 
 
 def checks(result: Result) -> list[Check]:
     """The checks of accuracy_results.json and of the benchmark's rules, if it can be read. In the
-    open division only impossible scores fail the latter.
+    open division only a result without any score fails the latter.
     """
     if not result.accuracy:
         return []
     file, answered = result.show(ACCURACY), f"{total(result.entries):.0f} answers"
+    wrong = [*scores.wrong_scores(result), *scores.other_lengths(result)]
     results = [
         judge("accuracy-log", _unanswered(result.entries), answered, file, fix=FIX),
-        judge("accuracy-score", _other_average(result), "the mean of its data sets", file, fix=FIX),
+        judge("accuracy-score", wrong, "the mean of its data sets", file, fix=FIX),
     ]
     if not result.summary:
         return results
-    row, model = result.row, result.model
+    row = result.row
     is_open = result.place.division == "open"
     why = f"the open division may differ from {result.official}" if is_open else _UNKNOWN
-    faults: list[Fault | str] = [*_impossible(result, row, model)]
+    faults: list[Fault | str] = [*scores.no_score(result)]
     if row is None or is_open:
         results.append(not_applicable("benchmark", why))
         if not faults:
@@ -62,8 +60,8 @@ def checks(result: Result) -> list[Check]:
     else:
         good = f"counts and latencies are those of {result.official}"
         results.append(judge("benchmark", _misfits(result, row), good, result.show(SUMMARY)))
-        faults += _inaccurate(result, row, model)
-    good = ", ".join(f"{metric} {value:g}" for metric, value in _values(result, row, model))
+        faults += scores.inaccurate(result, row)
+    good = ", ".join(f"{metric} {value:g}" for metric, value in scores.values(result).items())
     return [*results, judge("accuracy-target", faults, good, file), *_tests(result)]
 
 
@@ -94,7 +92,9 @@ def _misfits(result: Result, row: Benchmark) -> Faults:
     whole, issued = row.accuracy_sample_count or row.dataset_size, total(result.entries)
     if issued != whole:
         file, who = result.show(ACCURACY), f"{result.official} requires"
-        yield mismatch("the samples of the accuracy run", f"{issued:.0f}", whole, who, file=file)
+        yield mismatch(
+            "the number of samples of the accuracy run", f"{issued:.0f}", whole, who, file=file
+        )
     yield from _late(result, row)
 
 
@@ -118,85 +118,32 @@ def _late(result: Result, row: Benchmark) -> Iterator[Fault]:
             yield mismatch(name, estimate, allowed, f"{result.official} has")
 
 
-def _values(
-    result: Result, row: Benchmark | None, model: EndpointsModel | None
-) -> Iterator[tuple[str, float]]:
-    """(metric, value) of each metric that accuracy_results.json gives."""
-    if row is None:
-        return
-    factor = model.score_factor if model else 1.0
-    score = average(result.entries)
-    if score is not None:
-        yield next(iter(row.accuracy)), score * factor
-    score_keys = model.score_keys if model else {}
-    for metric, key in score_keys.items():
-        value = number(result.entries[0] if result.entries else {}, f"score.{key}")
-        if value is not None:
-            yield metric, value
-    tokens = sum(number(e, "output_sequence_lengths.total") or 0 for e in result.entries)
-    scored = sum(number(e, "response_counts.scored") or 0 for e in result.entries)
-    if tokens and scored:
-        yield _TOKENS, tokens / scored
-
-
-def _inaccurate(result: Result, row: Benchmark, model: EndpointsModel | None) -> Iterator[Fault]:
-    """Yield a fault for each metric of the benchmark that is missing or outside its limits."""
-    values = dict(_values(result, row, model))
-    for metric in dict.fromkeys((*row.accuracy, *row.accuracy_at_most)):
-        least = row.accuracy.get(metric, -math.inf)
-        most = row.accuracy_at_most.get(metric, math.inf)
-        value = values.get(metric)
-        stricter = metric == _TOKENS or model is None or not model.score_checked
-        if value is None and metric in row.accuracy and metric != _TOKENS:
-            yield Fault(f"{metric} is missing; {result.official} requires at least {least}")
-        elif value is not None and not least <= value <= most:
-            limit = f"at least {least}" if value < least else f"at most {most}"
-            text = f"{metric} is {value}; {result.official} requires {limit}"
-            yield Fault(text, limit, str(value), stricter=stricter)
-
-
-def _impossible(
-    result: Result, row: Benchmark | None, model: EndpointsModel | None
-) -> Iterator[str]:
-    """Yield a sentence for a score that no division allows."""
-    scores = [entry.get("score") for entry in result.entries]
-    if not any(isinstance(score, dict | int | float) for score in scores):
-        yield "accuracy_scores has no score"
-    for metric, value in _values(result, row, model):
-        most = result.rules.accuracy_most.get(metric, math.inf)
-        if not 0 <= value <= most:
-            yield f"{metric} is {value}; it must be a number from 0 to {most:g}"
-
-
 def total(entries: list[dict[str, Any]]) -> float:
-    """The samples that all data sets issued."""
-    return sum(number(entry, "total_samples") or 0 for entry in entries)
-
-
-def average(entries: list[dict[str, Any]]) -> float | None:
-    """The mean of the scores, weighted by the sizes of the data sets; None if none is a number."""
-    scores, sizes = 0.0, 0.0
+    """The samples that all data sets issued, as the checker counts them (endpoints_parser.py,
+    _endpoint_accuracy_sample_count).
+    """
+    counts = []
     for entry in entries:
-        score, size = number(entry, "score"), number(entry, "unit_samples")
-        if score is not None and size is not None and size > 0:
-            scores += score * size
-            sizes += size
-    return scores / sizes if sizes else None
+        stated = entry.get("total_samples")
+        if stated is None:
+            stated = lookup(entry, "response_counts.issued")
+        counts.append(numeric(stated) or 0)
+    return sum(counts)
 
 
 def _unanswered(entries: list[dict[str, Any]]) -> Faults:
     if not entries:
         yield "accuracy_scores has no data set"
     for entry in entries:
-        name = shorten(entry.get("dataset_name"))
+        name = shorten(entry.get("dataset_name") or "a data set")
         for key in ("complete", "breakdown.complete"):
             stated = lookup(entry, key)
             if stated is not True and (key == "complete" or stated is not None):
-                yield mismatch(f"{name}: {key}", repr(stated), "True", "a whole score has")
+                yield mismatch(f"{name}: {key}", quoted(stated), "True", "a whole score has")
         unit, repeats = number(entry, "unit_samples"), number(entry, "num_repeats")
         issued = number(entry, "total_samples")
         if unit is None or repeats is None or issued != unit * repeats:
-            product = f"unit_samples × num_repeats, {unit} × {repeats}"
+            product = f"unit_samples × num_repeats, {shorten(unit)} × {shorten(repeats)}"
             yield mismatch(f"{name}: total_samples", issued, product, "it must be")
         yield from _responses(name, entry.get("response_counts"), issued)
 
@@ -218,18 +165,10 @@ def _responses(name: str, counts: Any, issued: float | None) -> Faults:
             own = number(counts, "issued")
             yield mismatch(f"{name}: response_counts.issued", own, stated, f"{who} is")
     if missing:
-        yield mismatch(f"{name}: missing answers", missing, 0)
+        yield mismatch(f"{name}: response_counts.missing", missing, 0)
     if empty:
-        text = f"{name}: {empty:.0f} of {issued or 0:.0f} answers are empty"
+        text = f"{name}: response_counts.empty is {empty:.0f}; an empty answer is a failed query"
         yield Fault(text, "0", f"{empty:.0f}", stricter=True)
-
-
-def _other_average(result: Result) -> Faults:
-    stated, expected = number(result.accuracy, "average_accuracy"), average(result.entries)
-    if stated is None and expected is None:
-        return
-    if stated is None or expected is None or not close(stated, expected, _DIGITS):
-        yield mismatch("average_accuracy", stated, expected, "the scores give")
 
 
 def _not_passed(result: Result, file: str, name: str) -> Faults:
@@ -237,9 +176,9 @@ def _not_passed(result: Result, file: str, name: str) -> Faults:
     if outcome is None:
         yield why
     elif outcome.get("test") != name:
-        yield mismatch("test", repr(outcome.get("test")), repr(name), "the file is of")
+        yield mismatch("test", quoted(outcome.get("test")), repr(name), "the file is of")
     elif outcome.get("passed") is not True:
-        yield mismatch("passed", repr(outcome.get("passed")), "True", "a passed test has")
+        yield mismatch("passed", quoted(outcome.get("passed")), "True", "a passed test has")
 
 
 def _other_length(result: Result, least: float, most: float) -> Faults:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from compliance.folders import ResultFolder
-from compliance.logs import files
+from compliance.logs import files, strict_json, strict_yaml
 from compliance.rules import Benchmark, EndpointsModel, Rules
 
-CONFIG = "config.yaml"
+CONFIGS = ("config.yaml", "config.yml")
+"""The names of the configuration. The checker takes the first one that it can read."""
 SUMMARY = "performance/result_summary.json"
 ACCURACY = "accuracy/accuracy_results.json"
+SERIES = ("ttft", "tpot", "latency")
+"""The latencies: to the first token, of each later one, and of the whole answer."""
+LENGTHS = "output_sequence_lengths"
+"""The tokens of each answer."""
 FIX = "keep the files that inference-endpoint wrote, or measure again"
 """How to correct files that contradict themselves."""
 
@@ -31,7 +38,10 @@ class Result:
         scenario: the folder's scenario, or the one that the settings fit if the folder is not named
             for one.
         summary, accuracy, config: result_summary.json, accuracy_results.json and config.yaml.
+        config_name: the name of the configuration that was read.
         faults: why files could not be read.
+        ambiguous: the same for files that MLCommons' checker reads, and for two configurations that
+            differ.
     """
 
     place: ResultFolder
@@ -41,7 +51,9 @@ class Result:
     summary: dict[str, Any]
     accuracy: dict[str, Any]
     config: dict[str, Any]
+    config_name: str
     faults: tuple[str, ...]
+    ambiguous: tuple[str, ...]
 
     @property
     def row(self) -> Benchmark | None:
@@ -94,7 +106,12 @@ def read(place: ResultFolder, rules: Rules) -> Result:
     folder = place.folder
     summary, why = files.attempt(files.json_object, folder / SUMMARY)
     accuracy, why_not = files.attempt(files.json_object, folder / ACCURACY)
-    config, no_config = files.attempt(files.yaml_object, folder / CONFIG)
+    name, config, no_config = _config(folder)
+    faults: list[str] = []
+    ambiguous = [*_two_configs(folder)]
+    for path, fault in ((SUMMARY, why), (ACCURACY, why_not), (name, no_config)):
+        if fault:
+            (ambiguous if _is_ambiguous(folder / path, fault) else faults).append(fault)
     official = _official(place, rules, accuracy or {}, config or {})
     return Result(
         place=place,
@@ -104,8 +121,38 @@ def read(place: ResultFolder, rules: Rules) -> Result:
         summary=summary or {},
         accuracy=accuracy or {},
         config=config or {},
-        faults=tuple(fault for fault in (why, why_not, no_config) if fault),
+        config_name=name,
+        faults=tuple(faults),
+        ambiguous=tuple(ambiguous),
     )
+
+
+def _config(folder: Path) -> tuple[str, dict[str, Any] | None, str]:
+    """(the name, the content, why it cannot be read) of a result's configuration."""
+    first_fault = ""
+    for name in CONFIGS:
+        config, why = files.attempt(files.yaml_object, folder / name)
+        if config is not None:
+            return name, config, ""
+        first_fault = first_fault or why
+    return CONFIGS[0], None, first_fault
+
+
+def _two_configs(folder: Path) -> Iterator[str]:
+    """Yield a sentence if there are two configurations that differ."""
+    if not all(os.path.lexists(folder / name) for name in CONFIGS):
+        return
+    first, second = (files.attempt(files.yaml_object, folder / name)[0] for name in CONFIGS)
+    if first is None or first != second:
+        yield f"{CONFIGS[0]} and {CONFIGS[1]} are there and differ"
+
+
+def _is_ambiguous(path: Path, why: str) -> bool:
+    """Whether MLCommons' checker reads a file that the audit does not read (endpoints_parser.py,
+    _load_json, _load_yaml).
+    """
+    accepted = (*strict_json.LENIENT, *strict_yaml.LENIENT)
+    return any(words in why for words in accepted) or files.link_to(path) is not None
 
 
 def lookup(document: Any, path: str) -> Any:
@@ -118,6 +165,15 @@ def lookup(document: Any, path: str) -> Any:
 def number(document: Any, path: str) -> float | None:
     """The number at a path; None if the value is no number."""
     return _number(lookup(document, path))
+
+
+def numeric(value: Any) -> float | None:
+    """The number that a value is, or that its text has; None if it is neither. Some scores are
+    written as texts (evaluation/scoring.py, RougeScorer).
+    """
+    if isinstance(value, str):
+        value, _ = files.reckon(partial(float, value))
+    return _number(value)
 
 
 def percentiles(block: Any) -> list[tuple[float, float | None]]:

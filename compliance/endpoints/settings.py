@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from compliance.endpoints.result import CONFIG, FIX, Result, lookup, number
-from compliance.findings.check import judge, mismatch
+from compliance.endpoints.result import FIX, Result, lookup, number
+from compliance.findings.check import judge, mismatch, quoted
 from formats.checks import Check, Faults
 
 _FIX = "measure with the durations and counts of the round"
@@ -21,7 +21,7 @@ def checks(result: Result) -> list[Check]:
     """The checks of config.yaml, if it can be read."""
     if not result.config:
         return []
-    name, file = result.rules.round, result.show(CONFIG)
+    name, file = result.rules.round, result.show(result.config_name)
     found = {
         "performance-seeds": (_seeds(result), f"those of {name}"),
         "minimum-duration-setting": (_too_short(result), "as the round requires"),
@@ -38,7 +38,7 @@ def _seeds(result: Result) -> Faults:
     for key, seed in result.rules.endpoints.seeds.items():
         stated = lookup(result.config, f"{_RUNTIME}.{key}")
         if stated != result.rules.seeds[seed]:
-            yield mismatch(key, repr(stated), result.rules.seeds[seed], who)
+            yield mismatch(key, quoted(stated), result.rules.seeds[seed], who)
 
 
 def _too_short(result: Result) -> Faults:
@@ -46,7 +46,7 @@ def _too_short(result: Result) -> Faults:
     duration_ms = number(result.config, f"{_RUNTIME}.min_duration_ms")
     if duration_ms is None or duration_ms < result.least_ms:
         who = f"{result.rules.round} requires"
-        yield mismatch("min_duration_ms", repr(stated), f"at least {result.least_ms}", who)
+        yield mismatch("min_duration_ms", quoted(stated), f"at least {result.least_ms}", who)
 
 
 def _other_type(result: Result) -> Faults:
@@ -55,7 +55,7 @@ def _other_type(result: Result) -> Faults:
         known = ", ".join(result.rules.endpoints.scenarios)
         yield mismatch("the scenario", result.scenario, known, "endpoints runs")
     elif result.config.get("type") != scenario.type:
-        stated = repr(result.config.get("type"))
+        stated = quoted(result.config.get("type"))
         fault = mismatch("type", stated, repr(scenario.type), f"{result.scenario} has")
         yield replace(fault, stricter=not scenario.type_checked)
 
@@ -68,10 +68,10 @@ def _other_load(result: Result) -> Faults:
     who = f"{result.scenario} has"
     kind = lookup(pattern, "type")
     if kind not in scenario.load_patterns:
-        yield mismatch("load_pattern.type", repr(kind), " or ".join(scenario.load_patterns), who)
+        yield mismatch("load_pattern.type", quoted(kind), " or ".join(scenario.load_patterns), who)
     at_once = lookup(pattern, "target_concurrency")
     if scenario.target_concurrency not in (None, at_once):
-        yield mismatch("target_concurrency", repr(at_once), scenario.target_concurrency, who)
+        yield mismatch("target_concurrency", quoted(at_once), scenario.target_concurrency, who)
 
 
 def _contradictions(result: Result) -> Faults:
@@ -100,7 +100,8 @@ def _contradictions(result: Result) -> Faults:
 
 def _differ(name: str, own: Any, reported: Any) -> Faults:
     if own != reported:
-        yield mismatch(name, repr(own), repr(reported), "run_config of result_summary.json has")
+        who = "in run_config of result_summary.json it is"
+        yield mismatch(name, quoted(own), quoted(reported), who)
 
 
 def _streams(config: dict[str, Any]) -> bool | None:

@@ -84,7 +84,8 @@ class Audit:
         name = f"level {level} of {self.round}" if self.round else f"level {level}"
         if failures := counts[Verdict.FAIL]:
             fail = "fails" if failures == 1 else "fail"
-            return f"{name} does not pass: {failures} of {len(checks)} checks {fail}"
+            noun = "check" if len(checks) == 1 else "checks"
+            return f"{name} does not pass: {failures} of {len(checks)} {noun} {fail}"
         if not passes(checks):
             return f"{name} does not pass: nothing could be checked"
         manual = counts[Verdict.MANUAL]

@@ -15,6 +15,10 @@ _DEEPEST, _MOST_DIGITS = 64, 40
 TWICE = "occurs twice in one object"
 """The words of the error for such a key."""
 
+_NO_JSON, _TOO_LARGE = "is not JSON", "is too large for a number"
+LENIENT = (TWICE, _NO_JSON, _TOO_LARGE)
+"""The words of the errors for content that Python's own `json.load` accepts."""
+
 
 def parse(text: str) -> Any:
     """The value of a JSON document.
@@ -59,7 +63,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _finite(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
-        raise ValueError(f"{digits[:40]} is too large for a number")
+        raise ValueError(f"{digits[:40]} {_TOO_LARGE}")
     return value
 
 
@@ -70,7 +74,7 @@ def _whole(digits: str) -> int:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+    raise ValueError(f"{name} {_NO_JSON}")
 
 
 _STRICT = json.JSONDecoder(

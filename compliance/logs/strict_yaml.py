@@ -12,17 +12,37 @@ from compliance.logs.strict_json import TWICE
 
 # The config.yaml of a run has 3 KB. PyYAML reads this many characters within a second.
 _MOST_CHARACTERS = 1 << 16
+# A document has at most as many nodes as characters, and aliases may repeat them.
+_MOST_NODES = 1 << 16
+_TOO_MANY, _TOO_LONG = "its aliases unpack to more than", "characters; at most"
+LENIENT = (_TOO_MANY, _TOO_LONG)
+"""The words of the errors for content that PyYAML's own loader accepts."""
 
 
 class _Loader(yaml.SafeLoader):
     """Makes plain values, and refuses what a reader may take in another way."""
 
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self.count = 0
+        self.sizes: dict[int, int] = {}
+
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """The next node. Raises ValueError for an alias, which may unpack to any size."""
-        if self.check_event(yaml.AliasEvent):
-            line = self.peek_event().start_mark.line + 1
-            raise ValueError(f"line {line} has an alias, which is not read")
-        return super().compose_node(parent, index)
+        """The next node. Raises ValueError for aliases that unpack to many nodes, or to a node that
+        contains the alias.
+        """
+        is_alias = self.check_event(yaml.AliasEvent)
+        line = self.peek_event().start_mark.line + 1
+        before = self.count
+        node = super().compose_node(parent, index)
+        if is_alias:
+            self.count += self.sizes.get(id(node), _MOST_NODES)
+        else:
+            self.count += 1
+            self.sizes[id(node)] = self.count - before
+        if self.count > _MOST_NODES:
+            raise ValueError(f"line {line}: {_TOO_MANY} {_MOST_NODES} values")
+        return node
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         """The values of a mapping. Raises ValueError for a key that occurs twice."""
@@ -35,11 +55,11 @@ class _Loader(yaml.SafeLoader):
 def parse(text: str) -> Any:
     """The value of a YAML document.
 
-    Raises ValueError, with the reason, for a document that is no YAML or has an alias, a key twice,
-    a tag of a program's object, or more than 65,536 characters.
+    Raises ValueError, with the reason, for a document that is no YAML or has a key twice, a tag of
+    a program's object, more than 65,536 characters, or more values when aliases are unpacked.
     """
     if len(text) > _MOST_CHARACTERS:
-        raise ValueError(f"{len(text)} characters; at most {_MOST_CHARACTERS} are read")
+        raise ValueError(f"{len(text)} {_TOO_LONG} {_MOST_CHARACTERS} are read")
     try:
         return yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as e:

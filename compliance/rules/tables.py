@@ -432,8 +432,8 @@ class EndpointsModel(Table, frozen=True):
             submission around it.
         figures: scenario → the name of the figure that is published, if it is another one than the
             scenario's.
-        score_keys: metric → key of a score that has several values. Other scores are the value of
-            the first metric.
+        score_keys: metric → the keys of its value in a score that has several values; the first
+            one that is there counts. Other scores are the value of the first metric.
         score_factor: a score times this is in the unit of the metric's limits.
         score_checked: whether the checker compares the score with its limits. Otherwise it asks
             only that there is one.
@@ -444,7 +444,7 @@ class EndpointsModel(Table, frozen=True):
 
     known_by: tuple[str, ...]
     figures: Mapping[str, str] = {}
-    score_keys: Mapping[str, str] = {}
+    score_keys: Mapping[str, tuple[str, ...]] = {}
     score_factor: float = 1.0
     score_checked: bool = False
     audit_tests: Mapping[str, str] = {}
@@ -456,10 +456,15 @@ class EndpointsRules(Table, frozen=True):
 
     Attributes:
         seeds: setting of config.yaml → the round's seed that it must have.
+        scenario_files: the files that a result must have in a submission besides its own and its
+            measurements.
+        since: the first round with such results.
         scenarios, figures, models: by name.
     """
 
     seeds: Mapping[str, str]
+    scenario_files: tuple[str, ...]
+    since: str
     scenarios: Mapping[str, EndpointsScenario]
     figures: Mapping[str, EndpointsFigure]
     models: Mapping[str, EndpointsModel]

@@ -8,14 +8,27 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from compliance import rules
 
 SEEDS = rules.load("v6.1").seeds
-SYSTEM = {"division": "closed", "submitter": "Someone", "system_type": "datacenter"}
+_SCHEMA = Path(rules.__file__).parents[1] / "schemas" / "system.json"
+SYSTEM = {
+    **dict.fromkeys(json.loads(_SCHEMA.read_text())["required"], "1"),
+    "submitter": "Someone",
+    "status": "preview",
+    "system_type": "datacenter",
+}
+MEASUREMENTS = {
+    "input_data_types": "fp32",
+    "retraining": "No",
+    "starting_weights_filename": "x",
+    "weight_data_types": "fp4",
+    "weight_transformations": "quantization",
+}
 _SEEDS = {
     "scheduler_random_seed": SEEDS["schedule_rng_seed"],
     "dataloader_random_seed": SEEDS["sample_index_rng_seed"],
@@ -143,11 +156,17 @@ RESULTS = {
 
 @dataclass
 class Files:
-    """The content of the three files of a result. config.yaml is written as JSON, which is YAML."""
+    """The content of the three files of a result. config.yaml is written as JSON, which is YAML.
+    The documents that a submission requires are written too.
+
+    Attributes:
+        others: more files, name → text.
+    """
 
     summary: dict[str, Any]
     accuracy: dict[str, Any]
     config: dict[str, Any]
+    others: dict[str, str] = field(default_factory=dict)
 
     def write(self, folder: Path) -> Path:
         """Write the files below `folder`, which is new, and return it."""
@@ -155,10 +174,28 @@ class Files:
             ("performance/result_summary.json", self.summary),
             ("accuracy/accuracy_results.json", self.accuracy),
             ("config.yaml", self.config),
+            ("measurements.json", MEASUREMENTS),
         ):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(json.dumps(content))
+        for name, text in {"README.md": "Run it.\n", **self.others}.items():
+            (folder / name).write_text(text)
         return folder
+
+
+def submission(root: Path, division: str = "closed") -> Path:
+    """Write a submitter's documents: system description, source and calibration. Return the folder
+    of the system.
+    """
+    submitter = root / division / "Someone"
+    for name, text in (
+        ("systems/sys72.json", json.dumps({**SYSTEM, "division": division})),
+        ("src/run.py", "run()\n"),
+        ("documentation/calibration.md", "Nothing was calibrated.\n"),
+    ):
+        (submitter / name).parent.mkdir(parents=True, exist_ok=True)
+        (submitter / name).write_text(text)
+    return submitter / "results" / "sys72"
 
 
 def published(name: str, change: Callable[[Files], Any] = lambda _: None) -> Files:

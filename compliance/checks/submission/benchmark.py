@@ -60,15 +60,27 @@ def checks(subject: Subject) -> list[Check]:
         accuracies = not_applicable("accuracy-target", why)
         if impossible := list(_impossible(subject)):
             accuracies = judge("accuracy-target", impossible, "", fix=_SCORE_AGAIN)
-        benchmark = not_applicable("benchmark", why)
-        return [benchmark, accuracies, not_applicable("scenarios", why), *scored]
+        return [not_applicable("benchmark", why), accuracies, *scenarios(subject), *scored]
     good = f"counts and settings are those of {subject.official}"
     return [
         judge("benchmark", _misfits(subject), good),
         judge("accuracy-target", accuracy(subject), "every metric is within its limits"),
-        judge("scenarios", _scenarios(subject), "the scenarios of the system's suite"),
+        *scenarios(subject),
         *scored,
     ]
+
+
+def scenarios(subject: Subject) -> list[Check]:
+    """The check that the scenarios of a benchmark are those of the system's suite. None if the
+    round has no such benchmark: the check of the model mapping reports it.
+    """
+    if subject.official_rules is None:
+        return []
+    if subject.place.division == "open":
+        why = f"the open division may differ from {subject.official}; see the check `eligibility`"
+        return [not_applicable("scenarios", why)]
+    good = "the scenarios of the system's suite"
+    return [judge("scenarios", _wrong_scenarios(subject), good)]
 
 
 def _misfits(subject: Subject) -> Iterator[Fault]:
@@ -278,7 +290,7 @@ def _suite(subject: Subject) -> str:
     return _SUITES.get(system_type, "") if isinstance(system_type, str) else ""
 
 
-def _scenarios(subject: Subject) -> Iterator[Fault]:
+def _wrong_scenarios(subject: Subject) -> Iterator[Fault]:
     """Yield a fault for each missing or foreign scenario. All required scenarios must be there, and
     only the optional ones may be there too. Some benchmarks need Server or Interactive (loader.py,
     check_scenarios).

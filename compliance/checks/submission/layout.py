@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
@@ -35,7 +35,7 @@ def checks(subject: Subject) -> list[Check]:
     results = [
         judge(
             "files-complete",
-            _missing(subject),
+            missing(subject, _expected(subject)),
             "all files are there, and none is empty",
             file=subject.place.name,
         ),
@@ -97,6 +97,13 @@ def submitter_checks(
     ]
 
 
+def endpoints_documents(subject: Subject) -> Iterator[Path]:
+    """Yield the documents that a result of mlcommons/endpoints must have in a submission."""
+    for name in subject.rules.endpoints.scenario_files:
+        yield subject.place.measurements / name
+    yield measurements_file(subject.place, subject.rules)
+
+
 def _expected(subject: Subject) -> Iterator[Path]:
     layout, folder = subject.rules.layout, subject.place.folder
     yield from (subject.place.measurements / name for name in layout.scenario_files)
@@ -105,8 +112,9 @@ def _expected(subject: Subject) -> Iterator[Path]:
     yield from (folder / layout.accuracy / name for name in layout.accuracy_files)
 
 
-def _missing(subject: Subject) -> Faults:
-    for path in _expected(subject):
+def missing(subject: Subject, expected: Iterable[Path]) -> Faults:
+    """Yield a fault for each expected file that is missing, empty or no file."""
+    for path in expected:
         size, fault = files.attempt(lambda p: p.stat().st_size, path)
         if fault or not path.is_file() or not size:
             state = "empty" if path.is_file() else "no file"

@@ -13,7 +13,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
 
-from compliance.findings.check import judge, manual, mismatch, not_applicable, shorten
+from compliance.findings.check import judge, manual, mismatch, not_applicable, quoted, shorten
 from compliance.folders import measurements_file
 from compliance.logs import files, strict_json
 from compliance.subject import Subject
@@ -157,7 +157,7 @@ def _names(subject: Subject) -> Iterator[Fault]:
     ):
         value = (subject.system or {}).get(key)
         if subject.system is not None and str(value).lower() != expected.lower():
-            yield mismatch(key, repr(value), expected, "the folder is")
+            yield mismatch(key, quoted(value), expected, "the folder is")
 
 
 def _mapping(subject: Subject, file: str) -> Faults:
@@ -234,7 +234,7 @@ def _network(subject: Subject) -> Iterator[Fault]:
             file = subject.detail_file(test)
             line = test.detail.line("sut_name")
             expected = f"{_NETWORK_SUT!r} in it"
-            yield mismatch("sut_name", repr(name), expected, who, file=file, line=line)
+            yield mismatch("sut_name", quoted(name), expected, who, file=file, line=line)
 
 
 def _readme(subject: Subject) -> Iterator[str]:

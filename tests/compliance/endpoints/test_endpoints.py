@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from compliance import audit
+from compliance import audit, rules
 from compliance.findings.verdict import Audit
 from formats.checks import RequiredBy, Verdict
 from tests.support import tree as runs
-from tests.support.endpoints import RESULTS, SEEDS, SYSTEM, Files, published
+from tests.support.endpoints import RESULTS, SEEDS, Files, published, submission
 
 CHECKER, LOGS, TEXT = RequiredBy.CHECKER, RequiredBy.LOGS, RequiredBy.RULES
 
@@ -26,16 +26,8 @@ def _failed(report: Audit) -> dict[str, RequiredBy]:
     return {c.id: c.required_by for c in report.checks if c.verdict is Verdict.FAIL}
 
 
-def _submission(root: Path, division: str = "closed") -> Path:
-    """A submitter's folder with its system description. Return the folder of the system."""
-    submitter = root / division / "Someone"
-    (submitter / "systems").mkdir(parents=True)
-    (submitter / "systems" / "sys72.json").write_text(json.dumps({**SYSTEM, "division": division}))
-    return submitter / "results" / "sys72"
-
-
 def test_the_published_results_pass_with_their_published_figures(tmp_path: Path) -> None:
-    system = _submission(tmp_path)
+    system = submission(tmp_path)
     for name in RESULTS:
         published(name).write(system / name)
     report = audit.audit(tmp_path)
@@ -91,6 +83,16 @@ def _percentile(kind: str, measured: Any, estimate: Any) -> Callable[[Files], No
     )
 
 
+def _tokens(total: int) -> Callable[[Files], None]:
+    """Another sum of tokens, with the mean and the rate that it gives."""
+
+    def change(files: Files) -> None:
+        lengths = {"total": total, "avg": total / 600000, "min": 1, "max": 1e6}
+        files.summary.update(output_sequence_lengths=lengths, tps=total / 1934.954861194)
+
+    return change
+
+
 def _runtime(**values: Any) -> Callable[[Files], None]:
     return lambda files: files.config["settings"]["runtime"].update(values)
 
@@ -139,7 +141,7 @@ CHANGES: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
     "empty answers": (
         _answers(empty=88, scored=4300),
         {"accuracy-log": TEXT},
-        "88 of 4388 answers are empty",
+        "response_counts.empty is 88; an empty answer is a failed query",
     ),
     "no counts of answers": (
         lambda files: _entry(files).pop("response_counts"),
@@ -147,11 +149,31 @@ CHANGES: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
         "response_counts is missing",
     ),
     "low score": (_score(12.0), {"accuracy-target": TEXT}, "exact_match is 12.0"),
-    "impossible score": (_score(181.4), {"accuracy-target": CHECKER}, "from 0 to 100"),
+    "impossible score": (_score(181.4), {"accuracy-score": LOGS}, "from 0 to 100"),
+    "score below zero": (
+        _score(-5.0),
+        {"accuracy-score": LOGS, "accuracy-target": TEXT},
+        "exact_match is -5.0; it must be a number from 0 to 100",
+    ),
+    "score without its metric": (
+        _score({"f2": 90.0}),
+        {"accuracy-target": TEXT},
+        "exact_match is missing; deepseek-r1 requires at least 80.544618",
+    ),
+    "average of no number": (
+        lambda files: _entry(files).update(score=True),
+        {"accuracy-score": LOGS, "accuracy-target": TEXT},
+        "average_accuracy is 81.42661804922516; no score is a number",
+    ),
+    "two configurations": (
+        lambda files: files.others.update({"config.yml": "type: offline\n"}),
+        {"unambiguous-files": LOGS},
+        "config.yaml and config.yml are there and differ",
+    ),
     "no score": (_score(None), {"accuracy-target": CHECKER}, "accuracy_scores has no score"),
     "score that is no number": (
         _score(math.nan),
-        {"files-complete": CHECKER},
+        {"unambiguous-files": LOGS},
         "accuracy_results.json is damaged (NaN is not JSON)",
     ),
     "average of other scores": (
@@ -162,17 +184,32 @@ CHANGES: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
     "accuracy of a tenth of the data set": (
         _part_of_the_data,
         {"benchmark": CHECKER},
-        "the samples of the accuracy run is 439; deepseek-r1 requires 4388",
+        "the number of samples of the accuracy run is 439; deepseek-r1 requires 4388",
     ),
     "short answers": (
         lambda files: _entry(files)["output_sequence_lengths"].update(total=4388 * 1000),
-        {"accuracy-target": TEXT},
+        {"accuracy-target": TEXT, "accuracy-score": LOGS},
         "TOKENS_PER_SAMPLE is 1000.0; deepseek-r1 requires at least 3497.60466",
     ),
     "hidden failures": (
         _summary(n_samples_issued=660000),
         {"counts": LOGS, "performance-effective-settings": LOGS},
         "n_samples_issued is 660000; n_samples_completed is 600000",
+    ),
+    "run that does not say whether it is complete": (
+        lambda files: files.summary.pop("complete"),
+        {"complete-run": LOGS},
+        "complete is missing; a run that ended by itself has True",
+    ),
+    "no minimum": (
+        lambda files: files.config["settings"]["runtime"].pop("min_duration_ms"),
+        {"minimum-duration-setting": CHECKER},
+        "min_duration_ms is missing; v6.1 requires at least 600000",
+    ),
+    "scores without an average": (
+        lambda files: files.accuracy.pop("average_accuracy"),
+        {"accuracy-score": LOGS},
+        "average_accuracy is missing; the scores give 81.42661804922516",
     ),
     "failed query": (_summary(n_samples_failed=1), {"performance-errors": LOGS}, "is 1"),
     "interrupted run": (
@@ -227,8 +264,63 @@ CHANGES: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
     ),
     "more tokens than samples have": (
         lambda files: files.summary["output_sequence_lengths"].update(avg=1000.0),
-        {"counts": LOGS},
+        {"counts": LOGS, "accuracy-score": LOGS},
         "are those of 2.27529e+06 samples",
+    ),
+    "twice the tokens": (
+        _tokens(2 * 2275294499),
+        {"accuracy-score": LOGS},
+        "avg is 7584.314996666667; the answers of the accuracy run have on average 3743.29",
+    ),
+    "more tokens than the times allow": (
+        _tokens(10 * 2275294499),
+        {"accuracy-score": LOGS, "latencies": LOGS},
+        "146709 ms after the first token are at most 13116.6 tokens, by tpot.min",
+    ),
+    "fewer tokens than the times allow": (
+        _tokens(600000 * 100),
+        {"accuracy-score": LOGS, "latencies": LOGS},
+        "146709 ms after the first token are at least 2829.22 tokens, by tpot.max",
+    ),
+    "longest answer below the mean": (
+        _series("output_sequence_lengths", min=22, max=1000),
+        {"latencies": LOGS},
+        "avg is 3792.1574983333335; minimum and maximum are 22 to 1000",
+    ),
+    "mean of fewer samples": (
+        _series("output_sequence_lengths", avg=4600.0),
+        {"counts": LOGS},
+        "2275294499 tokens at 4600.0 a sample are those of 494629 samples",
+    ),
+    "rate of tokens in the fifth digit": (
+        _summary(tps=1175890.2208168241 * 1.0001),
+        {"counts": LOGS},
+        "tps is 1176007.8098389057; output tokens and the same window give 1175890.220",
+    ),
+    "median that is not percentile 50": (
+        _series("latency", median=2e11, percentiles={"50.0": 146e9, "99.0": 784837620760.0}),
+        {"latencies": LOGS},
+        "latency.median is 200000000000.0; percentile 50 is 146000000000.0",
+    ),
+    "median beyond the maximum": (
+        _series("ttft", median=4e9),
+        {"latencies": LOGS},
+        "ttft.median is 4000000000.0; minimum and maximum are 101079232 to 3580104964",
+    ),
+    "deviation that is too large": (
+        _series("latency", std_dev=1e18),
+        {"latencies": LOGS},
+        "latency.std_dev is 1e+18; min, avg and max allow at most 3.33648e+11",
+    ),
+    "deviation below zero": (
+        _series("latency", std_dev=-1),
+        {"latencies": LOGS},
+        "latency.std_dev is -1",
+    ),
+    "slower than its schedule": (
+        _load(target_qps=1000.0),
+        {"duration": LOGS},
+        "a schedule of 1000 queries/s and latency.max end after 1521.3 s at most",
     ),
     "a count that is no number": (_summary(duration_ns="long"), {"counts": LOGS}, "'long'"),
     "latencies out of order": (
@@ -296,7 +388,7 @@ CHANGES: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
     "other rate than configured": (
         lambda files: files.config["settings"]["load_pattern"].update(target_qps=310.0),
         {"performance-effective-settings": LOGS},
-        "load_pattern.target_qps is 310.0; run_config of result_summary.json has 325.0",
+        "load_pattern.target_qps is 310.0; in run_config of result_summary.json it is 325.0",
     ),
     "another load": (
         _load(type="concurrency"),
@@ -306,7 +398,7 @@ CHANGES: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
     "more queries at once than the time allows": (
         _load(type="concurrency", target_concurrency=2),
         {"performance-test-and-scenario": TEXT, "duration": LOGS},
-        "600000 queries of 146921 ms, 2 at once, take",
+        "600000 times 146921 ms, 2 at once, take",
     ),
     "another scenario": (
         lambda files: files.config.update(type="offline"),
@@ -336,7 +428,7 @@ OFFLINE: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
     "a window without the setting": (
         _summary(legacy_loadgen_window_duration_ns=5124404179908),
         {"counts": LOGS},
-        "without use_legacy_loadgen_qps_metrics it is None",
+        "without use_legacy_loadgen_qps_metrics there is none",
     ),
     "streamed": (
         lambda files: files.config["model_params"].update(streaming=True),
@@ -355,7 +447,7 @@ OFFLINE: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
             _runtime(n_samples_to_issue=4000),
         ),
         {"least-count": TEXT},
-        "4000 samples; the round requires 4388",
+        "n_samples_completed is 4000; the round requires at least 4388",
     ),
     "estimate of too few samples": (
         _both(
@@ -369,7 +461,7 @@ OFFLINE: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
             _runtime(n_samples_to_issue=600),
         ),
         {"least-count": TEXT, "early-stopping": LOGS},
-        "with 600 samples it is None",
+        "with 600 samples there is none",
     ),
 }
 
@@ -430,7 +522,7 @@ def test_the_figure_of_single_stream_is_a_mean_latency(tmp_path: Path) -> None:
 
 
 def test_the_open_division_has_no_limits(tmp_path: Path) -> None:
-    system = _submission(tmp_path, "open")
+    system = submission(tmp_path, "open")
     change = _both(_score(12.0), _percentile("ttft", 3e9, 3e9))
     published("deepseek-r1/Server", change).write(system / "deepseek-r1" / "Server")
     report = audit.audit(tmp_path)
@@ -467,7 +559,7 @@ def test_a_benchmark_that_endpoints_may_not_measure_is_refused(tmp_path: Path) -
 def test_a_benchmark_may_require_a_compliance_test(
     tmp_path: Path, outcome: dict[str, Any] | None, words: str
 ) -> None:
-    folder = _submission(tmp_path) / "wan-2.2-t2v-a14b" / "Offline"
+    folder = submission(tmp_path) / "wan-2.2-t2v-a14b" / "Offline"
     published("deepseek-r1/Offline").write(folder)
     if outcome:
         (folder / "audit").mkdir()
@@ -498,14 +590,68 @@ def test_scores_of_several_data_sets_are_weighted_by_their_size(tmp_path: Path) 
     files = published("deepseek-r1/Offline", change)
     report = audit.audit(files.write(tmp_path / "gpt-oss-120b" / "Offline"))
     passed = {c.id: c.detail for c in report.checks if c.verdict is Verdict.PASS}
-    assert "exact_match 87.0293" in passed["accuracy-target"] and "accuracy-score" in passed
+    assert "exact_match 0.870293" in passed["accuracy-target"] and "accuracy-score" in passed
+
+
+def test_a_score_is_shown_as_its_file_has_it(tmp_path: Path) -> None:
+    for score, failed in (
+        (0.5, "exact_match is 0.5; gpt-oss-120b requires at least 0.822987"),
+        (83.0, "exact_match is 83.0; it must be a number from 0 to 1"),
+    ):
+        files = published("deepseek-r1/Offline", _score(score))
+        report = audit.audit(files.write(tmp_path / str(score) / "gpt-oss-120b" / "Offline"))
+        details = [c.detail for c in report.checks if c.verdict is Verdict.FAIL]
+        assert any(failed in detail for detail in details), details
+
+
+ROUGE = {
+    "rouge1": "38.9",
+    "rouge2": "16.0",
+    "rougeL": "24.6",
+    "rougeLsum": "36.0",
+    "gen_len": "8167644",
+    "gen_num": 13368,
+}
+
+
+@pytest.mark.parametrize(
+    ("rouge1", "failed", "words"),
+    [
+        ("38.9", {}, "ROUGE1 38.9, ROUGE2 16"),
+        ("12.0", {"accuracy-target": TEXT}, "ROUGE1 is 12.0; llama3.1-8b requires at least 38.39"),
+    ],
+)
+def test_scores_of_several_values_may_be_texts_without_an_average(
+    tmp_path: Path, rouge1: str, failed: dict[str, RequiredBy], words: str
+) -> None:
+    def change(files: Files) -> None:
+        files.accuracy.pop("average_accuracy")
+        _entry(files).update(score={**ROUGE, "rouge1": rouge1})
+        _entry(files).update(unit_samples=13368, total_samples=13368)
+        _answers(issued=13368, scored=13368)(files)
+
+    files = published("deepseek-r1/Offline", change)
+    report = audit.audit(files.write(tmp_path / "llama3.1-8b" / "Offline"))
+    assert _failed(report) == failed
+    assert any(words in c.detail for c in report.checks if c.id == "accuracy-target")
+
+
+def test_the_checker_reads_scores_in_several_forms(tmp_path: Path) -> None:
+    name = "qwen3-vl-235b-a22b/Server"
+    for number, score in enumerate(("0.7874153796727632", {"f1": 0.7874153796727632})):
+        files = published(name, lambda files: _entry(files).update(score=score))  # noqa: B023
+        report = audit.audit(files.write(tmp_path / str(number) / name))
+        assert not _failed(report)
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("type: online\ntype: offline\n", "occurs twice"),
-        ("a: &b [1]\nc: *b\n", "line 2 has an alias"),
+        (
+            "a0: &a0 [1]\n" + "".join(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}]\n" for n in range(30)),
+            "its aliases unpack to",
+        ),
         ("- a list\n", "not a YAML mapping"),
         (None, "config.yaml is missing"),
     ],
@@ -516,14 +662,32 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str | None, w
     if text:
         (folder / "config.yaml").write_text(text)
     report = audit.audit(folder)
-    assert _failed(report) == {"files-complete": CHECKER}
-    assert any(words in c.detail for c in report.checks if c.id == "files-complete")
+    failed = {"files-complete": CHECKER}
+    if words in ("occurs twice", "its aliases unpack to"):  # the checker reads it
+        failed = {"unambiguous-files": LOGS}
+    assert _failed(report) == failed
+    assert any(words in c.detail for c in report.checks if c.id in failed)
     assert not report.passes("quick", strict=False)
+
+
+def test_the_configuration_may_have_another_name_and_aliases(tmp_path: Path) -> None:
+    folder = published("deepseek-r1/Server").write(tmp_path / "deepseek-r1" / "Server")
+    text = (folder / "config.yaml").read_text()
+    (folder / "config.yaml").unlink()
+    (folder / "config.yml").write_text("seeds: &seeds [1, 2]\nothers: *seeds\n...\n---\n")
+    assert _failed(audit.audit(folder))
+    (folder / "config.yml").write_text(text.replace('"a-model"', '&m "a-model", "other": *m'))
+    report = audit.audit(folder)
+    assert not _failed(report)
+    assert any(c.file.endswith("config.yml") for c in report.checks if c.id == "performance-seeds")
 
 
 def test_one_in_a_submission_is_no_broken_tree(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run / "open", tmp_path / "open")
-    system = tmp_path / "open" / runs.SUBMITTER / "results" / runs.SYSTEM
+    submitter = tmp_path / "open" / runs.SUBMITTER
+    (submitter / "src" / "deepseek-r1").mkdir()
+    (submitter / "src" / "deepseek-r1" / "run.py").write_text("run()\n")
+    system = submitter / "results" / runs.SYSTEM
     published("deepseek-r1/Offline").write(system / "deepseek-r1" / "Offline")
     report = audit.audit(tmp_path)
     of_it = [c for c in report.checks if "deepseek-r1" in c.place]
@@ -552,3 +716,41 @@ def test_no_value_breaks_the_audit_off(tmp_path: Path, part: str) -> None:
             document[place[-1]] = value
             report = audit.audit(files.write(tmp_path / "Server"))
             assert "audit" not in _failed(report), (place, value)
+
+
+def test_the_rate_of_tokens_may_have_the_error_of_a_rounded_mean(tmp_path: Path) -> None:
+    name = "qwen3-vl-235b-a22b/Interactive"
+    total = round(42.87 * 872000)  # published are 37386153
+    lengths = {"total": total, "avg": 42.87}
+    folder = published(name, _summary(output_sequence_lengths=lengths)).write(tmp_path / name)
+    assert not _failed(audit.audit(folder))
+
+
+def _chosen_by(folder: Path, **seeds: int) -> tuple[str, str]:
+    files = published("deepseek-r1/Server", _runtime(**seeds))
+    report = audit.audit(files.write(folder / "deepseek-r1" / "Server"))
+    return report.round, report.round_chosen_by
+
+
+def test_the_round_is_chosen_by_the_seeds_of_the_result(tmp_path: Path) -> None:
+    by_seeds = ("v6.1", "by the seeds in config.yaml")
+    assert _chosen_by(tmp_path / "published") == by_seeds
+    older = rules.load("v6.0").seeds  # v6.0 has no results of mlcommons/endpoints
+    schedule, index = older["schedule_rng_seed"], older["sample_index_rng_seed"]
+    others = {"scheduler_random_seed": schedule, "dataloader_random_seed": index}
+    round, how = _chosen_by(tmp_path / "others", **others)
+    assert round == "v6.1" and how.startswith("as the newest round")
+
+
+def test_no_value_that_is_missing_is_called_none(tmp_path: Path) -> None:
+    parts = ("summary", "accuracy", "config")
+    for part in parts:
+        for place in _places(getattr(published("deepseek-r1/Server"), part)):
+            files = published("deepseek-r1/Server")
+            document = getattr(files, part)
+            for key in place[:-1]:
+                document = document[key]
+            del document[place[-1]]
+            report = audit.audit(files.write(tmp_path / "deepseek-r1" / "Server"))
+            details = [c.detail for c in report.checks if c.verdict is Verdict.FAIL]
+            assert not [each for each in details if "None" in each], (place, details)

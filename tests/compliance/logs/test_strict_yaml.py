@@ -7,9 +7,12 @@ import yaml
 
 from compliance.logs import strict_yaml
 
+# Each line has twice the values of the line before.
+_BOMB = "a0: &a0 [1]\n" + "".join(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}]\n" for n in range(30))
+
 
 def test_plain_values_are_those_of_the_checkers_parser() -> None:
-    text = "a: {b: [1, 2.5, 'on', on, null, 1e3]}\nseed: 16159082839903944936  # of the round\n"
+    text = "x: &x [1, 2]\ny: *x\na: {b: [1, 2.5, 'on', on, null, 1e3]}\nseed: 16159082839903944936  # of the round\n"
     assert strict_yaml.parse(text) == yaml.safe_load(text)
 
 
@@ -17,7 +20,8 @@ def test_plain_values_are_those_of_the_checkers_parser() -> None:
     ("text", "words"),
     [
         ("a: 1\nb: {c: 1, c: 2}\n", "occurs twice in one object that begins in line 2"),
-        ("a: &x [1]\nb: *x\n", "line 2 has an alias"),
+        (_BOMB, "line 15: its aliases unpack to more than 65536 values"),
+        ("a: &x [*x]\n", "line 1: its aliases unpack to"),
         ("a: !!python/object/apply:os.getcwd []\n", "line 1: could not determine a constructor"),
         ("a: [1\n", "line 2: expected"),
         ("a: \x01\n", "special characters are not allowed"),
