@@ -252,6 +252,59 @@ def test_a_compressed_log_is_to_be_unpacked(tmp_path: Path) -> None:
     assert _failures(audit.audit(folder)) == [f"{DETAIL} is missing: unpack {DETAIL}.gz"]
 
 
+ANSWERS = "mlperf_log_accuracy.json"
+
+
+def _swapped(text: str) -> str:
+    """The answers with two samples exchanged, each still answered once."""
+    (first, second) = re.findall(r'"qsl_idx" : (\d+)', text)[:2]
+    text = text.replace(f'"qsl_idx" : {first},', '"qsl_idx" : x,', 1)
+    text = text.replace(f'"qsl_idx" : {second},', f'"qsl_idx" : {first},', 1)
+    return text.replace('"qsl_idx" : x,', f'"qsl_idx" : {second},', 1)
+
+
+def _without_a_row(text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    return "".join([*lines[:2], *lines[3:]])
+
+
+def _with_a_row_twice(text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    return "".join([*lines[:2], lines[1], *lines[3:]])
+
+
+@pytest.mark.parametrize(
+    ("change", "check", "words"),
+    [
+        (lambda text: text[: len(text) // 2], "accuracy-log", "the file is cut"),
+        (_without_a_row, "accuracy-log", "different samples were answered; it must be"),
+        (_with_a_row_twice, "accuracy-log", "occurs twice"),
+        (_swapped, "accuracy-order", "sample number 0 has index"),
+        (lambda text: "", "accuracy-log", "the file is empty"),
+        (lambda text: "hello", "accuracy-log", "line 1 is not a row"),
+        (None, "accuracy-log", "mlperf_log_accuracy.json is missing"),
+    ],
+)
+def test_the_answers_of_an_accuracy_test_are_complete_and_in_the_order_of_the_seeds(
+    run: Path, change: Callable[[str], str] | None, check: str, words: str
+) -> None:
+    folder = run / "raw" / "accuracy"
+    assert not _failed(audit.audit(folder), "quick")
+    text = (folder / ANSWERS).read_text(encoding="utf-8")
+    (folder / ANSWERS).unlink()
+    if change:
+        (folder / ANSWERS).write_text(change(text), encoding="utf-8")
+    report = audit.audit(folder)
+    assert check in _failed(report, "quick")
+    assert any(words in detail for detail in _failures(report))
+
+
+def test_a_performance_test_has_no_answers(run: Path) -> None:
+    folder = run / "raw" / "performance"
+    shutil.copy(run / "raw" / "accuracy" / ANSWERS, folder / ANSWERS)
+    assert _failed(audit.audit(folder), "quick") == ["performance-log-of-answers"]
+
+
 EARLIER = """\
 "pid": 442, "tid": 442, "ts": 8187ns : LoadgenVersionInfo:
 "pid": 442, "tid": 442, "ts": 8187ns : version : .5a1 @ 5a4803e37b

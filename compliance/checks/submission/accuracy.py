@@ -24,6 +24,7 @@ _ASK = (
     "ask the submitter for the whole log, replace the truncated one by it and audit again: only its"
     " size will be wrong"
 )
+_TRUNCATED = "the log is truncated, and only the whole log has every row"
 _LARGEST_DAMAGED = 64 << 20
 _FILLS_UP = "MultiStream"
 _HASH = re.compile(r"^hash=(\S*)\s*$", re.MULTILINE)
@@ -39,10 +40,25 @@ def checks(subject: Subject) -> list[Check]:
         f"at most {most} bytes",
         file=subject.place.show(submitted),
     )
-    return [
-        size,
-        judge("performance-log-of-answers", _no_answers(subject), "empty, as it must be"),
-    ]
+    return [size, performance_answers(subject)]
+
+
+def performance_answers(subject: Subject) -> Check:
+    """The check that the performance test logged no answers."""
+    return judge("performance-log-of-answers", _no_answers(subject), "empty, as it must be")
+
+
+def checks_of_logs(subject: Subject) -> list[Check]:
+    """The checks of the log of answers in a folder of LoadGen's logs, which has no accuracy.txt and
+    so no hash to compare with.
+    """
+    whole = whole_log(subject)
+    if whole is None:
+        checks = checks_of_truncated(subject, _TRUNCATED)
+    else:
+        answers, fault = files.attempt(logs.read_accuracy, whole)
+        checks = checks_of_whole(subject, whole, answers, fault)
+    return [check for check in checks if check.id != "accuracy-hash"]
 
 
 def checks_of_whole(
@@ -189,9 +205,9 @@ def _unanswered(subject: Subject, answers: logs.Answers | None, fault: str) -> F
         yield fault
         return
     yield from _problems(answers, subject)
-    count = subject.accuracy.detail.number("effective_accuracy_sample_count")
+    count = counts.loaded_samples(subject.accuracy.detail, "accuracy")
     different = len(answers.payloads)
-    expected = different if count is None else count
+    expected = different if count is None else int(count)
     # The keys are the samples' indices.
     indices = np.fromiter(answers.payloads, np.int64, different)
     if different != expected or not _from_zero(indices):
