@@ -21,7 +21,7 @@ from compliance.checks.logs import (
     trace,
     validity,
 )
-from compliance.checks.submission import accuracy, layout
+from compliance.checks.submission import accuracy, dates_and_digests, layout
 from compliance.findings.check import judge, not_applicable, shorten
 from compliance.folders import folder_of_logs
 from compliance.logs import files
@@ -155,6 +155,7 @@ def _of_one_test(subject: Subject) -> list[Check]:
         validity.error_lines(test, subject),
         *sample_order.loaded_sets(subject),
         loadgen_build.of_test(test, subject),
+        dates_and_digests.dates(subject),
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -250,6 +251,43 @@ def test_a_compressed_log_is_to_be_unpacked(tmp_path: Path) -> None:
     (folder / DETAIL).rename(folder / f"{DETAIL}.gz")
     (folder / SUMMARY).unlink()
     assert _failures(audit.audit(folder)) == [f"{DETAIL} is missing: unpack {DETAIL}.gz"]
+
+
+def _changed_dates(change: Callable[[str], str]) -> Callable[[Path], None]:
+    """A change of test_datetime, in the folder of a log."""
+
+    def write(folder: Path) -> None:
+        text = (folder / DETAIL).read_text(encoding="utf-8")
+        key = '"test_datetime", "value": "'
+        before, _, after = text.partition(key)
+        date, quote, rest = after.partition('"')
+        (folder / DETAIL).write_text(f"{before}{key}{change(date)}{quote}{rest}", encoding="utf-8")
+
+    return write
+
+
+def _later(hours: float) -> Callable[[str], str]:
+    def change(date: str) -> str:
+        return f"{datetime.fromisoformat(date) + timedelta(hours=hours):%Y-%m-%dT%H:%M:%SZ}"
+
+    return change
+
+
+@pytest.mark.parametrize("hours", [24, -24, 14.5, 0.1, 5 * 365 * 24])
+@pytest.mark.parametrize("name", ["round-v5.1", "latency-limit"])
+def test_dates_that_no_time_zone_explains_fail(tmp_path: Path, name: str, hours: float) -> None:
+    folder = _copy(name, tmp_path / "logs")
+    _changed_dates(_later(hours))(folder)
+    report = audit.audit(folder)
+    assert "dates" in _failed(report, "quick")
+    assert any("a time zone is whole quarters of an hour" in text for text in _failures(report))
+
+
+@pytest.mark.parametrize("hours", [14, -12, 5.75, 0])
+def test_dates_of_every_time_zone_pass(tmp_path: Path, hours: float) -> None:
+    folder = _copy("latency-limit", tmp_path / "logs")
+    _changed_dates(_later(hours))(folder)
+    assert "dates" not in _failed(audit.audit(folder))
 
 
 ANSWERS = "mlperf_log_accuracy.json"
