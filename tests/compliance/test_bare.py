@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -290,6 +292,43 @@ def test_dates_of_every_time_zone_pass(tmp_path: Path, hours: float) -> None:
     assert "dates" not in _failed(audit.audit(folder))
 
 
+TOKENS_ONE_BY_ONE = """
+import time
+import mlperf_loadgen as lg
+settings = lg.TestSettings()
+settings.mode = lg.TestMode.PerformanceOnly
+assert settings.FromConfig("user.conf", "m", "SingleStream") == 0
+def issue(queries):
+    for query in queries:
+        time.sleep(0.001)
+        lg.FirstTokenComplete([lg.QuerySampleResponse(query.id, 0, 0)])
+        time.sleep(0.001)
+        lg.QuerySamplesComplete([lg.QuerySampleResponse(query.id, 0, 0, 5)])
+sut = lg.ConstructSUT(issue, lambda: None)
+library = lg.ConstructQSL(64, 64, lambda indices: None, lambda indices: None)
+lg.StartTestWithLogSettings(sut, library, settings, lg.LogSettings())
+"""
+
+
+def test_the_rates_of_tokens_one_by_one_have_one_number_of_tokens(tmp_path: Path) -> None:
+    keys = ("min_duration = 1", "min_query_count = 100", "use_token_latencies = 1")
+    (tmp_path / "user.conf").write_text("".join(f"*.SingleStream.{key}\n" for key in keys))
+    command = [sys.executable, "-c", TOKENS_ONE_BY_ONE]
+    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path, timeout=60)
+    assert not _failed(audit.audit(tmp_path), "quick")
+    text = (tmp_path / DETAIL).read_text(encoding="utf-8")
+    for key in (
+        "result_token_throughput_with_loadgen_overhead",
+        "result_completed_tokens_per_second",
+    ):
+        rate = re.search(f'"{key}", "value": ([^,]+)', text)
+        assert rate
+        changed = f'"{key}", "value": {float(rate[1]) * 1.2:.6g}'
+        (tmp_path / DETAIL).write_text(text.replace(rate[0], changed), encoding="utf-8")
+        (check,) = [check for check in audit.audit(tmp_path).checks if check.id == "latencies"]
+        assert check.detail.startswith(f"{key} is ")
+
+
 ANSWERS = "mlperf_log_accuracy.json"
 
 
@@ -374,6 +413,16 @@ def test_a_log_of_loadgen_before_1_0_is_not_judged(tmp_path: Path) -> None:
                 '"result_max_latency_ns", "value": 8',
             ),
             "latencies",
+        ),
+        (lambda f: _change(f, DETAIL, '"value": 7692307,', '"value": 7692400,'), "counts"),
+        (
+            lambda f: _change(
+                f,
+                DETAIL,
+                '"effective_target_duration_ms", "value": 0',
+                '"effective_target_duration_ms", "value": 1',
+            ),
+            "performance-effective-settings",
         ),
         (
             lambda f: _change(f, DETAIL, "1780908523862526354", "1780908523862526355"),

@@ -87,8 +87,10 @@ def _follow(detail: Detail, scenario: str) -> Faults:
         "target_latency_ns": limit_ns if served else 0,
         "max_async_queries": detail.number("requested_server_max_async_queries") if served else 1,
     }
+    fixed["target_duration_ms"] = detail.number("effective_min_duration_ms")
     if scenario == "Offline":
         fixed["target_latency_percentile"] = _OFFLINE_PERCENTILE
+        fixed["target_duration_ms"] = 0
     for name, value in fixed.items():
         key = f"effective_{name}"
         effective = detail.number(key)
