@@ -118,9 +118,9 @@ class Conf:
         return None
 
     def models(self) -> set[str]:
-        """The models in the lines, without *."""
+        """The models in the lines, without names that have a `*`."""
         whole = [full for full in self.values if full.count(".") > 1]
-        return {full.rsplit(".", 2)[0] for full in whole} - {"*"}
+        return {name for full in whole if "*" not in (name := full.rsplit(".", 2)[0])}
 
 
 def parse(text: str) -> Conf:

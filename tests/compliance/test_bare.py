@@ -382,6 +382,54 @@ def test_a_performance_test_has_no_answers(run: Path) -> None:
     assert _failed(audit.audit(folder), "quick") == ["performance-log-of-answers"]
 
 
+@pytest.mark.parametrize(
+    "other", ["mlperf_log_detail_run2.txt", "20261128_mlperf_log_detail.txt", "run2_detail.txt"]
+)
+def test_a_log_with_a_prefix_or_a_suffix_is_to_be_renamed(tmp_path: Path, other: str) -> None:
+    folder = _copy("round-v5.1", tmp_path / "logs")
+    (folder / DETAIL).rename(folder / other)
+    assert _failures(audit.audit(folder)) == [
+        f"{DETAIL} is missing: rename {other}, whose name has a prefix or a suffix"
+    ]
+
+
+def test_a_trace_that_is_compressed_beside_an_empty_one_is_read(run: Path) -> None:
+    folder = run / "raw" / "performance"
+    (folder / "mlperf_log_trace.json").write_text("")
+    (check,) = [c for c in audit.audit(folder).checks if c.id == "trace-figures"]
+    assert check.verdict is Verdict.PASS
+
+
+def test_an_empty_user_conf_is_empty(tmp_path: Path) -> None:
+    folder = _copy("latency-limit", tmp_path / "logs")
+    (folder / "user.conf").write_text("")
+    assert "user.conf is empty)" in _explained(audit.audit(folder))
+
+
+@pytest.mark.parametrize("name", ["resnet*", "*net50"])
+def test_a_wildcard_within_a_name_is_named(tmp_path: Path, name: str) -> None:
+    folder = _copy("latency-limit", tmp_path / "logs")
+    _change(folder, "user.conf", "resnet50.Server.target_latency", f"{name}.Server.target_latency")
+    (check,) = [c for c in audit.audit(folder).checks if c.id == "user-conf-keys"]
+    assert check.detail == (
+        f"LoadGen ignores '{name}.Server.target_latency': a `*` stands for every model only if it is"
+        " the whole name"
+    )
+
+
+def test_an_error_of_loadgen_is_quoted_whole(tmp_path: Path) -> None:
+    folder = _copy("equal-issue", tmp_path / "logs")
+    error = "Ending early: " + "word " * 50 + "end."
+    _change(folder, DETAIL, "Ending early: Max query count reached. query_count 32", error)
+    (check,) = [c for c in audit.audit(folder).checks if c.id == "performance-errors"]
+    assert f"{error}; num_errors" in check.detail
+
+
+def test_one_query_is_no_queries(tmp_path: Path) -> None:
+    text = _explained(audit.audit(_copy("round-v5.1", tmp_path / "logs")))
+    assert re.search(r": 1 query of \d+ samples was issued; the limits are", text)
+
+
 EARLIER = """\
 "pid": 442, "tid": 442, "ts": 8187ns : LoadgenVersionInfo:
 "pid": 442, "tid": 442, "ts": 8187ns : version : .5a1 @ 5a4803e37b
@@ -396,6 +444,8 @@ def test_a_log_of_loadgen_before_1_0_is_not_judged(tmp_path: Path) -> None:
     report = audit.audit(tmp_path)
     (check,) = report.checks
     assert not report.passes("quick") and report.results[0].scenario == "Offline"
+    assert report.sentence("quick") == "level quick does not pass: nothing could be checked"
+    assert not report.round_chosen_by
     assert check.verdict is Verdict.NA and check.detail == (
         "LoadGen .5a1 @ 5a4803e37b wrote it in the form before 1.0, which is not judged; line 4"
         " reports an error: 'Ran out of generated queries to issue.'; the summary says VALID"

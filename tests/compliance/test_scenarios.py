@@ -162,6 +162,14 @@ def more(factor: float) -> Callable[[float], float]:
     return lambda value: float(f"{value * factor:.6g}")
 
 
+def test_an_empty_sentence_of_early_stopping_is_left_out(copy: Callable[[str], Built]) -> None:
+    built = copy("Interactive, too slow")
+    entries(built.detail, early_stopping_ttft_result=lambda text: "" if text else " ")
+    (line,) = audit.audit(built.detail.parent).results
+    (sentence,) = [text for text in line.explained if "early_stopping_met is" in text]
+    assert re.search(r"early_stopping_met is \w+: \w+", sentence)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_loadgen_wrote_is_good(good: Callable[[str], dict[str, Check]], kind: str) -> None:
     """Short as it is, and whatever LoadGen says of it: no check of the lowest level fails, and none

@@ -13,6 +13,8 @@ from compliance.loadgen.log import Log
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check, Fault, Faults
 
+# LoadGen's own sentences are shorter.
+_LONGEST = 400
 _NOT_MET = {FIRST_TOKENS: "TTFT constrain not met", LATER_TOKENS: "TPOT constrain not met"}
 
 
@@ -43,7 +45,7 @@ def error_lines(test: LoadGenRun, subject: Subject) -> Check:
 
 def _errors(test: LoadGenRun) -> Faults:
     for line in test.detail.errors:
-        text = f"line {line.number}: {shorten(line.key)}: {str(line.value)[:120]}"
+        text = f"line {line.number}: {shorten(line.key)}: {shorten(line.value, _LONGEST)}"
         yield Fault(text, "no error line", shorten(line.value), line=line.number)
     if not test.detail.values:
         yield f"the {test.name} log has no entry that shows whether there were errors"
@@ -111,7 +113,7 @@ def _verdict(subject: Subject) -> Faults:
     verdict = shorten(log.get("result_validity", "none"))
     reasons = " ".join(str(r) for r in log.all("result_invalid_reason"))
     reasons = " ".join(reasons.split())
-    text = f"{verdict}: {reasons[:300]}" if reasons else verdict
+    text = f"{verdict}: {shorten(reasons, _LONGEST)}" if reasons else verdict
     yield Fault(text, "VALID", verdict, line=log.line("result_validity"))
     for part in explanation.parts(subject):
         if not part.met:
