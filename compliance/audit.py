@@ -17,7 +17,7 @@ from compliance.folders import Kind, Unit
 from compliance.logs import files
 from compliance.training import checks as training
 from compliance.training import run_directory
-from formats.checks import Check, RequiredBy, ResultLine, escape
+from formats.checks import Check, RequiredBy, ResultLine, Verdict, escape
 from formats.record import SCHEMA
 
 _GIVE = (
@@ -86,7 +86,7 @@ def _joined(places: list[str], audits: list[Audit], problems: list[str]) -> Audi
         checks += [_moved(check, prefix) for check in each.checks]
     for problem in problems:
         checks.append(judge("submission-tree", [problem], "", fix=_ONE_BY_ONE))
-    rounds = list(dict.fromkeys(each.round for each in audits))
+    rounds = list(dict.fromkeys(each.round for each in audits if each.round))
     chosen = []
     for round in rounds:
         hows = dict.fromkeys(each.round_chosen_by for each in audits if each.round == round)
@@ -124,6 +124,8 @@ def _audit(unit: Unit, directory: Path, round: str | None, harness: Harness | No
         return Audit(chosen, (), (judge("round", [str(e)], ""),))
     results: list[ResultLine] = []
     checks = _checks(unit, directory, round_rules, results)
+    if unit.kind is Kind.LOGS and all(check.verdict is Verdict.NA for check in checks):
+        return Audit("", tuple(results), tuple(checks))
     own = unit.kind is Kind.RUN or (unit.folder.parent / "record.json").is_file()
     outcome = Audit(
         round_rules.round,

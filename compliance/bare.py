@@ -5,6 +5,7 @@ cannot be made.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,14 +21,14 @@ from compliance.checks.logs import (
     trace,
     validity,
 )
-from compliance.checks.submission import layout
+from compliance.checks.submission import accuracy, dates_and_digests, layout
 from compliance.findings.check import judge, not_applicable, shorten
 from compliance.folders import folder_of_logs
 from compliance.logs import files
 from compliance.logs.user_conf import parse
 from compliance.rules import Rules, is_earlier, rounds
 from compliance.subject import LoadGenRun, Subject, read_logs
-from formats.checks import Check, ResultLine
+from formats.checks import Check, ResultLine, Verdict
 
 _DETAIL, _SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
 _LOG = "performance-detail-log"
@@ -154,6 +155,7 @@ def _of_one_test(subject: Subject) -> list[Check]:
         validity.error_lines(test, subject),
         *sample_order.loaded_sets(subject),
         loadgen_build.of_test(test, subject),
+        dates_and_digests.dates(subject),
     ]
 
 
@@ -219,13 +221,29 @@ def _performance(subject: Subject) -> list[Check]:
         duration.measured(subject),
         *trace.checks(subject),
         sample_order.performance(subject),
+        *_performance_answers(subject),
         not_applicable("accuracy-score", _NO_ANSWERS),
     ]
+
+
+def _performance_answers(subject: Subject) -> list[Check]:
+    """The check that there are no answers. A compliance test may log some."""
+    if _compliance_test(subject) or settings.has_audit_config(subject.performance.detail):
+        return []
+    return [accuracy.performance_answers(subject)]
+
+
+def _answers(subject: Subject) -> Iterator[Check]:
+    """Yield the checks of the log of answers."""
+    for check in accuracy.checks_of_logs(subject):
+        is_wrong = check.verdict is Verdict.FAIL
+        yield replace(check, fix=f"{_LOGS}, or {check.fix}") if is_wrong else check
 
 
 def _accuracy(subject: Subject) -> list[Check]:
     return [
         *_of_one_test(subject),
         duration.accuracy(subject),
+        *_answers(subject),
         not_applicable("accuracy-score", _NO_ANSWERS),
     ]

@@ -125,9 +125,12 @@ def _duration(log: Log, subject: Subject) -> Iterator[str]:
 
 
 def _queries(log: Log, subject: Subject) -> Iterator[str]:
+    queries = _plural(log.get("result_query_count"), "query", "queries")
+    samples = _plural(log.samples, "sample", "samples")
+    was = "was" if log.get("result_query_count") == 1 else "were"
     yield (
-        f"{_count(log.get('result_query_count'))} queries of {_count(log.samples)} samples were"
-        f" issued; the limits are {_setting(subject, 'min_query_count')} and"
+        f"{queries} of {samples} {was} issued; the limits are"
+        f" {_setting(subject, 'min_query_count')} and"
         f" effective_min_sample_count {shorten(log.get('effective_min_sample_count'))}"
     )
     most = log.number("effective_max_query_count")
@@ -136,8 +139,10 @@ def _queries(log: Log, subject: Subject) -> Iterator[str]:
     yield from equal_issue(log, subject)
 
 
-def _count(value: Any) -> str:
-    return "an unknown number of" if value is None else shorten(value)
+def _plural(value: Any, one: str, several: str) -> str:
+    """A count with its noun."""
+    count = "an unknown number of" if value is None else shorten(value)
+    return f"{count} {one if value == 1 else several}"
 
 
 def equal_issue(log: Log, subject: Subject) -> Iterator[str]:
@@ -191,13 +196,15 @@ def _stopping(log: Log, subject: Subject) -> Iterator[str]:
     said = []
     for latency in log.limited:
         text = log.get(latency.result)
-        if isinstance(text, str):
+        if isinstance(text, str) and text.strip():
             said.append(" ".join(text.split()))
         over = log.over(latency) if latency.limit in log.values else None
         if over and log.scenario == "Server":
             least, most = over
-            count = str(least) if least == most else f"{least} to {most}"
-            said.append(f"{count} queries are over the limit of the {latency.name}")
+            count = _plural(least, "query is", "queries are")
+            if least != most:
+                count = f"{least} to {most} queries are"
+            said.append(f"{count} over the limit of the {latency.name}")
     yield shorten("; ".join(said) or "LoadGen has none in this scenario", 400)
 
 
@@ -227,7 +234,9 @@ def _setting(subject: Subject, key: str) -> str:
     conf = parse(text or "")
     entry = conf_entry(conf, key, subject)
     if entry is None:
-        origin = "no line of user.conf sets it" if text else "there is no user.conf"
+        origin = "there is no user.conf" if text is None else "no line of user.conf sets it"
+        if text == "":
+            origin = "user.conf is empty"
         if conf.refused:
             origin = "LoadGen refuses user.conf"
         return f"{value}; {origin})"

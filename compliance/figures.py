@@ -36,13 +36,26 @@ class Figure:
 
 
 def of(subject: Subject) -> Figure | None:
-    """The figure of a performance test; None if its log has none."""
+    """The figure of a performance test; None if its log has none. LoadGen logs 0 if early stopping
+    had too few queries, or if it counted no token, and 0 is no figure.
+    """
     log, scenario = subject.log, subject.place.scenario
     metric = subject.rules.metric(scenario, log.scenario, subject.official, log.has_tokens)
     value = log.number(metric.key)
-    if value is None:
+    if not value:
         return None
-    return Figure(metric.text(value), metric.words, _again(metric, subject))
+    return Figure(metric.text(value), _words(metric, log, subject), _again(metric, subject))
+
+
+def _words(metric: ReportedMetric, log: Log, subject: Subject) -> str:
+    """What the figure is, with the percentile that LoadGen estimated, and that of the round if it
+    is another one.
+    """
+    words = metric.words.format(percentile=log.percentile)
+    of_round = subject.rules.scenarios[log.scenario].percentile
+    if words != metric.words and log.percentile != of_round:
+        words += f"; {subject.rules.round} takes {of_round:g} %"
+    return words
 
 
 def _again(metric: ReportedMetric, subject: Subject) -> str:

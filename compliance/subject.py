@@ -372,7 +372,8 @@ def _trace_path(place: ResultFolder, rules: Rules) -> Path:
 def _plain_or_packed(trace: Path) -> Path:
     """The path of a trace that somebody may have compressed by gzip."""
     packed = trace.with_name(f"{trace.name}.gz")
-    return packed if packed.is_file() and not trace.exists() else trace
+    size, _ = files.attempt(lambda path: path.stat().st_size, trace)
+    return trace if size or not packed.is_file() else packed
 
 
 def _test(name: str, folder: Path, place: ResultFolder, rules: Rules) -> LoadGenRun:

@@ -36,7 +36,7 @@ class Audit:
 
     Attributes:
         round: the round it was judged by, or several, separated by commas; empty if none could be
-            chosen.
+            chosen, or if the logs are not judged.
         results: a line for each scenario's folder.
         checks: the checks of all levels.
         round_chosen_by: how the round was chosen.
@@ -83,6 +83,8 @@ class Audit:
         counts = Counter(check.verdict for check in checks)
         name = f"level {level} of {self.round}" if self.round else f"level {level}"
         if failures := counts[Verdict.FAIL]:
+            if len(checks) == 1:
+                return f"{name} does not pass: the only check fails"
             fail = "fails" if failures == 1 else "fail"
             noun = "check" if len(checks) == 1 else "checks"
             return f"{name} does not pass: {failures} of {len(checks)} {noun} {fail}"

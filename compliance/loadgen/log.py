@@ -168,7 +168,7 @@ class Log(Detail):
         """Whether the percentile of each latency that has a limit is within it
         (PerfConstraintsMet).
         """
-        return _all([self._within(latency) for latency in self.limited])
+        return _all([self.within(latency) for latency in self.limited])
 
     @property
     def early_stopping_met(self) -> bool | None:
@@ -196,7 +196,7 @@ class Log(Detail):
             return True
         return None if early_stopping.enough(self.queries, least, share, self.rules) else False
 
-    def _within(self, latency: LatencyKeys) -> bool | None:
+    def within(self, latency: LatencyKeys) -> bool | None:
         """Whether the percentile of a latency is within its limit. If LoadGen does not log the
         percentile, the number of queries over the limit may show it.
         """
@@ -266,18 +266,52 @@ class Log(Detail):
         return more / (due_s + most_ns / 1e9), more / (due_s + least_ns / 1e9)
 
     @property
-    def token_rate(self) -> float | None:
-        """Server's completed tokens a second. The number of tokens follows from
-        result_token_throughput, which is tokens a nanosecond of latency, and the time from the rate
-        of completed queries.
+    def tokens(self) -> float | None:
+        """The number of tokens of Server and SingleStream. It follows from result_token_throughput,
+        which is tokens a nanosecond of latency.
         """
         mean_ns = self.number("result_mean_latency_ns")
         throughput = self.number("result_token_throughput")
+        if mean_ns is None or throughput is None:
+            return None
+        return throughput * mean_ns * (self.queries or 0)
+
+    @property
+    def token_rate(self) -> float | None:
+        """Server's completed tokens a second. The time follows from the rate of completed
+        queries.
+        """
         rate = self.number("result_completed_samples_per_sec")
         queries = self.queries or 0
-        if mean_ns is None or throughput is None or rate is None or queries < 2:
+        if self.tokens is None or rate is None or queries < 2:
             return None
-        return throughput * mean_ns * queries * rate / (queries - 1)
+        return self.tokens * rate / (queries - 1)
+
+    @property
+    def issued_token_rate(self) -> float | None:
+        """The tokens a second until the last query was issued (SingleStream) or due (Server)."""
+        key = "result_qps_with_loadgen_overhead"
+        if self.scenario == "Server":
+            key = "result_scheduled_samples_per_sec"
+        rate, queries = self.number(key), self.queries or 0
+        if self.tokens is None or rate is None or queries < 2:
+            return None
+        return self.tokens * rate / (queries - 1)
+
+    @property
+    def completed_token_rate(self) -> tuple[float, float] | None:
+        """SingleStream's completed tokens a second, as the least and the largest possible rate. The
+        log does not have the latency of the last query.
+        """
+        issued = self.issued_token_rate
+        least_ns = self.number(SAMPLES.minimum)
+        most_ns = self.number(SAMPLES.maximum)
+        if not issued or not self.tokens or least_ns is None or most_ns is None:
+            return None
+        issued_s = self.tokens / issued
+        if issued_s < 0 or least_ns < 0 or most_ns < 0:
+            return None
+        return self.tokens / (issued_s + most_ns / 1e9), self.tokens / (issued_s + least_ns / 1e9)
 
     @property
     def rate_without_overhead(self) -> float | None:

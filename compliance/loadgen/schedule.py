@@ -30,7 +30,7 @@ class Demand:
 
     Attributes:
         min_queries: effective_min_query_count.
-        duration_ns: effective_min_duration.
+        duration_ns: effective_min_duration. A negative one is 0.
         multiple_of: equal issue rounds the count up to a multiple of the loaded set's size; 1
             without equal issue.
     """
@@ -56,12 +56,12 @@ def demand(detail: Detail) -> Demand | None:
     loaded = detail.get(LOADED_SET)
     if type(min_queries) is not int or type(duration_ms) is not int:
         return None
-    if min(min_queries, duration_ms) < 0 or not isinstance(loaded, array | list):
+    if min_queries < 0 or not isinstance(loaded, array | list):
         return None
     multiple_of = 1
     if detail.get("effective_sample_concatenate_permutation") is True:
         multiple_of = max(len(loaded), 1)
-    return Demand(min_queries, duration_ms * 1_000_000, multiple_of)
+    return Demand(min_queries, max(duration_ms, 0) * 1_000_000, multiple_of)
 
 
 def period_ns(expected_latency_ns: float) -> int:

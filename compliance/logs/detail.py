@@ -239,7 +239,7 @@ def _earlier_form(lines: Iterable[tuple[int, str]]) -> str:
         if message.startswith(_VERSION):
             version = f" {message.removeprefix(_VERSION)[:40]}"
         if message.startswith(_ERROR) and not error:
-            error = f"; line {number} reports an error: {message.removeprefix(_ERROR)[:120]!r}"
+            error = f"; line {number} reports an error: {message.removeprefix(_ERROR)[:400]!r}"
     return f"LoadGen{version} wrote it in the form before 1.0, which is not judged{error}"
 
 

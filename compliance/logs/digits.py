@@ -13,3 +13,10 @@ def close(a: float, b: float, relative: float) -> bool:
     value.
     """
     return abs(a - b) <= relative * max(abs(a), abs(b)) < math.inf
+
+
+def signed(number: float) -> float:
+    """An unsigned integer of 64 bits as LoadGen reads it if it is stored as a signed one. Durations
+    and Server's limit of the latency are.
+    """
+    return number if number < 1 << 63 else number - (1 << 64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import re
 import stat
 import struct
 import tokenize
@@ -60,6 +61,7 @@ _DEEPEST_FOLDER, _MOST_ENTRIES = 32, 200_000
 # An .npz may unpack to at most so many bytes, and to at most so many times its size. The harness
 # writes it uncompressed.
 _LARGEST_ARRAYS, _LARGEST_RATIO = 8 << 30, 16
+_LOG = "mlperf_log_"
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 """The suffixes of compressed files, which are not read."""
 
@@ -113,10 +115,19 @@ def attempt(read: Callable[[Path], T], path: Path) -> tuple[T | None, str]:
 
 
 def packed(path: Path) -> str:
-    """The end of a sentence about a missing file, if a compressed one is in its place."""
+    """The end of a sentence about a missing file, if a compressed one is in its place, or a log
+    whose name has a prefix or a suffix by LoadGen's settings.
+    """
     for suffix in PACKED:
         if (other := path.with_name(path.name + suffix)).is_file():
             return f": unpack {other.name}"
+    kind = path.stem.removeprefix(_LOG)
+    if kind == path.stem:
+        return ""
+    named = re.compile(rf"(.*{_LOG})?{kind}.*|.*{kind}", re.DOTALL)
+    for other in listed(path.parent):
+        if other.suffix == path.suffix and named.fullmatch(other.stem) and other.is_file():
+            return f": rename {other.name}, whose name has a prefix or a suffix"
     return ""
 
 

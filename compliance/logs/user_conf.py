@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import filterfalse
 
-from compliance.logs.digits import close
+from compliance.logs.digits import close, signed
 from formats.checks import Fault
 
 _WORD = re.compile(r"[^ \t\v\f\r]+")
@@ -79,6 +79,8 @@ _READINGS: Mapping[str, tuple[_Kind, float]] = {
 """Key, or scenario.key → how LoadGen reads it, and the factor from the file's unit to the log's.
 All other keys are `WHOLE` without a factor.
 """
+_SIGNED = ("target_latency", "min_duration", "max_duration")
+"""Keys whose numbers LoadGen stores as signed integers of 64 bits, in effect."""
 
 
 @dataclass(frozen=True)
@@ -116,9 +118,9 @@ class Conf:
         return None
 
     def models(self) -> set[str]:
-        """The models in the lines, without *."""
+        """The models in the lines, without names that have a `*`."""
         whole = [full for full in self.values if full.count(".") > 1]
-        return {full.rsplit(".", 2)[0] for full in whole} - {"*"}
+        return {name for full in whole if "*" not in (name := full.rsplit(".", 2)[0])}
 
 
 def parse(text: str) -> Conf:
@@ -200,12 +202,21 @@ def trap(scenario: str, key: str, word: str) -> str:
     """
     kind, factor = _reading(scenario, key)
     taken, meant = read(scenario, key, word), as_double(word) * factor
+    effective = signed(taken) if kind is _Kind.WHOLE and key in _SIGNED else taken
     if kind is _Kind.NOT_ZERO:
         meant = meant != 0
-    if math.isfinite(meant) and close(taken, meant, _ROUNDING):
+    if math.isfinite(meant) and taken == effective and close(taken, meant, _ROUNDING):
         return ""
-    shown = taken if kind is _Kind.DOUBLE else int(taken) // int(factor)
-    return f"is read as {shown} by LoadGen: {_reason(kind, word)}"
+    if kind is not _Kind.WHOLE:
+        return f"is read as {taken} by LoadGen: {_reason(kind, word)}"
+    number, milliseconds = as_whole(word), f"{effective / factor:.10g} ms"
+    if number * factor == taken == effective:
+        return f"is read as {number} by LoadGen: {_reason(kind, word)}"
+    if close(number, as_double(word), _ROUNDING):
+        bits = 63 if key in _SIGNED else 64
+        unit = "" if factor == 1 else "in nanoseconds "
+        return f"is read as {milliseconds} by LoadGen: {unit}it does not fit into {bits} bits"
+    return f"is read as {number} by LoadGen, and is {milliseconds} in effect: {_reason(kind, word)}"
 
 
 def _reason(kind: _Kind, word: str) -> str:

@@ -19,7 +19,7 @@ class ReportedMetric(Table, frozen=True):
     Attributes:
         key: its key in the detail log.
         unit: the unit in which it is published.
-        words: what it counts, or which latency it is. {percentile} is replaced by the scenario's.
+        words: what it counts, or which latency it is. {percentile} is replaced by the log's.
         per_unit: the logged value of one unit, such as 1e6 (nanoseconds) of one ms.
         inverse: whether the figure is `per_unit` divided by the logged value.
     """
@@ -563,15 +563,14 @@ class Rules(Table, frozen=True, kw_only=True):
         if logged in self.inferred_metric.get(scenario, {}):
             return self.inferred_metric[scenario][logged]
         row = self.benchmarks.get(official or "")
-        rules = self.scenarios[scenario]
-        metric = rules.metric
+        metric = self.scenarios[scenario].metric
         if row:
             has_tokens = row.token_latencies
         if has_tokens:
             metric = self.token_metric.get(scenario, metric)
         if row:
             metric = replace(metric, **row.metric.get(scenario, {}))
-        return replace(metric, words=metric.words.format(percentile=rules.percentile))
+        return metric
 
     def official(self, name: str, mapping: Mapping[str, Any]) -> Any:
         """The official benchmark that a folder's name means, or the name itself if it means none

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -252,6 +255,181 @@ def test_a_compressed_log_is_to_be_unpacked(tmp_path: Path) -> None:
     assert _failures(audit.audit(folder)) == [f"{DETAIL} is missing: unpack {DETAIL}.gz"]
 
 
+def _changed_dates(change: Callable[[str], str]) -> Callable[[Path], None]:
+    """A change of test_datetime, in the folder of a log."""
+
+    def write(folder: Path) -> None:
+        text = (folder / DETAIL).read_text(encoding="utf-8")
+        key = '"test_datetime", "value": "'
+        before, _, after = text.partition(key)
+        date, quote, rest = after.partition('"')
+        (folder / DETAIL).write_text(f"{before}{key}{change(date)}{quote}{rest}", encoding="utf-8")
+
+    return write
+
+
+def _later(hours: float) -> Callable[[str], str]:
+    def change(date: str) -> str:
+        return f"{datetime.fromisoformat(date) + timedelta(hours=hours):%Y-%m-%dT%H:%M:%SZ}"
+
+    return change
+
+
+@pytest.mark.parametrize("hours", [24, -24, 14.5, 0.1, 5 * 365 * 24])
+@pytest.mark.parametrize("name", ["round-v5.1", "latency-limit"])
+def test_dates_that_no_time_zone_explains_fail(tmp_path: Path, name: str, hours: float) -> None:
+    folder = _copy(name, tmp_path / "logs")
+    _changed_dates(_later(hours))(folder)
+    report = audit.audit(folder)
+    assert "dates" in _failed(report, "quick")
+    assert any("a time zone is whole quarters of an hour" in text for text in _failures(report))
+
+
+@pytest.mark.parametrize("hours", [14, -12, 5.75, 0])
+def test_dates_of_every_time_zone_pass(tmp_path: Path, hours: float) -> None:
+    folder = _copy("latency-limit", tmp_path / "logs")
+    _changed_dates(_later(hours))(folder)
+    assert "dates" not in _failed(audit.audit(folder))
+
+
+TOKENS_ONE_BY_ONE = """
+import time
+import mlperf_loadgen as lg
+settings = lg.TestSettings()
+settings.mode = lg.TestMode.PerformanceOnly
+assert settings.FromConfig("user.conf", "m", "SingleStream") == 0
+def issue(queries):
+    for query in queries:
+        time.sleep(0.001)
+        lg.FirstTokenComplete([lg.QuerySampleResponse(query.id, 0, 0)])
+        time.sleep(0.001)
+        lg.QuerySamplesComplete([lg.QuerySampleResponse(query.id, 0, 0, 5)])
+sut = lg.ConstructSUT(issue, lambda: None)
+library = lg.ConstructQSL(64, 64, lambda indices: None, lambda indices: None)
+lg.StartTestWithLogSettings(sut, library, settings, lg.LogSettings())
+"""
+
+
+def test_the_rates_of_tokens_one_by_one_have_one_number_of_tokens(tmp_path: Path) -> None:
+    keys = ("min_duration = 1", "min_query_count = 100", "use_token_latencies = 1")
+    (tmp_path / "user.conf").write_text("".join(f"*.SingleStream.{key}\n" for key in keys))
+    command = [sys.executable, "-c", TOKENS_ONE_BY_ONE]
+    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path, timeout=60)
+    assert not _failed(audit.audit(tmp_path), "quick")
+    text = (tmp_path / DETAIL).read_text(encoding="utf-8")
+    for key in (
+        "result_token_throughput_with_loadgen_overhead",
+        "result_completed_tokens_per_second",
+    ):
+        rate = re.search(f'"{key}", "value": ([^,]+)', text)
+        assert rate
+        changed = f'"{key}", "value": {float(rate[1]) * 1.2:.6g}'
+        (tmp_path / DETAIL).write_text(text.replace(rate[0], changed), encoding="utf-8")
+        (check,) = [check for check in audit.audit(tmp_path).checks if check.id == "latencies"]
+        assert check.detail.startswith(f"{key} is ")
+
+
+ANSWERS = "mlperf_log_accuracy.json"
+
+
+def _swapped(text: str) -> str:
+    """The answers with two samples exchanged, each still answered once."""
+    (first, second) = re.findall(r'"qsl_idx" : (\d+)', text)[:2]
+    text = text.replace(f'"qsl_idx" : {first},', '"qsl_idx" : x,', 1)
+    text = text.replace(f'"qsl_idx" : {second},', f'"qsl_idx" : {first},', 1)
+    return text.replace('"qsl_idx" : x,', f'"qsl_idx" : {second},', 1)
+
+
+def _without_a_row(text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    return "".join([*lines[:2], *lines[3:]])
+
+
+def _with_a_row_twice(text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    return "".join([*lines[:2], lines[1], *lines[3:]])
+
+
+@pytest.mark.parametrize(
+    ("change", "check", "words"),
+    [
+        (lambda text: text[: len(text) // 2], "accuracy-log", "the file is cut"),
+        (_without_a_row, "accuracy-log", "different samples were answered; it must be"),
+        (_with_a_row_twice, "accuracy-log", "occurs twice"),
+        (_swapped, "accuracy-order", "sample number 0 has index"),
+        (lambda text: "", "accuracy-log", "the file is empty"),
+        (lambda text: "hello", "accuracy-log", "line 1 is not a row"),
+        (None, "accuracy-log", "mlperf_log_accuracy.json is missing"),
+    ],
+)
+def test_the_answers_of_an_accuracy_test_are_complete_and_in_the_order_of_the_seeds(
+    run: Path, change: Callable[[str], str] | None, check: str, words: str
+) -> None:
+    folder = run / "raw" / "accuracy"
+    assert not _failed(audit.audit(folder), "quick")
+    text = (folder / ANSWERS).read_text(encoding="utf-8")
+    (folder / ANSWERS).unlink()
+    if change:
+        (folder / ANSWERS).write_text(change(text), encoding="utf-8")
+    report = audit.audit(folder)
+    assert check in _failed(report, "quick")
+    assert any(words in detail for detail in _failures(report))
+
+
+def test_a_performance_test_has_no_answers(run: Path) -> None:
+    folder = run / "raw" / "performance"
+    shutil.copy(run / "raw" / "accuracy" / ANSWERS, folder / ANSWERS)
+    assert _failed(audit.audit(folder), "quick") == ["performance-log-of-answers"]
+
+
+@pytest.mark.parametrize(
+    "other", ["mlperf_log_detail_run2.txt", "20261128_mlperf_log_detail.txt", "run2_detail.txt"]
+)
+def test_a_log_with_a_prefix_or_a_suffix_is_to_be_renamed(tmp_path: Path, other: str) -> None:
+    folder = _copy("round-v5.1", tmp_path / "logs")
+    (folder / DETAIL).rename(folder / other)
+    assert _failures(audit.audit(folder)) == [
+        f"{DETAIL} is missing: rename {other}, whose name has a prefix or a suffix"
+    ]
+
+
+def test_a_trace_that_is_compressed_beside_an_empty_one_is_read(run: Path) -> None:
+    folder = run / "raw" / "performance"
+    (folder / "mlperf_log_trace.json").write_text("")
+    (check,) = [c for c in audit.audit(folder).checks if c.id == "trace-figures"]
+    assert check.verdict is Verdict.PASS
+
+
+def test_an_empty_user_conf_is_empty(tmp_path: Path) -> None:
+    folder = _copy("latency-limit", tmp_path / "logs")
+    (folder / "user.conf").write_text("")
+    assert "user.conf is empty)" in _explained(audit.audit(folder))
+
+
+@pytest.mark.parametrize("name", ["resnet*", "*net50"])
+def test_a_wildcard_within_a_name_is_named(tmp_path: Path, name: str) -> None:
+    folder = _copy("latency-limit", tmp_path / "logs")
+    _change(folder, "user.conf", "resnet50.Server.target_latency", f"{name}.Server.target_latency")
+    (check,) = [c for c in audit.audit(folder).checks if c.id == "user-conf-keys"]
+    assert check.detail == (
+        f"LoadGen ignores '{name}.Server.target_latency': a `*` stands for every model only if it is"
+        " the whole name"
+    )
+
+
+def test_an_error_of_loadgen_is_quoted_whole(tmp_path: Path) -> None:
+    folder = _copy("equal-issue", tmp_path / "logs")
+    error = "Ending early: " + "word " * 50 + "end."
+    _change(folder, DETAIL, "Ending early: Max query count reached. query_count 32", error)
+    (check,) = [c for c in audit.audit(folder).checks if c.id == "performance-errors"]
+    assert f"{error}; num_errors" in check.detail
+
+
+def test_one_query_is_no_queries(tmp_path: Path) -> None:
+    text = _explained(audit.audit(_copy("round-v5.1", tmp_path / "logs")))
+    assert re.search(r": 1 query of \d+ samples was issued; the limits are", text)
+
+
 EARLIER = """\
 "pid": 442, "tid": 442, "ts": 8187ns : LoadgenVersionInfo:
 "pid": 442, "tid": 442, "ts": 8187ns : version : .5a1 @ 5a4803e37b
@@ -266,6 +444,8 @@ def test_a_log_of_loadgen_before_1_0_is_not_judged(tmp_path: Path) -> None:
     report = audit.audit(tmp_path)
     (check,) = report.checks
     assert not report.passes("quick") and report.results[0].scenario == "Offline"
+    assert report.sentence("quick") == "level quick does not pass: nothing could be checked"
+    assert not report.round_chosen_by
     assert check.verdict is Verdict.NA and check.detail == (
         "LoadGen .5a1 @ 5a4803e37b wrote it in the form before 1.0, which is not judged; line 4"
         " reports an error: 'Ran out of generated queries to issue.'; the summary says VALID"
@@ -283,6 +463,16 @@ def test_a_log_of_loadgen_before_1_0_is_not_judged(tmp_path: Path) -> None:
                 '"result_max_latency_ns", "value": 8',
             ),
             "latencies",
+        ),
+        (lambda f: _change(f, DETAIL, '"value": 7692307,', '"value": 7692400,'), "counts"),
+        (
+            lambda f: _change(
+                f,
+                DETAIL,
+                '"effective_target_duration_ms", "value": 0',
+                '"effective_target_duration_ms", "value": 1',
+            ),
+            "performance-effective-settings",
         ),
         (
             lambda f: _change(f, DETAIL, "1780908523862526354", "1780908523862526355"),

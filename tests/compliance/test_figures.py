@@ -99,6 +99,35 @@ def test_a_figure_that_was_raised_differs_from_the_one_computed_again(tmp_path: 
     assert raised.figure == "219.465 samples/s" and raised.recomputed.startswith("119.465 ")
 
 
+@pytest.mark.parametrize("run", ["SingleStream"], indirect=True)
+@pytest.mark.parametrize(
+    ("logged", "words"),
+    [
+        ("0.9", "the latency that 90 % of the queries keep, by early stopping"),
+        ("0.95", "the latency that 95 % of the queries keep, by early stopping; v6.1 takes 90 %"),
+        (
+            "0.999",
+            "the latency that 99.9 % of the queries keep, by early stopping; v6.1 takes 90 %",
+        ),
+    ],
+)
+def test_the_words_of_a_figure_have_the_percentile_of_the_log(
+    run: Path, logged: str, words: str
+) -> None:
+    log = run / "raw" / "performance" / DETAIL
+    key = '"effective_target_latency_percentile", "value": '
+    text = log.read_text(encoding="utf-8")
+    assert f"{key}0.9," in text
+    log.write_text(text.replace(f"{key}0.9,", f"{key}{logged},"), encoding="utf-8")
+    (line,) = audit.audit(log.parent).results
+    assert line.words == words
+
+
+def test_a_logged_figure_of_0_is_no_figure(tmp_path: Path) -> None:
+    line = _line("round-v5.1", tmp_path, lambda text: text.replace("119.465", "0"))
+    assert line.sentence == "Offline: no figure"
+
+
 @pytest.mark.parametrize("run", ["SingleStream", "tokens one by one"], indirect=True)
 def test_the_trace_gives_the_same_latency_and_the_log_two_percentiles_around_it(run: Path) -> None:
     (line,) = audit.audit(run).results

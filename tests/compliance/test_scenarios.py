@@ -82,6 +82,20 @@ def performance(**values: Any) -> Callable[[Built], None]:
     return lambda built: entries(built.detail, **values)
 
 
+def reason(text: str) -> Callable[[Built], None]:
+    """One more line of the performance test's log, with a reason for the verdict."""
+
+    def change(built: Built) -> None:
+        lines = built.detail.read_text().splitlines()
+        (at,) = (n for n, line in enumerate(lines) if '"early_stopping_met"' in line)
+        entry = json.loads(lines[at].removeprefix(":::MLLOG "))
+        entry |= {"key": "result_invalid_reason", "value": text}
+        lines.insert(at + 1, f":::MLLOG {json.dumps(entry)}")
+        built.detail.write_text("\n".join(lines) + "\n")
+
+    return change
+
+
 def accuracy(**values: Any) -> Callable[[Built], None]:
     return lambda built: entries(built.folder / ACCURACY / "mlperf_log_detail.txt", **values)
 
@@ -146,6 +160,14 @@ def swapped(values: list[int]) -> list[int]:
 
 def more(factor: float) -> Callable[[float], float]:
     return lambda value: float(f"{value * factor:.6g}")
+
+
+def test_an_empty_sentence_of_early_stopping_is_left_out(copy: Callable[[str], Built]) -> None:
+    built = copy("Interactive, too slow")
+    entries(built.detail, early_stopping_ttft_result=lambda text: "" if text else " ")
+    (line,) = audit.audit(built.detail.parent).results
+    (sentence,) = [text for text in line.explained if "early_stopping_met is" in text]
+    assert re.search(r"early_stopping_met is \w+: \w+", sentence)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -332,8 +354,16 @@ INTERACTIVE = {
     "tokens a second": (performance(result_completed_tokens_per_second=more(1.01)), "latencies"),
     "tokens by latency": (performance(result_token_throughput=more(1.01)), "latencies"),
     "tokens by the time of issue": (
-        performance(result_token_throughput_with_loadgen_overhead=more(1.01)),
-        "trace-figures",
+        performance(result_token_throughput_with_loadgen_overhead=more(1.003)),
+        "latencies",
+    ),
+    "the target duration": (
+        performance(effective_target_duration_ms=more(1.01)),
+        "performance-effective-settings",
+    ),
+    "a reason that the figures deny": (
+        reason("TPOT constrain not met: Reduce target QPS to improve latency."),
+        "validity",
     ),
     "a limit of first tokens not met": (
         performance(requested_server_ttft_latency=1000),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from compliance.findings.check import judge, shorten
 from compliance.findings.entries import entry_fault
 from compliance.logs import Detail
-from compliance.logs.digits import DIGITS, close
+from compliance.logs.digits import DIGITS, close, signed
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check, Fault, Faults
 
@@ -35,6 +35,7 @@ _UNCHANGED = (
     "performance_issue_same_index",
     "sample_concatenate_permutation",
 )
+_DURATIONS = ("min_duration_ms", "max_duration_ms")
 
 
 def check(test: LoadGenRun, subject: Subject) -> Check:
@@ -59,6 +60,8 @@ def percentile(test: LoadGenRun, subject: Subject) -> Check:
 def _faults(detail: Detail, scenario: str) -> Faults:
     for key in _UNCHANGED:
         requested, effective = detail.get(f"requested_{key}"), detail.get(f"effective_{key}")
+        if key in _DURATIONS and isinstance(requested, int):
+            requested = signed(requested)
         if requested is None or requested != effective:
             first, second = shorten(requested), shorten(effective)
             text = f"{key}: requested {first}, effective {second}"
@@ -77,12 +80,17 @@ def _follow(detail: Detail, scenario: str) -> Faults:
     from the requested ones.
     """
     served = scenario == "Server"
+    limit_ns = detail.number("requested_server_target_latency_ns")
+    if limit_ns is not None:
+        limit_ns = signed(limit_ns)
     fixed = {
-        "target_latency_ns": detail.number("requested_server_target_latency_ns") if served else 0,
+        "target_latency_ns": limit_ns if served else 0,
         "max_async_queries": detail.number("requested_server_max_async_queries") if served else 1,
     }
+    fixed["target_duration_ms"] = detail.number("effective_min_duration_ms")
     if scenario == "Offline":
         fixed["target_latency_percentile"] = _OFFLINE_PERCENTILE
+        fixed["target_duration_ms"] = 0
     for name, value in fixed.items():
         key = f"effective_{name}"
         effective = detail.number(key)
@@ -93,7 +101,7 @@ def _follow(detail: Detail, scenario: str) -> Faults:
 
 
 _COUNTS = (
-    "requested_min_duration_ms",
+    "effective_min_duration_ms",
     "requested_min_query_count",
     "effective_target_qps",
     "effective_samples_per_query",
@@ -148,7 +156,7 @@ def _single_stream(detail: Detail) -> Faults:
     least, slack = settings["requested_min_query_count"], 0.0
     whole = settings[whole_key]
     if detail.get("effective_sample_concatenate_permutation") and whole > 0:
-        prepared = 2 * settings["requested_min_duration_ms"] * 1e6 / settings[key]
+        prepared = 2 * settings["effective_min_duration_ms"] * 1e6 / settings[key]
         least = (max(least, prepared) // whole + 1) * whole
         slack = whole + 2 * DIGITS * least  # the log has six digits of the latency
     yield from _counts(detail, settings, least, 1, slack)

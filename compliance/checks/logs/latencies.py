@@ -30,6 +30,9 @@ from formats.checks import Check, Fault, Faults
 # some microseconds.
 _IDLE, _IDLE_NS = 0.1, 1e5
 _LARGEST_SUM_NS = 2.0**63
+_ISSUED_TOKENS = "result_token_throughput_with_loadgen_overhead"
+# The product of four logged figures.
+_TOKEN_DIGITS = 4 * DIGITS
 _TWO_TOKENS = (
     "an answer has one token or none: report n_tokens of at least 2 for each answer, or set"
     " use_token_latencies to 0"
@@ -77,6 +80,7 @@ def _counts(subject: Subject) -> Faults:
         if generated != 1 or issued != 1:
             text = f"{generated} queries generated and {issued} issued; Offline has one"
             yield Fault(text, "1 and 1", f"{generated} and {issued}", line=line)
+        yield from _offline_period(subject)
         return
     if each != log.per_query:
         yield entry_fault(log, key, log.per_query, f"{log.scenario} has")
@@ -84,6 +88,21 @@ def _counts(subject: Subject) -> Faults:
         text = f"{issued} queries issued of {generated} generated"
         yield Fault(text, f"1 to {generated}", str(issued), line=line)
     yield from _scheduled(subject) if log.scenario == "Server" else _generated(subject)
+
+
+def _offline_period(subject: Subject) -> Faults:
+    """Yield a fault if the duration of Offline's only query is not the time of a sample at the
+    target rate.
+    """
+    log, rate = subject.log, requested_value(subject, "target_qps")
+    key = "generated_query_duration"
+    spent_ns = log.number(key)
+    if rate is None or spent_ns is None:
+        return
+    period_ns = 1e9 / rate[0]
+    slack_ns = 1 if rate[1] else 1 + DIGITS * period_ns
+    if abs(spent_ns - int(period_ns)) > slack_ns:
+        yield entry_fault(log, key, int(period_ns), "the target gives")
 
 
 def _generated(subject: Subject) -> Faults:
@@ -206,6 +225,8 @@ def _single_stream(log: Log) -> Faults:
     bare_key = "result_qps_without_loadgen_overhead"
     whole, bare = log.number(whole_key), log.number(bare_key)
     yield from _of_tokens(log)
+    if log.has_tokens:
+        yield from _tokens_one_by_one(log)
     yield from _missing(log, bare_key, whole_key)
     mean = log.number("result_mean_latency_ns")
     if not mean:
@@ -271,15 +292,36 @@ def _server(log: Log) -> Faults:
 
 
 def _tokens(log: Log) -> Faults:
-    """Yield a fault if two rates imply different numbers of tokens. The number itself is not
-    logged.
+    """Yield a fault if two of Server's rates imply different numbers of tokens. The number itself
+    is not logged.
     """
     key = "result_completed_tokens_per_second"
     rate, expected = log.number(key), log.token_rate
     if rate is None or expected is None:
         yield "a rate of tokens is missing"
-    elif not close(rate, expected, 4 * DIGITS):
+        return
+    if not close(rate, expected, _TOKEN_DIGITS):
         yield entry_fault(log, key, f"{expected:.6g}", "result_token_throughput gives")
+    # The last query is issued when it is due or later, and before the last answer.
+    yield from _between(log, _ISSUED_TOKENS, (rate, log.issued_token_rate or rate))
+
+
+def _tokens_one_by_one(log: Log) -> Faults:
+    """Yield a fault if two of SingleStream's rates imply different numbers of tokens."""
+    issued, completed = log.issued_token_rate, log.completed_token_rate
+    yield from _missing(log, "result_token_throughput")
+    if issued is not None and completed is not None:
+        yield from _between(log, _ISSUED_TOKENS, (issued, issued))
+        yield from _between(log, "result_completed_tokens_per_second", completed)
+
+
+def _between(log: Log, key: str, bounds: tuple[float, float]) -> Faults:
+    """Yield a fault if a rate of tokens is not within its bounds."""
+    rate, (low, high) = log.number(key), bounds
+    if rate is None:
+        yield not_a_number(log, key)
+    elif not low * (1 - _TOKEN_DIGITS) <= rate <= high * (1 + _TOKEN_DIGITS):
+        yield entry_fault(log, key, f"{low:.6g} to {high:.6g}", "result_token_throughput gives")
 
 
 _FIGURES: Mapping[str, Callable[[Log], Faults]] = {

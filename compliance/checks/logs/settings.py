@@ -323,6 +323,12 @@ def _traps(conf: Conf, subject: Subject) -> Iterator[Fault]:
         if not model or key not in subject.rules.user_conf or scenario not in _SCENARIO_NAMES:
             text = f"LoadGen does not know {shorten(full)!r} and ignores it"
             yield Fault(text, "a key LoadGen knows", shorten(full), line=line)
+        elif "*" in model and model != "*":
+            text = (
+                f"LoadGen ignores {shorten(full)!r}: a `*` stands for every model only if it is the"
+                " whole name"
+            )
+            yield Fault(text, "the model's name, or *", shorten(model), line=line)
         elif why := user_conf.trap(subject.scenario if scenario == "*" else scenario, key, word):
             yield Fault(f"{shorten(full)} = {shorten(word)} {why}", line=line)
 

@@ -8,9 +8,14 @@ from compliance import explanation
 from compliance.findings.check import judge, mismatch, quoted, shorten
 from compliance.findings.entries import entry_fault, not_a_number
 from compliance.loadgen.early_stopping import discards, lacking
+from compliance.loadgen.latency_keys import FIRST_TOKENS, LATER_TOKENS
 from compliance.loadgen.log import Log
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check, Fault, Faults
+
+# LoadGen's own sentences are shorter.
+_LONGEST = 400
+_NOT_MET = {FIRST_TOKENS: "TTFT constrain not met", LATER_TOKENS: "TPOT constrain not met"}
 
 
 def errors(subject: Subject) -> list[Check]:
@@ -40,7 +45,7 @@ def error_lines(test: LoadGenRun, subject: Subject) -> Check:
 
 def _errors(test: LoadGenRun) -> Faults:
     for line in test.detail.errors:
-        text = f"line {line.number}: {shorten(line.key)}: {str(line.value)[:120]}"
+        text = f"line {line.number}: {shorten(line.key)}: {shorten(line.value, _LONGEST)}"
         yield Fault(text, "no error line", shorten(line.value), line=line.number)
     if not test.detail.values:
         yield f"the {test.name} log has no entry that shows whether there were errors"
@@ -76,6 +81,25 @@ def _validity(log: Log) -> Faults:
     expected = "VALID" if all(log.get(part) is True for part in parts) else "INVALID"
     if verdict != expected:
         yield mismatch(key, quoted(verdict), expected, "its parts say", line=log.line(key))
+    yield from _reasons(log)
+
+
+def _reasons(log: Log) -> Faults:
+    """Yield a fault for each latency of tokens about which LoadGen's reasons say another thing than
+    the figures (results.cc, PerfConstraintsMet).
+    """
+    key = "result_invalid_reason"
+    reasons = " ".join(map(str, log.all(key)))
+    if not reasons or log.scenario != "Server" or not log.has_tokens:
+        return
+    for latency, words in _NOT_MET.items():
+        within = log.within(latency)
+        if within is None or within is not (words in reasons):
+            continue
+        says = "says" if within else "does not say"
+        where = "within" if within else "over"
+        text = f"{key} {says} {words!r}; the {latency.name} is {where} its limit"
+        yield Fault(text, line=log.line(key))
 
 
 def _verdict(subject: Subject) -> Faults:
@@ -89,7 +113,7 @@ def _verdict(subject: Subject) -> Faults:
     verdict = shorten(log.get("result_validity", "none"))
     reasons = " ".join(str(r) for r in log.all("result_invalid_reason"))
     reasons = " ".join(reasons.split())
-    text = f"{verdict}: {reasons[:300]}" if reasons else verdict
+    text = f"{verdict}: {shorten(reasons, _LONGEST)}" if reasons else verdict
     yield Fault(text, "VALID", verdict, line=log.line("result_validity"))
     for part in explanation.parts(subject):
         if not part.met:

@@ -24,6 +24,7 @@ _ASK = (
     "ask the submitter for the whole log, replace the truncated one by it and audit again: only its"
     " size will be wrong"
 )
+_TRUNCATED = "the log is truncated, and only the whole log has every row"
 _LARGEST_DAMAGED = 64 << 20
 _FILLS_UP = "MultiStream"
 _HASH = re.compile(r"^hash=(\S*)\s*$", re.MULTILINE)
@@ -39,10 +40,25 @@ def checks(subject: Subject) -> list[Check]:
         f"at most {most} bytes",
         file=subject.place.show(submitted),
     )
-    return [
-        size,
-        judge("performance-log-of-answers", _no_answers(subject), "empty, as it must be"),
-    ]
+    return [size, performance_answers(subject)]
+
+
+def performance_answers(subject: Subject) -> Check:
+    """The check that the performance test logged no answers."""
+    return judge("performance-log-of-answers", _no_answers(subject), "empty, as it must be")
+
+
+def checks_of_logs(subject: Subject) -> list[Check]:
+    """The checks of the log of answers in a folder of LoadGen's logs, which has no accuracy.txt and
+    so no hash to compare with.
+    """
+    whole = whole_log(subject)
+    if whole is None:
+        checks = checks_of_truncated(subject, _TRUNCATED)
+    else:
+        answers, fault = files.attempt(logs.read_accuracy, whole)
+        checks = checks_of_whole(subject, whole, answers, fault)
+    return [check for check in checks if check.id != "accuracy-hash"]
 
 
 def checks_of_whole(
@@ -62,9 +78,7 @@ def checks_of_whole(
         judge("accuracy-log", rows, samples, file=file),
     ]
     if answers is not None:
-        order = _order(subject, answers)
-        good = "the order that follows from the seeds"
-        results.append(judge("accuracy-order", order, good, file=file))
+        results.append(_in_order(subject, answers, "the order that follows from the seeds", file))
     return results
 
 
@@ -85,7 +99,7 @@ def checks_of_truncated(subject: Subject, why: str) -> list[Check]:
     rows = logs.read_ends(head, tail, repeats=subject.scenario == _FILLS_UP)
     if rows.seq_ids:
         good = f"the {len(rows.seq_ids)} rows left are in the order of the seeds"
-        order = judge("accuracy-order", _order(subject, rows), good, file=file)
+        order = _in_order(subject, rows, good, file)
     else:
         no_row = "a row is longer than the part that truncation keeps, so no whole row is left"
         order = not_applicable("accuracy-order", no_row, file=file)
@@ -138,7 +152,9 @@ def _no_answers(subject: Subject) -> Faults:
 def _hash_form(subject: Subject) -> Faults:
     hashes = _HASH.findall(subject.accuracy_text or "")
     file = subject.accuracy_file
-    if len(hashes) != 1:
+    if file in subject.faults:
+        yield Fault(subject.faults[file], file=file)
+    elif len(hashes) != 1:
         count = f"{len(hashes)} lines"
         text = f"accuracy.txt has {count} of hash=<sha256>; it must have one"
         yield Fault(text, "one line", count, file, stricter=bool(hashes))
@@ -189,9 +205,9 @@ def _unanswered(subject: Subject, answers: logs.Answers | None, fault: str) -> F
         yield fault
         return
     yield from _problems(answers, subject)
-    count = subject.accuracy.detail.number("effective_accuracy_sample_count")
+    count = counts.loaded_samples(subject.accuracy.detail, "accuracy")
     different = len(answers.payloads)
-    expected = different if count is None else count
+    expected = different if count is None else int(count)
     # The keys are the samples' indices.
     indices = np.fromiter(answers.payloads, np.int64, different)
     if different != expected or not _from_zero(indices):
@@ -202,6 +218,13 @@ def _unanswered(subject: Subject, answers: logs.Answers | None, fault: str) -> F
         yield Fault(text, f"{expected} samples, from 0 on", f"{different} samples")
     if not _from_zero(np.asarray(answers.seq_ids, np.int64)):
         yield "seq_id does not run from 0 to the number of rows - 1, each once"
+
+
+def _in_order(subject: Subject, rows: logs.Answers, good: str, file: str) -> Check:
+    """The check of the order of the rows."""
+    if not_judged := subject.accuracy.detail.not_judged:
+        return not_applicable("accuracy-order", not_judged, file=file)
+    return judge("accuracy-order", _order(subject, rows), good, file=file)
 
 
 def _order(subject: Subject, rows: logs.Answers) -> Faults:

@@ -26,29 +26,26 @@ from formats.checks import Check, Fault, Faults
 from formats.record import Record
 
 _COPY = "copy the log from raw/; if that one is missing or changed, measure again"
-# Time zones differ by multiples of _ZONE, the clocks of one machine by at most _CLOCKS over hours;
-# no test takes _LONGEST_MS.
-_ZONE, _CLOCKS = timedelta(minutes=15), timedelta(minutes=2)
+# Time zones differ from UTC by multiples of _ZONE and at most by _FARTHEST_ZONE, the clocks of one
+# machine by at most _CLOCKS over hours; no test takes _LONGEST_MS.
+_ZONE, _FARTHEST_ZONE = timedelta(minutes=15), timedelta(hours=14)
+_CLOCKS = timedelta(minutes=2)
 _LONGEST_MS = 1e11
 # Every log and reference that is hashed is smaller.
 _LARGEST_LOG, _LARGEST_REFERENCE = 256 << 20, 8 << 30
 
 
 def dates(subject: Subject, now: datetime | None = None) -> Check:
-    """The check of the tests' dates. They must be after the build of LoadGen, before `now`, in one
-    session, and not at the same time.
+    """The check of the tests' dates. They must be after the build of LoadGen and before `now`. Two
+    tests must be in one session, and not at the same time.
     """
     now = now or datetime.now(UTC)
-    test_times = [test.detail.get("test_datetime") for test in subject.tests]
-    judge_dates = partial(
-        judge,
-        "dates",
-        good=f"{test_times[0]}, {test_times[1]}",
-    )
+    test_times = [shorten(test.detail.get("test_datetime")) for test in subject.tests]
+    doubts = [] if subject.only else [*_apart(subject), *_overlap(subject)]
     return fail_or_manual(
-        judge_dates,
+        partial(judge, "dates", good=", ".join(test_times)),
         _dates(subject, now),
-        [*_apart(subject), *_overlap(subject)],
+        doubts,
         "nothing was changed between the tests",
         of_a_run=subject.place.run is not None,
     )
@@ -118,11 +115,11 @@ def _power_dates(test: LoadGenRun, at: datetime) -> Iterator[Fault]:
         spent_ms = 0
     ahead = end.replace(tzinfo=UTC) - at - timedelta(milliseconds=spent_ms)
     rest = abs(ahead - round(ahead / _ZONE) * _ZONE)
-    if abs(ahead) > timedelta(hours=26) or rest > _CLOCKS:
+    if abs(ahead) > _FARTHEST_ZONE + _CLOCKS or rest > _CLOCKS:
         text = (
             f"{test.name}: power_end is {ahead / timedelta(minutes=1):.1f} minutes ahead of"
             " test_datetime and the log's own time; a time zone is whole quarters of an hour, at"
-            " most 26 hours"
+            " most 14 hours"
         )
         yield Fault(text, f"{at:%Y-%m-%d %H:%M:%S} UTC", shorten(logged_end), line=line)
 

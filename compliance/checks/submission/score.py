@@ -118,7 +118,8 @@ def _score_unverified(subject: Subject, why: str) -> Check:
     for line in (subject.accuracy_text or "").splitlines():
         if line.strip("\ufeff\0 \t") and not line.startswith("hash="):
             stated.append(line)
-    faults = list(_admitted_failures(subject)) if stated else [Fault("accuracy.txt has no score")]
+    no_score = subject.faults.get(file, "accuracy.txt has no score")
+    faults = list(_admitted_failures(subject)) if stated else [Fault(no_score)]
     if faults:
         return judge(_ID, faults, "", file=file, fix=_SCORE_AGAIN)
     return manual(_ID, why, file=file, fix=_STATED)

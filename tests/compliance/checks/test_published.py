@@ -169,6 +169,20 @@ def test_published_results_have_two_hashes_and_never_none(
     assert _failed(theirs)["accuracy-hash"].required_by is required_by
 
 
+def test_a_missing_accuracy_txt_is_missing(theirs: Path) -> None:
+    (_scenario(theirs) / "accuracy" / "accuracy.txt").unlink()
+    failed = _failed(theirs)
+    for check in ("accuracy-hash", "accuracy-score"):
+        assert failed[check].detail == "accuracy.txt is missing"
+
+
+def test_the_order_of_a_log_before_1_0_is_not_judged(theirs: Path) -> None:
+    detail = _scenario(theirs) / "accuracy" / "mlperf_log_detail.txt"
+    detail.write_text('"pid": 442, "tid": 442, "ts": 8187ns : version : .5a1 @ 5a4803e37b\n')
+    (check,) = [c for c in audit.audit(theirs).checks if c.id == "accuracy-order"]
+    assert check.verdict is Verdict.NA and "which is not judged" in check.detail
+
+
 @pytest.mark.parametrize(("samples", "faults"), [(7_920_000, 0), (24_576, 1)])
 def test_a_sum_of_latencies_beyond_63_bits_has_no_mean(samples: int, faults: int) -> None:
     low, high = 2_448_658_552, 1_180_000_000_000

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compliance import rules
+from compliance import audit, rules
 from compliance.logs import user_conf
 from compliance.logs.user_conf import parse, read, trap
+from formats.checks import Verdict
 
 RULES = rules.load()
 MODEL = "m.1"
@@ -238,7 +239,37 @@ def test_a_comment_is_no_setting(line: str) -> None:
         ("Server", "target_latency", "200.5", "is read as 200 by LoadGen: an integer ends"),
         ("Server", "min_query_count", "0100", "is read as 64 by LoadGen: a leading 0 means octal"),
         ("Server", "min_query_count", "089", "is read as 0 by LoadGen: a leading 0 means octal"),
-        ("Server", "min_duration", "-1", "is read as 18446744073709551615 by LoadGen: a negative"),
+        ("Server", "min_query_count", "-1", "is read as 18446744073709551615 by LoadGen: a neg"),
+        (
+            "Server",
+            "min_duration",
+            "-1",
+            "is read as 18446744073709551615 by LoadGen, and is -1 ms in effect: a negative",
+        ),
+        (
+            "Server",
+            "target_latency",
+            "-1",
+            "is read as 18446744073709551615 by LoadGen, and is -1 ms in effect: a negative",
+        ),
+        (
+            "Server",
+            "target_latency",
+            "99999999999999999999",
+            "is read as 18446744073709551615 by LoadGen, and is -1 ms in effect: it does not fit",
+        ),
+        (
+            "Server",
+            "target_latency",
+            "18446744073709",
+            "is read as -0.551616 ms by LoadGen: in nanoseconds it does not fit into 63 bits",
+        ),
+        (
+            "Server",
+            "target_latency",
+            "18446744073710",
+            "is read as 0.448384 ms by LoadGen: in nanoseconds it does not fit into 63 bits",
+        ),
         ("Server", "min_duration", "1e20", "is read as 1 by LoadGen: an integer ends"),
         ("Server", "min_duration", "99999999999999999999", "does not fit into 64 bits"),
         ("Server", "ttft_latency", "30000000000000", "does not fit into 64 bits"),
@@ -270,6 +301,53 @@ def test_a_number_that_loadgen_reads_as_people_do_is_no_trap(
     scenario: str, key: str, word: str
 ) -> None:
     assert not trap(scenario, key, word)
+
+
+TEST_OF_LOADGEN = """
+import sys
+import mlperf_loadgen as lg
+settings = lg.TestSettings()
+settings.scenario = getattr(lg.TestScenario, sys.argv[1])
+settings.mode = lg.TestMode.PerformanceOnly
+assert settings.FromConfig("user.conf", "m.1", sys.argv[1]) == 0
+def issue(queries):
+    lg.QuerySamplesComplete([lg.QuerySampleResponse(query.id, 0, 0) for query in queries])
+sut = lg.ConstructSUT(issue, lambda: None)
+library = lg.ConstructQSL(64, 64, lambda indices: None, lambda indices: None)
+lg.StartTestWithLogSettings(sut, library, settings, lg.LogSettings())
+"""
+
+
+@pytest.mark.parametrize(
+    ("scenario", "key", "word"),
+    [
+        ("Server", "target_latency", "-1"),
+        ("Server", "target_latency", "99999999999999999999"),
+        ("Server", "target_latency", "18446744073709"),
+        ("Server", "target_latency", "18446744073710"),
+        ("Server", "max_duration", "-1"),
+        ("SingleStream", "min_duration", "-1"),
+        ("Offline", "min_duration", "-1"),
+    ],
+)
+def test_the_log_of_a_number_of_more_than_63_bits_has_no_contradiction(
+    tmp_path: Path, scenario: str, key: str, word: str
+) -> None:
+    lines = [
+        "*.*.min_duration = 1",
+        "*.*.min_query_count = 64",
+        "*.*.target_qps = 100",
+        f"m.1.{scenario}.{key} = {word}",
+    ]
+    (tmp_path / "user.conf").write_text("\n".join(lines))
+    command = [sys.executable, "-c", TEST_OF_LOADGEN, scenario]
+    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path, timeout=60)
+    report = audit.audit(tmp_path)
+    failed = {check.id: check.faults for check in report.checks if check.verdict is Verdict.FAIL}
+    (fault,) = failed.pop("user-conf-keys")
+    assert "by LoadGen" in fault.text and fault.line == 4
+    settings = {"performance-requested-settings", "performance-effective-settings", "counts"}
+    assert not settings & set(failed)
 
 
 def test_a_number_of_many_digits_is_read() -> None:
