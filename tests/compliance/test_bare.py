@@ -430,6 +430,18 @@ def test_one_query_is_no_queries(tmp_path: Path) -> None:
     assert re.search(r": 1 query of \d+ samples was issued; the limits are", text)
 
 
+def test_a_target_without_user_conf_may_have_more_digits_than_the_log(tmp_path: Path) -> None:
+    folder = _copy("latency-limit", tmp_path / "logs")
+    (folder / "user.conf").unlink()
+    _change(
+        folder,
+        DETAIL,
+        '"generated_query_duration", "value": 3023522005',
+        '"generated_query_duration", "value": 3023522905',
+    )
+    assert "counts" not in _failed(audit.audit(folder))
+
+
 EARLIER = """\
 "pid": 442, "tid": 442, "ts": 8187ns : LoadgenVersionInfo:
 "pid": 442, "tid": 442, "ts": 8187ns : version : .5a1 @ 5a4803e37b

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from formats.job import Job, read_job
+from formats.outcome import WorkerOutcome
 from formats.writing import write_json
 from scenarios.worker import fit
 from scenarios.worker.heartbeat import Heartbeat
@@ -248,8 +249,8 @@ def main(specification: Path) -> None:
     """Run every case of the specification."""
     for file, name in json.loads(specification.read_text()).items():
         job = read_job(Path(file))
-        outcome = fit.train(job, globals()[name](job), Heartbeat(job.log_dir / "heartbeat"), 0)
-        write_json(job.log_dir / "outcome.json", outcome)
+        fields = fit.train(job, globals()[name](job), Heartbeat(job.log_dir / "heartbeat"), 0)
+        write_json(job.log_dir / "outcome.json", WorkerOutcome("ok", "", **fields))
         forget()
 
 

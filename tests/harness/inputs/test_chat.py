@@ -191,7 +191,7 @@ def test_a_folder_with_a_template_that_is_not_applied_is_told(chat_model, tmp_pa
 
 
 def test_a_sweep_and_its_commands_take_the_flags_of_a_chat(chat_model, tmp_path):
-    parser = Parser(prog="./run.sh sweep", allow_abbrev=False)
+    parser = Parser("sweep")
     options.add_list_flags(parser)
     words = ["--chat", "--chat-option", "enable_thinking=false", "--field", "prompt"]
     flags = vars(parser.parse_args(words))
