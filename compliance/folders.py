@@ -79,7 +79,8 @@ def _kind(folder: Path, names: Names, *, top: bool) -> Kind | None:
     name of a division or of one file of a run is enough.
     """
     own = names[folder]
-    if not own.isdisjoint(_OF_A_RUN if top else _OF_A_RUN[:1]):
+    of_a_run = _OF_A_RUN if top else _OF_A_RUN[:1]
+    if not own.isdisjoint(of_a_run):
         return Kind.RUN
     divisions = rules.load(rules.CURRENT).layout.divisions
     if folder.name in divisions and _has_submitters(folder, names):

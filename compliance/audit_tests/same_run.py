@@ -105,9 +105,10 @@ def of_files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterat
     raw = subject.place.raw(test.name)
     assert raw is not None
     yield from (fault for name, fault in test.faults.items() if name != "user.conf")
-    for key in _SAME_JOB if subject.performance.job and test.job else ():
-        if getattr(subject.performance.job, key) != getattr(test.job, key):
-            yield f"job.json: {key} is not the performance test's"
+    if subject.performance.job and test.job:
+        for key in _SAME_JOB:
+            if getattr(subject.performance.job, key) != getattr(test.job, key):
+                yield f"job.json: {key} is not the performance test's"
     if test.user_conf is None or test.user_conf != subject.performance.user_conf:
         yield f"raw/{test.name}/user.conf is not the performance test's"
     text, fault = files.attempt(files.text, raw / "audit.config")

@@ -78,7 +78,8 @@ def _validity(log: Log) -> Faults:
             text = f"VALID, and LoadGen says {message!r}"
             yield Fault(text, "no early end", message, line=line.number)
             break
-    expected = "VALID" if all(log.get(part) is True for part in parts) else "INVALID"
+    are_met = all(log.get(part) is True for part in parts)
+    expected = "VALID" if are_met else "INVALID"
     if verdict != expected:
         yield mismatch(key, quoted(verdict), expected, "its parts say", line=log.line(key))
     yield from _reasons(log)

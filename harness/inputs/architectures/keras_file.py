@@ -107,7 +107,6 @@ def model(path: Path, custom: Path | None, trains: bool = False) -> Model:
         also_called={},
         user_weights=None,
         fit=_fit(description),
-        distilled_from=None,
         file=ModelFile(
             path=path,
             digest=digest,

@@ -149,7 +149,6 @@ class Model:
             tensors that are trained, if not all are.
         file: the user's own file, from which everything else was read; None: it is a model of a
             TOML.
-        distilled_from: the model from which it was distilled; None: none.
         user_weights: how a user's folder is completed for `classes`; None: a folder of its type is
             loaded by the general classes of an unlisted model (harness.inputs.unlisted).
         numbers: the keys of a folder's config.json whose values must be whole numbers.
@@ -174,7 +173,6 @@ class Model:
     also_called: Mapping[str, str]
     user_weights: UserWeights | None
     fit: Mapping[str, Any]
-    distilled_from: str | None
     numbers: tuple[str, ...] = ()
     like: str = ""
     file: ModelFile | None = None
@@ -241,7 +239,6 @@ def load(name: str, task: str | None = None) -> Model:
         also_called=data.get("also_called", {}),
         user_weights=UserWeights(**data["user"]) if "user" in data else None,
         fit=data.get("fit", {}),
-        distilled_from=data.get("distilled_from"),
         numbers=tuple(key for key in _NUMBERS if key in config),
     )
 
