@@ -124,7 +124,11 @@ def _metadata(subject: Subject) -> list[Check]:
     return [*metadata.checks(subject), benchmark.eligibility(subject)]
 
 
-OF_TREE = (CheckGroup("metadata", _metadata), CheckGroup("scenarios", benchmark.scenarios))
+OF_ENDPOINTS = (
+    CheckGroup("layout", layout.endpoints_documents),
+    CheckGroup("metadata", _metadata),
+    CheckGroup("scenarios", benchmark.scenarios),
+)
 """The groups of a result of mlcommons/endpoints in a submission: its documents and folders have the
 rules of LoadGen's results.
 """

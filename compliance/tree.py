@@ -171,25 +171,21 @@ def _folder_checks(
 def endpoints_checks(
     place: ResultFolder, line: ResultLine, round_rules: rules.Rules, results: list[ResultLine]
 ) -> list[Check]:
-    """Every check of a result of mlcommons/endpoints, and in a submission those of its documents
-    and scenarios. Appends its line, which is completed from `line`, to `results`.
+    """Every check of a result of mlcommons/endpoints. In a submission also those of its documents
+    and scenarios, which say nothing about its figures: only the level `submission` requires them.
+    Appends its line, which is completed from `line`, to `results`.
     """
     result = endpoints.read(place, round_rules)
-    completed_line = replace(
-        line,
-        scenario=result.scenario,
-        official=shorten(result.official),
-        figure=shorten(result.figure),
-        verdict=_ENDPOINTS,
-    )
-    results.append(completed_line)
+    results.append(replace(result.line(line), verdict=_ENDPOINTS))
     if not place.benchmark:
         return guarded([("reading", partial(endpoints.checks, result))])
     subject = read(place, round_rules)
-    missing = layout.missing(subject, layout.endpoints_documents(subject))
-    groups = [("reading", partial(endpoints.checks, result, list(missing)))]
-    groups += [(group.name, partial(group.find, subject)) for group in checklist.OF_TREE]
-    return guarded(groups)
+    groups = [("reading", partial(endpoints.checks, result))]
+    groups += [(group.name, partial(group.find, subject)) for group in checklist.OF_ENDPOINTS]
+    measured, *documents = [guarded([group]) for group in groups]
+    for group in documents:
+        measured += [replace(check, level="submission") for check in group]
+    return measured
 
 
 def _subject_checks(

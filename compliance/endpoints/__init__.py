@@ -9,14 +9,13 @@ commands/benchmark/accuracy.py).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 
 from compliance.endpoints import benchmark, performance, settings
 from compliance.endpoints.result import ACCURACY, CONFIGS, FIX, SUMMARY, Result, read
 from compliance.findings.check import judge, not_applicable
 from compliance.folders import ResultFolder
 from compliance.rules import Rules
-from formats.checks import Check, Fault
+from formats.checks import Check
 
 __all__ = ["Result", "checks", "is_result", "read"]
 
@@ -41,16 +40,11 @@ def is_result(place: ResultFolder, rules: Rules) -> bool:
     return has_config and (folder / ACCURACY).is_file()
 
 
-def checks(result: Result, missing: Iterable[Fault | str] = ()) -> list[Check]:
-    """The checks of an endpoints result. Those of a file that cannot be read are left out.
-
-    Args:
-        missing: the faults of the documents that a submission requires besides its own files.
-    """
+def checks(result: Result) -> list[Check]:
+    """The checks of an endpoints result. Those of a file that cannot be read are left out."""
     good = "config.yaml, result_summary.json and accuracy_results.json can be read"
-    faults = [*result.faults, *missing]
     found = [
-        judge("files-complete", faults, good, file=result.place.name, fix=FIX),
+        judge("files-complete", result.faults, good, file=result.place.name, fix=FIX),
         judge("unambiguous-files", result.ambiguous, _ONE_READING, result.place.name, fix=FIX),
         not_applicable("logs-say-nothing", _NO_LOADGEN),
     ]

@@ -13,7 +13,9 @@ from compliance.endpoints.result import (
     LENGTHS,
     SERIES,
     SUMMARY,
+    WINDOW,
     Result,
+    again,
     lookup,
     number,
     percentiles,
@@ -23,7 +25,6 @@ from compliance.loadgen import early_stopping
 from compliance.logs.digits import close
 from formats.checks import Check, Fault, Faults
 
-WINDOW = "legacy_loadgen_window_duration_ns"
 _LEGACY = "use_legacy_loadgen_qps_metrics"
 _COUNTS = ("n_samples_issued", "n_samples_completed", "n_samples_failed", "duration_ns", "qps")
 _FAILURES = ("n_samples_failed", "n_samples_dropped")
@@ -100,32 +101,25 @@ def _tokens(summary: dict[str, Any], completed: float) -> Faults:
 
 
 def _rates(summary: dict[str, Any], completed: float) -> Faults:
-    """Yield a fault for each rate that its count and window do not give (metrics/report.py,
-    from_snapshot).
-    """
+    """Yield a fault for each rate that its count and window do not give."""
     window_ns = number(summary, WINDOW)
     legacy = lookup(summary, f"run_config.load_pattern.{_LEGACY}") is True
     if legacy and window_ns is None and completed > 1:
         yield mismatch(WINDOW, None, "a number", f"with {_LEGACY} it is")
     if window_ns is not None and not legacy:
         yield mismatch(WINDOW, window_ns, "none", f"without {_LEGACY} there is")
-    queries, of = completed, "n_samples_completed and duration_ns"
-    span_ns = summary["duration_ns"]
-    if window_ns is not None:
-        queries, of = completed - 1, f"n_samples_completed - 1 and {WINDOW}"
-        span_ns = window_ns
+    span_ns = summary["duration_ns"] if window_ns is None else window_ns
     if span_ns <= 0:
         yield mismatch("duration_ns", span_ns, "more than 0", "it must be")
         return
-    tokens = number(summary, f"{LENGTHS}.total")
-    for key, count in (("qps", queries), ("tps", tokens)):
+    for key in ("qps", "tps"):
         stated = number(summary, key)
-        if count is None or stated is None:
-            if count is not stated:
-                yield mismatch(key, stated, count, "the count of output tokens is")
-        elif not close(stated, count / span_ns * 1e9, _digits(key, summary)):
-            who = f"{of} give" if key == "qps" else "output tokens and the same window give"
-            yield mismatch(key, stated, count / span_ns * 1e9, who)
+        rate, source = again(summary, key)
+        if rate is None or stated is None:
+            if rate is not stated:
+                yield mismatch(key, stated, rate, "the count of output tokens is")
+        elif not close(stated, rate, _digits(key, summary)):
+            yield mismatch(key, stated, rate, f"{source} give")
 
 
 def _digits(key: str, summary: dict[str, Any]) -> float:

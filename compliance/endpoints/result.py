@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from compliance.findings.check import shorten
 from compliance.folders import ResultFolder
 from compliance.logs import files, strict_json, strict_yaml
-from compliance.rules import Benchmark, EndpointsModel, Rules
+from compliance.rules import Benchmark, EndpointsFigure, EndpointsModel, Rules
+from formats.checks import ResultLine
 
 CONFIGS = ("config.yaml", "config.yml")
 """The names of the configuration. The checker takes the first one that it can read."""
@@ -21,6 +23,8 @@ SERIES = ("ttft", "tpot", "latency")
 """The latencies: to the first token, of each later one, and of the whole answer."""
 LENGTHS = "output_sequence_lengths"
 """The tokens of each answer."""
+WINDOW = "legacy_loadgen_window_duration_ns"
+"""The window of a rate as LoadGen counts it: from the first query to the last completion."""
 FIX = "keep the files that inference-endpoint wrote, or measure again"
 """How to correct files that contradict themselves."""
 
@@ -84,17 +88,31 @@ class Result:
         return scenario.min_duration_ms
 
     @property
-    def figure(self) -> str:
-        """The figure with its unit, as MLCommons publishes it; empty if there is none."""
+    def figure(self) -> EndpointsFigure | None:
+        """The figure that MLCommons publishes; None in a scenario that has none."""
         scenario = self.rules.endpoints.scenarios.get(self.scenario)
         if scenario is None:
-            return ""
+            return None
         figures = self.model.figures if self.model else {}
-        figure = self.rules.endpoints.figures[figures.get(self.scenario, scenario.figure)]
+        return self.rules.endpoints.figures[figures.get(self.scenario, scenario.figure)]
+
+    def line(self, line: ResultLine) -> ResultLine:
+        """The line of its folder, completed with its figure."""
+        figure = self.figure
+        line = replace(line, scenario=self.scenario, official=shorten(self.official))
+        if figure is None:
+            return line
         value = number(self.summary, figure.key)
         if figure.percentile is not None:
             value = dict(percentiles(lookup(self.summary, figure.key))).get(figure.percentile)
-        return "" if value is None else f"{value / figure.divisor} {figure.unit}"
+        if value is None:
+            return line
+        rate, source = again(self.summary, figure.key)
+        recomputed = f"not computed again: {source}"
+        if rate is not None:
+            recomputed = f"{rate / figure.divisor} {figure.unit}, from {source}"
+        text = f"{value / figure.divisor} {figure.unit}"
+        return replace(line, figure=shorten(text), recomputed=recomputed)
 
     def show(self, name: str) -> str:
         """The path of one of its files, relative to the audited directory."""
@@ -165,6 +183,26 @@ def lookup(document: Any, path: str) -> Any:
 def number(document: Any, path: str) -> float | None:
     """The number at a path; None if the value is no number."""
     return _number(lookup(document, path))
+
+
+def again(summary: dict[str, Any], key: str) -> tuple[float | None, str]:
+    """(a rate as its count and window give it, their names), or (None, why there is none). See
+    metrics/report.py, from_snapshot.
+    """
+    window, queries = "duration_ns", number(summary, "n_samples_completed")
+    if number(summary, WINDOW) is not None:
+        window, queries = WINDOW, queries and queries - 1
+    counts = {
+        "qps": (queries, f"n_samples_completed{' - 1' if window == WINDOW else ''}"),
+        "tps": (number(summary, f"{LENGTHS}.total"), f"{LENGTHS}.total"),
+    }
+    if key not in counts:
+        return None, f"{SUMMARY} has no latencies of single queries"
+    count, name = counts[key]
+    span_ns = number(summary, window)
+    if count is None or not span_ns or span_ns < 0:
+        return None, f"{SUMMARY} has no {name} or no {window}"
+    return count / span_ns * 1e9, f"{name} and {window}"
 
 
 def numeric(value: Any) -> float | None:

@@ -35,7 +35,7 @@ def checks(subject: Subject) -> list[Check]:
     results = [
         judge(
             "files-complete",
-            missing(subject, _expected(subject)),
+            _missing(subject, _expected(subject)),
             "all files are there, and none is empty",
             file=subject.place.name,
         ),
@@ -97,11 +97,13 @@ def submitter_checks(
     ]
 
 
-def endpoints_documents(subject: Subject) -> Iterator[Path]:
-    """Yield the documents that a result of mlcommons/endpoints must have in a submission."""
-    for name in subject.rules.endpoints.scenario_files:
-        yield subject.place.measurements / name
-    yield measurements_file(subject.place, subject.rules)
+def endpoints_documents(subject: Subject) -> list[Check]:
+    """The check of the documents that a result of mlcommons/endpoints must have in a submission."""
+    folder = subject.place.measurements
+    expected = [folder / name for name in subject.rules.endpoints.scenario_files]
+    expected.append(measurements_file(subject.place, subject.rules))
+    faults = _missing(subject, expected)
+    return [judge("files-complete", faults, "its documents are there", subject.place.name)]
 
 
 def _expected(subject: Subject) -> Iterator[Path]:
@@ -112,7 +114,7 @@ def _expected(subject: Subject) -> Iterator[Path]:
     yield from (folder / layout.accuracy / name for name in layout.accuracy_files)
 
 
-def missing(subject: Subject, expected: Iterable[Path]) -> Faults:
+def _missing(subject: Subject, expected: Iterable[Path]) -> Faults:
     """Yield a fault for each expected file that is missing, empty or no file."""
     for path in expected:
         size, fault = files.attempt(lambda p: p.stat().st_size, path)
