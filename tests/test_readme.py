@@ -1,5 +1,5 @@
-"""The README's and the documents' commands parse, and the README's table is that of the
-registry.
+"""The README's and the documents' commands parse, and the table of SUTs and models is that
+of the registry.
 """
 
 import re
@@ -25,6 +25,9 @@ _COMMAND = re.compile(r"^    (\./run\.sh [^#\n…\[]+?) *(?:#.*)?$", re.M)
 COMMANDS = sorted(
     {command for text in (README, *DOCUMENTS.values()) for command in _COMMAND.findall(text)}
 )
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.M)
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")]
 LARGE = ("./run.sh sweep keras3-published --dry-run",)
 """Commands that resolve hundreds of cells."""
 
@@ -78,7 +81,7 @@ def test_the_readme_names_its_two_commands():
     )
 
 
-def test_the_readme_shows_which_sut_runs_which_model(tmp_path):
+def test_the_document_shows_which_sut_runs_which_model(tmp_path):
     runs = {
         (row["sut"], row["model"], row["task"] == FIT)
         for row in matrix(tmp_path)
@@ -105,5 +108,22 @@ def test_the_readme_shows_which_sut_runs_which_model(tmp_path):
         )
         assert (
             f"| {' | '.join([f'`{sut}`', *(words(sut, model) for model in named), last])} |"
-            in README
+            in DOCUMENTS["suts.md"]
         )
+
+
+def anchors(page):
+    """The names that GitHub gives to a page's headings."""
+    headings = _HEADING.findall(page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page):
+    for link in _LINK.findall(re.sub(r"\s+", " ", page.read_text(encoding="utf-8"))):
+        if link.startswith("http"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
