@@ -5,7 +5,7 @@
 #     ./run.sh bundle DIR --core --python 3.12
 #     docker build -t harness-gpu --build-arg BASE=<the vendor's image> DIR
 #     docker run --rm --gpus all --shm-size 1g harness-gpu --python python3 --sut native-torch --scenario Offline --model mistral
-# docs/offline.md says more.
+# docs/use/offline.md says more.
 ARG BASE=python:3.12-slim
 FROM ${BASE}
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]

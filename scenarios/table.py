@@ -43,7 +43,7 @@ class Scenario:
             after `figure`.
         compared: the key of a result's `metrics` by which SUTs are compared, if it is not the
             figure. LoadGen's early-stopping estimate of a percentile depends on the number of
-            queries, and a slow SUT answers fewer (`docs/comparing.md`).
+            queries, and a slow SUT answers fewer (`docs/use/comparing.md`).
         module: the scenario's file. It has `user_conf(job, calibration, in_flight)`, `least(job)`,
             `drive(issue, indices)` and `callbacks(sut, qsl, respond, job, started)`.
         measures: a few words for the flag's help.

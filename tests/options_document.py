@@ -1,4 +1,4 @@
-"""The table of flags in docs/options.md, made from the help of `run`. After a change of a flag:
+"""The table of flags in docs/use/options.md, made from the help of `run`. After a change of a flag:
 
 PYTHONPATH=. .cache/environments/dev/bin/python -m tests.options_document
 """
@@ -11,11 +11,11 @@ import re
 from harness.commands.run import run_parser
 from harness.execution.environments import ROOT
 
-DOCUMENT = ROOT / "docs" / "options.md"
+DOCUMENT = ROOT / "docs" / "use" / "options.md"
 _BEGIN, _END = "<!-- made by tests.options_document -->", "<!-- end -->"
 _SEE = {
     "scenario": "[serving.md](serving.md), [fit.md](fit.md)",
-    "model": "[hf-2019.md](hf-2019.md), [your-model.md](your-model.md)",
+    "model": "[hf-2019.md](../measured/hf-2019.md), [your-model.md](your-model.md)",
     "benchmark": "[benchmarks.md](benchmarks.md)",
     "stream": "[serving.md](serving.md#token-latencies)",
     "max_latency_ms": "[serving.md](serving.md)",
@@ -33,7 +33,7 @@ _SEE = {
     "replicas": "[scale.md](scale.md)",
     "replicas_on": "[scale.md](scale.md#on-a-cluster)",
     "threads": "[below](#threads)",
-    "tuned": "[tuning.md](tuning.md)",
+    "tuned": "[slow.md](slow.md#what-tuning-buys)",
     "system": "[benchmarks.md](benchmarks.md#the-system-description)",
 }
 """Name of a flag → links for its row."""
@@ -44,7 +44,7 @@ def current(text: str) -> str:
     before, begin, rest = text.partition(f"{_BEGIN}\n")
     _, end, after = rest.partition(_END)
     if not (begin and end):
-        raise ValueError(f"docs/options.md lacks {_BEGIN} or {_END}")
+        raise ValueError(f"docs/use/options.md lacks {_BEGIN} or {_END}")
     rows = [_row(action) for action in run_parser()._actions if action.dest != "help"]
     table = "\n".join(["| flag | what it does, and its default | see |", "|---|---|---|", *rows])
     return f"{before}{begin}{table}\n{end}{after}"

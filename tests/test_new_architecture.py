@@ -1,4 +1,4 @@
-"""An architecture whose inputs are images and whose answers are masks: docs/adding-a-model.md as it stands
+"""An architecture whose inputs are images and whose answers are masks: docs/extend/adding-a-model.md as it stands
 there, measured by the real LoadGen.
 """
 
@@ -13,7 +13,7 @@ from formats.checks import Verdict
 from tests.documents import blocks, copy_of_the_source, insert, run
 from tests.support.long import LONG, first_of_each
 
-EXAMPLE = blocks("adding-a-model.md")
+EXAMPLE = blocks("extend/adding-a-model.md")
 COMMAND = EXAMPLE["model"]
 SUT = "sut/native_numpy/mask.py"
 ANSWER = EXAMPLE[SUT].partition("        return {")[2].partition("\n")[0]
@@ -25,7 +25,7 @@ def tree(tmp_path_factory):
     reference of the SUT's own text.
     """
     copy = copy_of_the_source(tmp_path_factory.mktemp("copy"))
-    entry = blocks("adding-a-sut.md")["registry"]
+    entry = blocks("extend/adding-a-sut.md")["registry"]
     insert(
         copy / "sut/registry.py",
         "SUTS: dict[str, SutSpec] = {",

@@ -20,14 +20,14 @@ from tests.support.commands import call
 from tests.support.long import long_unless
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-DOCUMENTS = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
+DOCUMENTS = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
 _COMMAND = re.compile(r"^    (\./run\.sh [^#\n…\[]+?) *(?:#.*)?$", re.M)
 COMMANDS = sorted(
     {command for text in (README, *DOCUMENTS.values()) for command in _COMMAND.findall(text)}
 )
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.M)
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]
 LARGE = ("./run.sh sweep keras3-published --dry-run",)
 """Commands that resolve hundreds of cells."""
 
@@ -127,3 +127,12 @@ def test_every_link_leads_somewhere(page):
         target = page.parent / name if name else page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+def test_every_page_that_the_source_names_is_there():
+    sources = [
+        path for room in ("harness", "scenarios", "sut") for path in (ROOT / room).rglob("*.py")
+    ]
+    for path in (*sources, ROOT / "CONTRIBUTING.md", ROOT / "Dockerfile"):
+        for name in re.findall(r"docs/[\w/-]+\.md", path.read_text(encoding="utf-8")):
+            assert (ROOT / name).exists(), f"{path}: {name}"

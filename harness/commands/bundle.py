@@ -224,7 +224,7 @@ def _show(summary: Mapping[str, Any]) -> None:
     terminal.line(
         f"{len(packages)} packages; source {summary['source_bytes'] / 1e6:.1f} MB; weights"
         f" {summary['weight_bytes'] / 1e6:,.1f} MB. The locks have no sizes of wheels:"
-        " docs/offline.md shows those of some bundles."
+        " docs/use/offline.md shows those of some bundles."
     )
 
 

@@ -48,7 +48,7 @@ _GONE = {
     "--max-queue": "any number of requests may wait: leave it out",
     "--max-request-bytes": "a request may have 16 MiB: leave it out",
     "--quiet": "progress is on standard error, and only there: leave it out",
-    "--self-test": "send requests with curl, guidellm or aiperf (docs/serve.md)",
+    "--self-test": "send requests with curl, guidellm or aiperf (docs/use/serve.md)",
     "--timeout-s": "a request may take any time: let the client end it",
 }
 """Flags of earlier releases, with what to do instead."""
@@ -152,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
         usage="./run.sh serve --sut SUT [--model MODEL | --weights DIR] [flags]",
         description=(
             "Answer requests of the OpenAI protocol with a SUT: /v1/completions,"
-            " /v1/chat/completions, /v1/models, /health. docs/serve.md has examples."
+            " /v1/chat/completions, /v1/models, /health. docs/use/serve.md has examples."
         ),
     )
     options.add_flags(parser, _OF_RUN)

@@ -324,7 +324,7 @@ class Options:
     )
     replicas: str | None = _flag(
         "in Offline and Server: run the SUT N times, each on its own accelerator or cores of this"
-        " machine, behind one LoadGen (docs/scale.md). In a sweep also one of N by itself, in"
+        " machine, behind one LoadGen (docs/use/scale.md). In a sweep also one of N by itself, in"
         " turns, which gives the efficiency",
         read=_replicas,
         metavar="N",

@@ -3,7 +3,7 @@ contained, and some of the answers.
 
 LoadGen only counts the answers of a performance test. The record shows if a SUT gives stale or
 shorter answers from some batch on. It costs less than half a microsecond a batch
-(docs/overhead.md).
+(docs/measured/overhead.md).
 """
 
 from __future__ import annotations
