@@ -65,8 +65,8 @@ def section(content: Content) -> Section:
             " own table, of an NVIDIA A100 and models of full size, so the two show only whether"
             " the same side is faster (docs/use/comparing.md). Compiling pays as soon as the time"
             " that the batches save is longer: cold if no compiled program was on disk, warm if"
-            " some were. The more sets of switches were measured for a cell, the larger a gain has to be"
-            " to be shown. The efficiency of replicas is their speed over as many times that of one"
+            " some were. The more sets of switches were measured for a cell, the larger a gain has to"
+            " be to be shown. The efficiency of replicas is their speed over as many times that of one"
             " of them, which ran by itself (docs/use/scale.md)."
         ),
         sentences=[*_best_gains(tuned), *_efficiencies(replicas)],
