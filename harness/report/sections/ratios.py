@@ -60,14 +60,14 @@ def section(content: Content) -> Section:
     return Section(
         title="One thing changed",
         note=(
-            "Each row compares a SUT with another one that differs in one thing. Above 1 the first"
-            " is faster. In brackets is the 95 % interval. The published ratio is that of Keras'"
-            " own table, of an NVIDIA A100 and models of full size, so the two show only whether"
-            " the same side is faster (docs/use/comparing.md). Compiling pays as soon as the time"
-            " that the batches save is longer: cold if no compiled program was on disk, warm if"
-            " some were. The more sets of switches were measured for a cell, the larger a gain has to"
-            " be to be shown. The efficiency of replicas is their speed over as many times that of one"
-            " of them, which ran by itself (docs/use/scale.md)."
+            "Each row compares a SUT with another one that differs in one thing. Above 1 the"
+            " first is faster. In brackets is the 95 % interval. The published ratio is that of"
+            " Keras' own table, of an NVIDIA A100 and models of full size, so the two show only"
+            " whether the same side is faster (docs/use/comparing.md). Compiling pays as soon as"
+            " the time that the batches save is longer: cold if no compiled program was on disk,"
+            " warm if some were. The more sets of switches were measured for a cell, the larger a"
+            " gain has to be to be shown. The efficiency of replicas is their speed over as many"
+            " times that of one of them, which ran by itself (docs/use/scale.md)."
         ),
         sentences=[*_best_gains(tuned), *_efficiencies(replicas)],
         tables=[_table(title, pairs) for title, pairs in tables.items()],
