@@ -163,10 +163,11 @@ class Taker:
 
 
 def taker(job: Job, sut: Inference, beat: Heartbeat, limit_s: float) -> Taker:
-    """Return what takes the evidence of a job's test. `limit_s`: seconds without a sign of `beat`
-    after which the batches of a call count as hung.
+    """Return what takes the evidence of a job's test. `limit_s`: seconds after which a batch counts
+    as hung. The batches of one call show no sign of `beat` between them.
     """
-    return Taker(sut, partial(batches, job, sut), partial(beat.within, limit_s))
+    most = len(sizes(job)) + 1 + sut.in_flight
+    return Taker(sut, partial(batches, job, sut), partial(beat.within, most * limit_s))
 
 
 def _with(evidence: Evidence, **detail: Any) -> Evidence:

@@ -21,6 +21,7 @@ from formats.outcome import Fresh
 from scenarios.worker import disturbance, evidence
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.qsl import Qsl
+from scenarios.worker.warm_up import timed
 from sut.contract import Batch, Inference
 
 Times = list[tuple[float, float, float]]
@@ -66,7 +67,7 @@ def compare(
 
     Args:
         known: the data set, whose samples the performance test has requested.
-        hang_s: seconds after which a round counts as hung.
+        hang_s: seconds after which a batch counts as hung.
         requests: the requests of each batch of the test; empty: its batches have one size.
     """
     assert job.fresh is not None
@@ -74,7 +75,7 @@ def compare(
     rounds = max(1, min(_MOST, fresh.count // sum(sizes)))
     rows = np.arange(rounds * sum(sizes)).reshape(rounds, -1)
     samples = min(fresh.count, rows.size)
-    beat.enter("fresh inputs", LOAD_LIMIT_S, rounds * len(sizes))
+    beat.enter("fresh inputs", LOAD_LIMIT_S, 3 * rounds * len(sizes))
     evidence.watch_prepare(sut, lambda: fresh.load(range(samples)))
     known.load(range(min(known.count, rows.size)))
     beat.allow(hang_s)
@@ -100,8 +101,7 @@ def _of_size(
         new, old = (
             each.batch((row % len(each.singles)).tolist(), len(row)) for each in (fresh, known)
         )
-        times.append(_round(sut, new, old, met_first=number % 2 == 1))
-        beat.bump(1)
+        times.append(_round(sut, new, old, beat, met_first=number % 2 == 1))
     first, again, met = _least(times)
     return Fresh(
         size=rows.shape[1],
@@ -171,7 +171,9 @@ def _least(times: Times) -> tuple[float, float, float]:
     return first, again, met
 
 
-def _round(sut: Inference, new: Batch, old: Batch, met_first: bool) -> tuple[float, float, float]:
+def _round(
+    sut: Inference, new: Batch, old: Batch, beat: Heartbeat, met_first: bool
+) -> tuple[float, float, float]:
     """Time a fresh batch, the same batch again, and one that was met, which has the second one's
     time if it is left out.
 
@@ -181,16 +183,10 @@ def _round(sut: Inference, new: Batch, old: Batch, met_first: bool) -> tuple[flo
             always first, 13 of 21 honest SUTs beside ten other programs looked as if they kept
             answers, and with this order none of 26.
     """
-    met = _timed(sut, old) if met_first else None
-    first_ns, answers = _timed(sut, new)
-    again_ns, _ = _timed(sut, new)
+    met = timed(sut, old, beat) if met_first else None
+    first_ns, answers = timed(sut, new, beat)
+    again_ns, _ = timed(sut, new, beat)
     if not met and first_ns >= _LONG_BATCH_NS and first_ns <= _SUSPICIOUS * again_ns:
         return first_ns, again_ns, again_ns
-    met_ns, met_answers = met or _timed(sut, old)
+    met_ns, met_answers = met or timed(sut, old, beat)
     return first_ns, again_ns, met_ns * longer(answers, met_answers)
-
-
-def _timed(sut: Inference, batch: Batch) -> tuple[int, Batch]:
-    start = _clock()
-    answers = sut.to_host(sut.predict(batch))
-    return _clock() - start, answers

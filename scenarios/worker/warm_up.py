@@ -42,10 +42,10 @@ def warm_up(
         if width:
             batch = length_buckets.cut(batch, width, widths)
         shape: dict[str, Any] = {"row": row, "size": size}
-        shape["first_ns"], answers = _timed(sut, batch, beat)
+        shape["first_ns"], answers = timed(sut, batch, beat)
         check_rows(answers, job.answer, size)
         if not once:
-            shape["second_ns"], answers = _timed(sut, batch, beat)
+            shape["second_ns"], answers = timed(sut, batch, beat)
         elif job.known:
             shape["second_ns"] = job.known.second_ns[len(times)]
         times.append(shape)
@@ -66,7 +66,8 @@ def _runs_once(job: Job) -> bool:
     return bool(job.known) or (calibrates and job.answer == TOKENS)
 
 
-def _timed(sut: Inference, batch: Batch, beat: Heartbeat) -> tuple[int, Batch]:
+def timed(sut: Inference, batch: Batch, beat: Heartbeat) -> tuple[int, Batch]:
+    """(nanoseconds of a batch, its answers). One more batch is completed."""
     start = _clock()
     answers = sut.to_host(sut.predict(batch))
     beat.bump(1)

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from time import sleep
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,8 @@ from compliance import rules
 from formats.job import Serving
 from formats.outcome import Fresh
 from results import notes
-from scenarios.worker import fresh_inputs
+from scenarios.worker import fresh_inputs, warm_up
+from scenarios.worker.heartbeat import COMPLETED, Heartbeat
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Evidence
 from tests.support import mock_job
@@ -65,13 +65,16 @@ def _compare(
     """The comparison with `rows` fresh inputs, one a batch, on the SUT's clock. `fields`: of the
     job.
     """
-    monkeypatch.setattr(fresh_inputs, "_clock", lambda: sut.now_ns)
+    for module in (fresh_inputs, warm_up):
+        monkeypatch.setattr(module, "_clock", lambda: sut.now_ns)
     fresh = tmp_path / "fresh.npz"
     np.savez(fresh, allow_pickle=False, **mock_job.arrays("predict", rows, seed=2))
     job = mock_job.changed(mock_job.make(tmp_path, batch=1), fresh=fresh, **fields)
-    nothing = SimpleNamespace(enter=lambda *_: None, allow=lambda _: None, bump=lambda _: None)
+    beat = Heartbeat(tmp_path / "heartbeat")
     known = Qsl(job.inputs, sut.prepare)
-    return fresh_inputs.compare(job, sut, known, nothing, hang_s=60, requests=requests)
+    found = fresh_inputs.compare(job, sut, known, beat, hang_s=60, requests=requests)
+    assert beat.cells[COMPLETED] == sut.calls  # each batch may block, and not only each round
+    return found
 
 
 @pytest.mark.parametrize(
