@@ -7,6 +7,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from compliance.audit_tests.logged_answers import LoggedAnswers, Row
 from compliance.checks.submission import benchmark
 from compliance.findings.check import judge, manual
 from compliance.loadgen import counts, sample_order, sampling
-from compliance.loadgen.random import MOST_SAMPLES, Draws
+from compliance.loadgen.random import MOST_SAMPLES
 from compliance.logs import files
 from compliance.logs.detail import LOADED_SET
 from compliance.rules import ComplianceTest
@@ -245,16 +246,16 @@ def _order(answers: LoggedAnswers, count: int, test: LoadGenRun, subject: Subjec
     settings = counts.issue_settings(detail, subject.scenario, seed)
     numbers = np.array([row.seq_id for row in answers.rows], np.int64)
     indices = np.array([row.index for row in answers.rows], np.int64)
-    least = sample_order.bounded(max(least, 1), count)
-    for draws in Draws:
-        order = sample_order.performance(
-            settings, sets[0], draws, count=count, min_query_count=least
-        )
-        expected = order[numbers]
-        if np.array_equal(expected, indices):
-            return
-    at = np.flatnonzero(expected != indices)[0]
-    yield (
-        f"sample number {numbers[at]} has index {indices[at]}; with seed {seed} it has index"
-        f" {expected[at]}"
+    issued = partial(
+        sample_order.performance,
+        settings,
+        sets[0],
+        count=count,
+        min_query_count=sample_order.bounded(max(least, 1), count),
     )
+    if stray := sample_order.misplaced(issued, indices, numbers):
+        at, expected = stray
+        yield (
+            f"sample number {numbers[at]} has index {indices[at]}; with seed {seed} it has index"
+            f" {expected}"
+        )

@@ -117,7 +117,7 @@ def _scored(run: _Run, compared: Compared, answers: Mapping[int, bytes]) -> AnyS
         except (OSError, ValueError) as e:
             return str(e)
     try:
-        reference, forced, _ = of_run.arrays(run.directory)
-        return test01.worst(compared.different, answers, run.record.accuracy, reference, forced)
+        others = [(row.index, row.data) for row in compared.different]
+        return of_run.worst(run.directory, run.record.accuracy, answers, others)
     except ValueError as e:
         return str(e)

@@ -5,8 +5,7 @@ seeds.
 from __future__ import annotations
 
 import itertools
-
-import numpy as np
+from functools import partial
 
 from compliance.findings.check import judge, not_applicable
 from compliance.findings.entries import of_the_log
@@ -104,14 +103,14 @@ def _order(trace: Trace, detail: Detail, scenario: str) -> Faults:
         yield "the samples were chosen by audit settings"
         return
     count = len(trace.index)
-    queries = order.bounded(least, count)
-    first, sample = -1, -1
-    for draws in Draws:
-        expected = order.performance(settings, sets[0], draws, count=count, min_query_count=queries)
-        others = np.flatnonzero(expected != trace.index)
-        if not others.size:
-            return
-        if int(others[0]) > first:
-            first, sample = int(others[0]), int(expected[others[0]])
-    text = f"from sample {first} on the samples are not those of the seed {seed}"
-    yield Fault(text, f"sample {first} has index {sample}", f"index {int(trace.index[first])}")
+    issued = partial(
+        order.performance,
+        settings,
+        sets[0],
+        count=count,
+        min_query_count=order.bounded(least, count),
+    )
+    if stray := order.misplaced(issued, trace.index):
+        first, sample = stray
+        text = f"from sample {first} on the samples are not those of the seed {seed}"
+        yield Fault(text, f"sample {first} has index {sample}", f"index {int(trace.index[first])}")

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from compliance import logs
 from compliance.findings.check import judge, manual, not_applicable, shorten
 from compliance.logs import files
-from compliance.rules import Rules
-from compliance.scoring import accuracy, of_run, official
+from compliance.scoring import of_run
 from compliance.scoring.value import AnswerBytes
 from compliance.subject import Subject
 from formats import shards
@@ -88,24 +86,23 @@ def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     summary = f"{len(differing)} of {len(answers)} kept answers differ from the accuracy test's"
     if subject.no_reference and not record.official:
         return manual(_ANSWERS, f"{summary}, and there is no reference to score them", **where)
-    if not subject.no_reference:
-        faults, fault = files.reckon(
-            lambda: list(_score_faults(run, record, log.payloads, differing))
-        )
-    if record.official and (faults or subject.no_reference):
-        compute = partial(
-            _metric_faults,
+    scored, fault = files.reckon(
+        partial(
+            of_run.with_others,
             run,
             record,
-            rules=subject.rules,
-            payloads=log.payloads,
-            differing=differing,
-            compared=len(answers),
+            subject.rules.benchmarks,
+            log.payloads,
+            sorted(differing),
+            len(answers),
         )
-        faults, fault = files.reckon(compute)
-    if faults is None:
+    )
+    if scored is None:
         return judge(_ANSWERS, [fault], "", **where)
-    return judge(_ANSWERS, faults, f"{summary}, within the tolerance", **where)
+    passed, score = scored
+    sentence = f"{len(differing)} kept answers differ from the accuracy test's; with them {score}"
+    wrong = [] if passed else [sentence]
+    return judge(_ANSWERS, wrong, f"{summary}, within the tolerance", **where)
 
 
 def _unpack(kept: Mapping[str, np.ndarray]) -> list[tuple[int, bytes]]:
@@ -148,49 +145,6 @@ def _length_faults(
             f" samples have {expected}"
         )
         yield Fault(text, str(expected), str(total))
-
-
-def _score_faults(
-    run: Path, record: Record, payloads: AnswerBytes, differing: set[tuple[int, bytes]]
-) -> Iterator[Fault]:
-    """Yield a fault if the accuracy test would have failed with these answers instead of its
-    own.
-    """
-    judged = record.accuracy
-    reference, forced, _ = of_run.arrays(run)
-    # The SUT's own logits exist only for the accuracy test's answers, and not for these.
-    tolerance = {
-        name: limit for name, limit in judged.tolerance.items() if name != "argmax_fraction"
-    }
-    for one_each in accuracy.variants(sorted(differing)):
-        answers = {**payloads, **one_each}
-        score = accuracy.score(judged.score, answers, reference, tolerance, judged.keys, forced)
-        if not score.passed:
-            text = (
-                f"{len(differing)} kept answers differ from the accuracy test's; with them"
-                f" {score.sentence}"
-            )
-            yield Fault(text, f"at most {score.threshold:g}", f"{score.value:.5g}")
-            return
-
-
-def _metric_faults(
-    run: Path,
-    record: Record,
-    rules: Rules,
-    payloads: AnswerBytes,
-    differing: set[tuple[int, bytes]],
-    compared: int,
-) -> list[Fault]:
-    """A fault if the official metric is outside its limits with these answers."""
-    assert record.official
-    row = rules.benchmarks[record.benchmark.official].of(record.cell.scenario)
-    changes = accuracy.variants(sorted(differing))
-    passed, text = official.with_others(run, record.official, row, payloads, changes, compared)
-    if passed:
-        return []
-    sentence = f"{len(differing)} kept answers differ from the accuracy test's; with them {text}"
-    return [Fault(sentence)]
 
 
 def _fresh(subject: Subject, record: Record, fresh: Fresh | None) -> Check:

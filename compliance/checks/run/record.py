@@ -24,8 +24,10 @@ from results import documents
 _JOB = "raw/performance/job.json"
 _UNLIMITED_NS = 10**15
 """LoadGen's setting of a limit of Server that a cell does not have."""
-_OF_A_TEST = ("test", "log_dir", "calibration", "known", "audit", "limits")
-"""The fields of job.json that may differ between the tests of a run."""
+_OF_A_TEST = ("test", "log_dir", "calibration", "known", "audit")
+"""The fields of job.json that may differ between the tests of a run. In the accuracy test the
+limits may differ, too.
+"""
 _OF_SERVING = ("max_wait_ms", "max_latency_ms", "max_ttft_ms", "max_tpot_ms", "rate")
 _NOT_STATED = ("N/A", "none")
 _DESCRIBED = (
@@ -170,7 +172,8 @@ def of_jobs(
         if job.test != test:
             value = shorten(repr(job.test))
             yield Fault(f"{file} is of the test {value}", repr(test), value, file)
-        for key in sorted({each.name for each in fields(Job)} - {*_OF_A_TEST}):
+        free = (*_OF_A_TEST, "limits") if test == "accuracy" else _OF_A_TEST
+        for key in sorted({each.name for each in fields(Job)} - {*free}):
             one, other = getattr(first, key), getattr(job, key)
             if one != other:
                 text = f"job.json: {key} differs between the performance and the {test} test"

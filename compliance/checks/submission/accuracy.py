@@ -10,9 +10,8 @@ import numpy as np
 
 from compliance import logs
 from compliance.findings.check import judge, manual, not_applicable, shorten
-from compliance.loadgen import counts
+from compliance.loadgen import counts, sample_order
 from compliance.loadgen.counts import logged_seed, logged_sets
-from compliance.loadgen.sample_order import misplaced
 from compliance.logs import files
 from compliance.rules import Rules
 from compliance.subject import Subject
@@ -242,7 +241,8 @@ def _order(subject: Subject, rows: logs.Answers) -> Faults:
         yield f"its sample numbers are not those of {count} samples"
         return
     settings = counts.issue_settings(detail, subject.scenario, seed)
-    if stray := misplaced(settings, sets, seq_ids=seq_ids, indices=indices):
+    stray = sample_order.misplaced(partial(sample_order.accuracy, settings, sets), indices, seq_ids)
+    if stray:
         at, expected = stray
         text = (
             f"sample number {seq_ids[at]} has index {indices[at]}; with seed {seed} it has index"
