@@ -18,7 +18,7 @@ from compliance.logs import files
 from compliance.rules import ComplianceTest
 from compliance.scoring import of_run
 from compliance.scoring.value import AnswerBytes
-from compliance.subject import LoadGenRun, Subject
+from compliance.subject import NO_RECORD, LoadGenRun, Subject
 from formats.checks import Check
 from formats.job import Job
 
@@ -121,7 +121,7 @@ def _no_reference(subject: Subject) -> str:
     if subject.place.run is None:
         return "a submission does not contain it"
     if subject.record is None:
-        return subject.no_record
+        return NO_RECORD
     if subject.record.official or not subject.record.no_reference:
         return ""
     return subject.record.accuracy.reason

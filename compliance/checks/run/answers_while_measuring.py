@@ -28,8 +28,7 @@ _FIX = "correct the SUT: it must answer as in the accuracy test"
 _COMPUTE = "correct the SUT: it must compute every answer"
 _NO_CACHE = "switch the engine's caches of prompts and answers off, and measure again"
 _ANSWERS, _FRESH, _SPEED = "answers-while-measuring", "fresh-inputs", "plausible-speed"
-_BARE = "a submission without a run directory around it has no kept answers"
-_NO_TEST = "the performance test has no record or no good outcome"
+_NO_TEST = "the performance test has no good outcome"
 _HALF, _KEPT_BYTES = 128, 64 << 20
 UNKNOWN_SPEED = "the model's operations or the speed of a large matrix product are not known"
 
@@ -37,13 +36,10 @@ UNKNOWN_SPEED = "the model's operations or the speed of a large matrix product a
 def checks(subject: Subject) -> list[Check]:
     """The checks of the performance test's answers, of the time of fresh inputs, and of the speed
     compared with that of a matrix product.
-
-    They do not apply to bare submissions.
     """
-    outcome, record = subject.performance.outcome, subject.record
-    if record is None or outcome is None or outcome.status != "ok":
-        why = _BARE if subject.place.run is None else _NO_TEST
-        return [not_applicable(check_id, why) for check_id in (_ANSWERS, _FRESH, _SPEED)]
+    outcome, record = subject.performance.outcome, subject.recorded
+    if outcome is None or outcome.status != "ok":
+        return [not_applicable(check_id, _NO_TEST) for check_id in (_ANSWERS, _FRESH, _SPEED)]
     return [
         _answers(subject, outcome, record),
         _fresh(subject, record, outcome.fresh),

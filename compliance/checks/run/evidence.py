@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from compliance.findings.check import judge, not_applicable, shorten
+from compliance.findings.check import judge, shorten
 from compliance.rules import EvidenceRule, Rules
-from compliance.subject import NO_EVIDENCE, LoadGenRun, Subject
+from compliance.subject import LoadGenRun, Subject
 from formats.cell import UNKNOWN, Cell
 from formats.checks import Check, Fault, Faults
 from formats.evidence import Evidence
@@ -38,13 +38,8 @@ _WORDS = {
 
 
 def checks(subject: Subject) -> list[Check]:
-    """The checks of the execution, one for each test. A bare submission contains no evidence."""
-    if subject.place.run is None:
-        return [not_applicable("evidence", NO_EVIDENCE)]
-    record = subject.record
-    if record is None:
-        ids = [f"{test.name}-evidence" for test in subject.tests]
-        return [not_applicable(check_id, subject.no_record) for check_id in ids]
+    """The checks of the execution, one for each test."""
+    record = subject.recorded
     after = subject.performance.after
     good = ""
     if after:

@@ -9,11 +9,11 @@ from dataclasses import fields
 from typing import Any
 
 from compliance.findings import fixes
-from compliance.findings.check import judge, mismatch, not_applicable, quoted, shorten
+from compliance.findings.check import judge, mismatch, quoted, shorten
 from compliance.findings.entries import entry_fault
 from compliance.folders import measurements_file
 from compliance.logs.digits import DIGITS, close
-from compliance.subject import BARE, Subject
+from compliance.subject import Subject
 from formats.cell import IN_WORKLOAD, LENGTH_BUCKETS
 from formats.checks import Check, Fault, Faults
 from formats.job import Job
@@ -50,10 +50,7 @@ _DESCRIBED = (
 
 def checks(subject: Subject) -> list[Check]:
     """The checks of the system description and measurements.json against record.json."""
-    record = subject.record
-    if record is None:
-        ids = ("system-of-the-record", "measurements-of-the-record")
-        return [not_applicable(check_id, subject.no_record) for check_id in ids]
+    record = subject.recorded
     name = subject.rules.layout.system.format(system=subject.place.system)
     system = subject.place.show(subject.place.submitter_folder / name)
     measurements = subject.place.show(measurements_file(subject.place, subject.rules))
@@ -78,8 +75,6 @@ def checks(subject: Subject) -> list[Check]:
 
 def agreement(subject: Subject) -> Check:
     """The check of record.json itself against logs, folders and jobs."""
-    if subject.place.run is None:
-        return not_applicable("record", BARE)
     return judge(
         "record",
         _record(subject),

@@ -21,7 +21,7 @@ from compliance.findings.check import (
 from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.logs.dates import log_date, power_date
-from compliance.subject import BARE, TESTS, LoadGenRun, Subject
+from compliance.subject import TESTS, LoadGenRun, Subject
 from formats.checks import Check, Fault, Faults
 from formats.record import Record
 
@@ -52,14 +52,8 @@ def dates(subject: Subject, now: datetime | None = None) -> Check:
 
 
 def digests(subject: Subject) -> list[Check]:
-    """The checks of digests, raw logs, outcomes and trace in a run directory. A bare submission has
-    none of these.
-    """
-    if subject.place.run is None:
-        ids = ("digests", "raw-logs", "worker-outcomes", "trace")
-        return [not_applicable(check_id, BARE) for check_id in ids]
+    """The checks of raw logs, outcomes and trace in a run directory."""
     return [
-        _digests(subject),
         judge(
             "raw-logs",
             _raw_logs(subject),
@@ -155,15 +149,13 @@ def _apart(subject: Subject) -> Iterator[Fault]:
         yield Fault(text, f"at most {most} days", f"{apart.days} days")
 
 
-def _digests(subject: Subject) -> Check:
+def recorded_digests(subject: Subject) -> Check:
     """The check of the digests in record.json. Only the reference can be hashed here, because
     weights and inputs are in the cache.
     """
     assert subject.place.run is not None
-    file = "reference.npz"
-    if subject.record is None:
-        return not_applicable("digests", subject.no_record, file=file)
-    digests = {"weights": subject.record.digests.weights, "inputs": subject.record.digests.inputs}
+    file, record = "reference.npz", subject.recorded
+    digests = {"weights": record.digests.weights, "inputs": record.digests.inputs}
     faults: list[Fault | str] = []
     for name, digest in digests.items():
         if not files.is_sha256(digest):
@@ -172,10 +164,10 @@ def _digests(subject: Subject) -> Check:
                 mismatch(f"digests.{name}", value, expected, "it must have", file="record.json")
             )
     if subject.no_reference and not faults:
-        why = f"not compared: {subject.record.accuracy.reason}"
+        why = f"not compared: {record.accuracy.reason}"
         return manual("digests", why, file=file)
     if not subject.no_reference:
-        faults += _reference(subject.place.run / "reference.npz", subject.record)
+        faults += _reference(subject.place.run / "reference.npz", record)
     good = "reference.npz is the recorded one; weights and inputs are stated"
     return judge("digests", faults, good, file=file)
 

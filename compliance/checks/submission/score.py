@@ -11,11 +11,13 @@ from functools import partial
 from typing import Any
 
 from compliance import logs
-from compliance.findings.check import judge, manual, mismatch, not_applicable, shorten
+from compliance.findings.check import judge, manual, mismatch, shorten
 from compliance.logs import files, strict_json
+from compliance.rules import Rules
 from compliance.scoring import accuracy, of_run, official
-from compliance.subject import Subject
+from compliance.subject import NO_RECORD, Subject
 from formats.checks import Check, Fault, Faults
+from formats.record import Record
 
 _ID = "accuracy-score"
 _SCORE = "see the answers in raw/accuracy, reference.npz and the tolerance in record.json"
@@ -28,44 +30,34 @@ _STATED = "judge the score that accuracy.txt states by the benchmark's own metri
 _NO_RUN = "a submission without a run directory around it has no reference to score against"
 
 
-def checks(subject: Subject, answers: logs.Answers | None, fault: str) -> list[Check]:
-    """The checks of the score and its tolerance.
+def judged(subject: Subject) -> Check:
+    """The check that there was a reference to judge the accuracy."""
+    unjudged = []
+    if subject.no_reference:
+        text = "there was no reference to judge its accuracy"
+        unjudged.append(Fault(text, "a reference", "none"))
+    return judge("accuracy-judged", unjudged, "against a reference")
+
+
+def check(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
+    """The check of the score.
 
     Args:
         answers: the whole log of answers; None: `fault` says why it cannot be read.
     """
-    unjudged = []
-    if subject.place.run and subject.no_reference:
-        text = "there was no reference to judge its accuracy"
-        unjudged.append(Fault(text, "a reference", "none"))
-    return [
-        _score(subject, answers, fault),
-        _tolerance(subject),
-        judge("accuracy-judged", unjudged, "against a reference"),
-    ]
-
-
-def checks_of_truncated(subject: Subject, why: str) -> list[Check]:
-    """The checks if there is only a truncated log. No score can be computed from it, for the reason
-    `why`.
-    """
-    return [_score_unverified(subject, why), _tolerance(subject)]
-
-
-def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
     where = {"file": subject.accuracy_file, "fix": _SCORE}
     if subject.place.run is None:
-        return _score_unverified(subject, _NO_RUN)
+        return unverified(subject, _NO_RUN)
     if subject.record is None:
-        return judge(_ID, [f"cannot be computed again: {subject.no_record}"], "", **where)
+        return judge(_ID, [f"cannot be computed again: {NO_RECORD}"], "", **where)
     if subject.record.official:
         return _official(subject, answers, fault)
     if subject.no_reference:
         return manual(_ID, f"not judged: {subject.record.accuracy.reason}", **where)
     if answers is None:
         return judge(_ID, [fault], "", **where)
-    judged = subject.record.accuracy
-    score, why = files.reckon(partial(of_run.score, subject.place.run, judged, answers.payloads))
+    recorded = subject.record.accuracy
+    score, why = files.reckon(partial(of_run.score, subject.place.run, recorded, answers.payloads))
     if score is None:
         return judge(_ID, [f"cannot be computed again: {why}"], "", **where)
     line = (subject.accuracy_text or "").split("\n", 1)[0]
@@ -109,7 +101,7 @@ def _official(subject: Subject, answers: logs.Answers | None, fault: str) -> Che
     return judge(_ID, faults, f"{scored.line()}, as {record.benchmark.official} requires", **where)
 
 
-def _score_unverified(subject: Subject, why: str) -> Check:
+def unverified(subject: Subject, why: str) -> Check:
     """The check of a score that cannot be computed again. It fails if accuracy.txt says that the
     score failed. Otherwise a person has to judge.
     """
@@ -146,27 +138,21 @@ def _score_faults(score: accuracy.Accuracy, line: str) -> Faults:
         yield Fault(score.sentence, f"at most {score.threshold:g}", f"{score.value:.5g}")
 
 
-def _tolerance(subject: Subject) -> Check:
+def tolerance(subject: Subject) -> Check:
     """The check of record.json's tolerance against the round's limits. A record must not choose its
     own tolerance.
     """
-    file = "record.json"
-    if subject.place.run is None:
-        why = "a submission without a run directory around it has no tolerance"
-        return not_applicable("tolerance", why, file=file)
-    return judge("tolerance", _too_loose(subject), "within the round's limits", file=file)
+    faults = _too_loose(subject.recorded, subject.rules)
+    return judge("tolerance", faults, "within the round's limits", file="record.json")
 
 
-def _too_loose(subject: Subject) -> Iterator[Fault]:
-    if subject.record is None:
-        yield Fault(subject.no_record)
-        return
-    score, precision = subject.record.accuracy.score, subject.record.cell.judged_precision
-    tolerance = subject.record.accuracy.tolerance
-    limits = subject.rules.project_limits.tolerance.get(score, {}).get(precision)
+def _too_loose(record: Record, rules: Rules) -> Iterator[Fault]:
+    score, precision = record.accuracy.score, record.cell.judged_precision
+    tolerance = record.accuracy.tolerance
+    limits = rules.project_limits.tolerance.get(score, {}).get(precision)
     if limits is None:
         of = f"the score {shorten(score)} in {shorten(precision)}"
-        yield Fault(f"{subject.rules.round} has no tolerance for {of}")
+        yield Fault(f"{rules.round} has no tolerance for {of}")
         return
     for word, sign, bounds in (("at most", 1, limits.at_most), ("at least", -1, limits.at_least)):
         for name, bound in _limits(bounds, tolerance):
