@@ -13,13 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from compliance import logs
-from compliance.audit_tests import logged_answers, speed
-from compliance.audit_tests.logged_answers import LoggedAnswers, Row
+from compliance.audit_tests import speed
 from compliance.checks.submission import benchmark
 from compliance.findings.check import judge, manual
 from compliance.loadgen import counts, sample_order, sampling
 from compliance.loadgen.random import MOST_SAMPLES
-from compliance.logs import files
+from compliance.logs import LoggedAnswers, Row, files
 from compliance.logs.detail import LOADED_SET
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
@@ -54,7 +53,7 @@ def checks(
     file = subject.place.show(path)
     if run is None and _is_cut(submitted, subject):
         return None, [_ends(test, submitted, subject, file)]
-    answers, fault = files.attempt(logged_answers.read, path)
+    answers, fault = files.attempt(logs.read_logged, path)
     if answers is None:
         return None, [judge(f"{test.slug}-answers", [fault], "", file)]
     results = [] if run is None else [_hash(test, rule, path, submitted, subject)]

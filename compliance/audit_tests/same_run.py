@@ -139,7 +139,8 @@ def of_settings(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Fau
         yield ORDINARY.format(name=test.name)
     reshaped = not config.keys().isdisjoint(_RESHAPING)
     audited = _audited(config, subject)
-    keys = {key for key in (*detail.values, *reference.values) if _is_setting(key)}
+    both = (*detail.values, *reference.values)
+    keys = {key for key in both if key.startswith(("requested_", "effective_"))}
     for key in sorted(keys - set(audited) - _free(reshaped, subject)):
         if detail.get(key) != reference.get(key):
             yield mismatch(key, detail.get(key), reference.get(key), "the performance run has")
@@ -152,10 +153,6 @@ def of_settings(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Fau
         yield mismatch("effective_test_mode", mode, "PerformanceOnly", "it must be")
     if reshaped:
         yield from effective_settings.faults(detail, subject.scenario)
-
-
-def _is_setting(key: str) -> bool:
-    return key.startswith(("requested_", "effective_"))
 
 
 def _free(reshaped: bool, subject: Subject) -> set[str]:

@@ -10,11 +10,11 @@ from functools import partial
 
 from compliance import logs
 from compliance.audit_tests import answers, logged_answers, speed
-from compliance.audit_tests.logged_answers import Compared, LoggedAnswers
+from compliance.audit_tests.logged_answers import Compared
 from compliance.audit_tests.speed import FAIL, PASS
 from compliance.checks.submission.accuracy import whole_log
 from compliance.findings.check import judge, manual, not_applicable
-from compliance.logs import files
+from compliance.logs import LoggedAnswers, files
 from compliance.rules import ComplianceTest
 from compliance.scoring import of_run
 from compliance.scoring.value import AnswerBytes

@@ -69,7 +69,7 @@ def _write_test(run: _Run, name: str, rule: ComplianceTest, target: Path) -> Non
 def _write_answers(run: _Run, name: str, rule: ComplianceTest, target: Path) -> None:
     (target / "accuracy").mkdir()
     path, score = run.directory / "raw" / name / _ANSWERS, run.score
-    whole, test_answers = path.read_bytes(), logged_answers.read(path)
+    whole, test_answers = path.read_bytes(), logs.read_logged(path)
     (target / "accuracy" / _ANSWERS).write_bytes(
         run.rules.truncation.cut(whole) if rule.truncated else whole
     )
