@@ -20,8 +20,9 @@ import pytest
 
 from compliance import rules
 from compliance.audit_tests import test01
-from compliance.audit_tests.logged_answers import Compared, Row
+from compliance.audit_tests.logged_answers import Compared
 from compliance.checks.run import answers_while_measuring
+from compliance.logs import Row
 from compliance.scoring import official
 from compliance.scoring.squad import features, spans, word_pieces
 from formats.checks import Verdict
