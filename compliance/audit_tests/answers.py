@@ -7,7 +7,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -235,25 +234,15 @@ def _order(answers: LoggedAnswers, count: int, test: LoadGenRun, subject: Subjec
     Args:
         count: how many samples the test issued.
     """
-    detail = test.detail
-    sets = counts.logged_sets(detail, subject.scenario) or []
-    least = detail.get("effective_min_query_count")
-    seed = detail.get("effective_sample_index_rng_seed")
-    if len(sets) != 1 or type(least) is not int or type(seed) is not int:
+    issued = counts.performance_order(test.detail, subject.scenario, count)
+    if issued is None:
         yield "the loaded set, effective_min_query_count or the seed is missing from the detail log"
         return
-    settings = counts.issue_settings(detail, subject.scenario, seed)
     numbers = np.array([row.seq_id for row in answers.rows], np.int64)
     indices = np.array([row.index for row in answers.rows], np.int64)
-    issued = partial(
-        sample_order.performance,
-        settings,
-        sets[0],
-        count=count,
-        min_query_count=sample_order.bounded(max(least, 1), count),
-    )
     if stray := sample_order.misplaced(issued, indices, numbers):
         at, expected = stray
+        seed = test.detail.get("effective_sample_index_rng_seed")
         yield (
             f"sample number {numbers[at]} has index {indices[at]}; with seed {seed} it has index"
             f" {expected}"

@@ -6,7 +6,6 @@ else the performance run's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from compliance.checks.logs import effective_settings
 from compliance.checks.logs.settings import ORDINARY, has_audit_config
@@ -89,8 +88,8 @@ def _agree(test: LoadGenRun, other: LoadGenRun, keys: tuple[str, ...]) -> bool:
 
 
 def of_files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[str]:
-    """Yield the faults of a test's files in raw/: outcome, user.conf, audit.config, and the logs
-    that the submission has copies of. The check `record` compares the jobs.
+    """Yield the faults of a test's files in raw/: outcome, user.conf and audit.config. The check
+    `record` compares the jobs, and `raw-logs` the logs.
     """
     raw = subject.place.raw(test.name)
     assert raw is not None
@@ -102,7 +101,6 @@ def of_files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterat
     if text is None or parse(text).values != expected:
         yield fault or f"raw/{test.name}/audit.config is not the one of {test.name}"
     yield from _evidence_faults(test, subject)
-    yield from _copies(test, raw, subject)
 
 
 def _evidence_faults(test: LoadGenRun, subject: Subject) -> Iterator[str]:
@@ -116,17 +114,6 @@ def _evidence_faults(test: LoadGenRun, subject: Subject) -> Iterator[str]:
         yield f"{text} {first.precision}"
     if bool(first.graphs) is not bool(second.graphs):
         yield f"evidence: graphs is {second.graphs}, in the performance test {first.graphs}"
-
-
-def _copies(test: LoadGenRun, raw: Path, subject: Subject) -> Iterator[str]:
-    for name in subject.rules.layout.performance_files:
-        copy = test.folder / name
-        submitted, fault = files.attempt(files.sha256, copy)
-        original, raw_fault = files.attempt(files.sha256, raw / name)
-        if fault or raw_fault:
-            yield fault or f"raw/{test.name}: {raw_fault}"
-        elif submitted != original:
-            yield f"{subject.place.show(copy)} differs from raw/{test.name}/{name}"
 
 
 def of_settings(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Faults:

@@ -5,7 +5,6 @@ seeds.
 from __future__ import annotations
 
 import itertools
-from functools import partial
 
 from compliance.findings.check import judge, not_applicable
 from compliance.findings.entries import of_the_log
@@ -90,27 +89,18 @@ def _loaded(test: LoadGenRun, rules: Rules) -> Faults:
 
 
 def _order(trace: Trace, detail: Detail, scenario: str) -> Faults:
-    sets, seed = logged_sets(detail, scenario), logged_seed(detail, "sample_index_rng_seed")
-    least = logged_count(detail, "effective_min_query_count")
     if trace.problems:
         yield trace.problems[0]
         return
-    if sets is None or least is None or seed is None:
+    issued = counts.performance_order(detail, scenario, len(trace.index))
+    if issued is None:
         yield "the loaded set, effective_min_query_count or the seed is missing from the log"
         return
-    settings = counts.issue_settings(detail, scenario, seed)
     if any(detail.get(key) for key in _CHOSEN):
         yield "the samples were chosen by audit settings"
         return
-    count = len(trace.index)
-    issued = partial(
-        order.performance,
-        settings,
-        sets[0],
-        count=count,
-        min_query_count=order.bounded(least, count),
-    )
     if stray := order.misplaced(issued, trace.index):
         first, sample = stray
+        seed = detail.get("effective_sample_index_rng_seed")
         text = f"from sample {first} on the samples are not those of the seed {seed}"
         yield Fault(text, f"sample {first} has index {sample}", f"index {int(trace.index[first])}")

@@ -238,7 +238,8 @@ def _small_trace(subject: Subject) -> Fault | None:
 def _raw_logs(subject: Subject) -> Faults:
     conf = "user.conf"
     pairs = [("performance", subject.place.measurements / conf, conf)]
-    for test in subject.tests:
+    submitted_tests = [test for test in subject.compliance.values() if test.folder.exists()]
+    for test in (*subject.tests, *submitted_tests):
         for name in subject.rules.layout.performance_files:
             pairs.append((test.name, test.folder / name, name))
     digest = partial(files.bounded_sha256, most=_LARGEST_LOG)
