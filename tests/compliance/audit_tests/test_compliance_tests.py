@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from compliance import audit, logs, rules
+from compliance import logs, rules
 from compliance import subject as tree
 from compliance.audit_tests import answers as audited_answers
 from compliance.audit_tests import compliance_tests
@@ -92,17 +92,6 @@ def test_a_good_run_fails_nothing_and_says_what_does_not_apply(
             "output-length",
         }
     assert {check.level for check in checks.values()} == {"submission"}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_folders_of_the_tests_disturb_no_other_check(
-    complied: Callable[[str], Path], kind: str
-) -> None:
-    assert [
-        c.line()
-        for c in audit.audit(complied(kind)).checks_for("quick")
-        if c.verdict is Verdict.FAIL
-    ] == []
 
 
 def logged(test: str, **values: Any) -> Callable[[Path], Any]:
@@ -388,32 +377,6 @@ def test_a_bare_submission_is_judged_by_the_logs_it_holds(
     assert checks["test01-settings"].verdict is checks["test04-performance"].verdict is Verdict.PASS
     # 256 answers make a log that is truncated.
     assert checks["test01-answers"].verdict is Verdict.MANUAL
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "verify_accuracy.txt",
-        f"accuracy/{ANSWERS}",
-        "accuracy/accuracy.txt",
-        f"performance/run_1/{DETAIL}",
-    ],
-)
-@pytest.mark.parametrize(
-    "junk",
-    [
-        b"",
-        b"\xff\xfe",
-        b"null",
-        b"[\n{}\n]\n",
-        b':::MLLOG {"key": "effective_min_duration_ms", "value": []}\n',
-    ],
-)
-def test_damage_is_a_finding_and_never_a_traceback(run: Path, name: str, junk: bytes) -> None:
-    for path in (folder(run, "TEST01") / name, run / "raw" / "TEST01" / Path(name).name):
-        if path.exists():
-            path.write_bytes(junk)
-    assert failing(run)
 
 
 def test_of_a_test_too_long_to_choose_again_only_what_is_implausible_fails(
