@@ -13,7 +13,7 @@ import numpy as np
 
 from compliance import logs
 from compliance.audit_tests import speed
-from compliance.checks.submission import benchmark
+from compliance.checks.submission import accuracy, benchmark
 from compliance.findings.check import judge, manual
 from compliance.loadgen import counts, sample_order, sampling
 from compliance.loadgen.random import MOST_SAMPLES
@@ -50,7 +50,7 @@ def checks(
     run = subject.place.run
     path = submitted if run is None else run / "raw" / test.name / _LOG
     file = subject.place.show(path)
-    if run is None and _is_cut(submitted, subject):
+    if run is None and accuracy.is_cut(submitted, subject.rules):
         return None, [_ends(test, submitted, subject, file)]
     answers, fault = files.attempt(logs.read_logged, path)
     if answers is None:
@@ -60,12 +60,6 @@ def checks(
     good = f"{len(answers.rows)} answers of {count} samples, which LoadGen selects"
     results.append(judge(f"{test.slug}-samples", _samples(answers, test, subject), good, file))
     return Log(answers, file), results
-
-
-def _is_cut(path: Path, subject: Subject) -> bool:
-    """Whether a submitted log is truncated."""
-    content, _ = files.attempt(files.whole_bytes, path)
-    return content is not None and subject.rules.truncation.is_cut(content)
 
 
 def _ends(test: LoadGenRun, path: Path, subject: Subject, file: str) -> Check:

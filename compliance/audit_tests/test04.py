@@ -4,9 +4,6 @@ much faster than in the performance run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from compliance.audit_tests import speed
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
@@ -27,17 +24,23 @@ def inapplicable(job: Job, samples: int) -> str:
         samples: the size of the loaded set.
     """
     config = job.workload.config
+    lengths = []
+    for key in ("prompt_buckets", "new_token_buckets"):
+        sizes = config.get(key)
+        if isinstance(sizes, list) and len(sizes) > 1:
+            lengths.append(key.replace("_", " "))
+    reason = ""
     if config.get("end_tokens"):
-        return _uneven("answers end at their end tokens")
-    lengths = [
-        key.replace("_", " ")
-        for key in ("prompt_buckets", "new_token_buckets")
-        if _several(config, key)
-    ]
-    if lengths:
-        return _uneven(f"{' and '.join(lengths)} of several lengths")
-    if len(job.length_buckets) > 1:
-        return _uneven("batches are cut to several lengths")
+        reason = "answers end at their end tokens"
+    elif lengths:
+        reason = f"{' and '.join(lengths)} of several lengths"
+    elif len(job.length_buckets) > 1:
+        reason = "batches are cut to several lengths"
+    if reason:
+        return (
+            f"the samples do not cost the same ({reason}), so the speed of one sample cannot be"
+            " compared with that of all"
+        )
     if samples < _FEWEST_SAMPLES:
         return f"it repeats sample number 3, and the library has {samples}"
     return ""
@@ -46,15 +49,3 @@ def inapplicable(job: Job, samples: int) -> str:
 def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
     """The check of TEST04's speed: it may be slower than the performance run, but not faster."""
     return [speed.check(test, rule, subject, _REASON)]
-
-
-def _several(config: Mapping[str, Any], key: str) -> bool:
-    sizes = config.get(key)
-    return isinstance(sizes, list) and len(sizes) > 1
-
-
-def _uneven(reason: str) -> str:
-    return (
-        f"the samples do not cost the same ({reason}), so the speed of one sample cannot be"
-        " compared with that of all"
-    )

@@ -119,9 +119,13 @@ def whole_log(subject: Subject) -> Path | None:
     if raw:
         return raw / _LOG
     submitted = subject.accuracy.folder / _LOG
-    content, _ = files.attempt(files.whole_bytes, submitted)
-    cut = content is not None and subject.rules.truncation.is_cut(content)
-    return None if cut else submitted
+    return None if is_cut(submitted, subject.rules) else submitted
+
+
+def is_cut(path: Path, rules: Rules) -> bool:
+    """Whether a submitted log is truncated."""
+    content, _ = files.attempt(files.whole_bytes, path)
+    return content is not None and rules.truncation.is_cut(content)
 
 
 def _size(path: Path, rules: Rules) -> Faults:

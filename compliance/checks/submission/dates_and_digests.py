@@ -205,12 +205,6 @@ def _trace(subject: Subject) -> Check:
     return judge("trace", faults, good, file=file)
 
 
-def _planned(subject: Subject) -> bool:
-    """Return whether the job plans the length of the test. Only a quick test is planned."""
-    job = subject.performance.job
-    return job is not None and job.limits.quick
-
-
 def _small_trace(subject: Subject) -> Fault | None:
     """A fault if the trace is missing although it would have been small. Its size is computed from
     the number of samples.
@@ -222,8 +216,10 @@ def _small_trace(subject: Subject) -> Fault | None:
         return None
     least_ms = subject.performance.detail.number("requested_min_duration_ms") or 0
     official = least_ms >= subject.rules.scenarios[scenario].min_duration_ms
+    job = subject.performance.job
     # A quick run requests an official duration only if its length is planned.
-    if mode not in limits.trace_bytes or (official and not _planned(subject)):
+    is_planned = job is not None and job.limits.quick
+    if mode not in limits.trace_bytes or (official and not is_planned):
         mode = "submission"
     size, most = issued * limits.trace_sample_bytes[scenario], limits.trace_bytes[mode]
     if size * limits.trace_slack > most:

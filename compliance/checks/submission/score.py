@@ -5,9 +5,10 @@ tolerance.
 from __future__ import annotations
 
 import fnmatch
-import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from compliance import logs
@@ -16,7 +17,7 @@ from compliance.logs import files, strict_json
 from compliance.rules import Rules
 from compliance.scoring import accuracy, of_run, official
 from compliance.subject import NO_RECORD, Subject
-from formats.checks import Check, Fault, Faults
+from formats.checks import Check, Fault
 from formats.record import Record
 
 _ID = "accuracy-score"
@@ -46,59 +47,73 @@ def check(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
         answers: the whole log of answers; None: `fault` says why it cannot be read.
     """
     where = {"file": subject.accuracy_file, "fix": _SCORE}
+    record = subject.record
     if subject.place.run is None:
         return unverified(subject, _NO_RUN)
-    if subject.record is None:
+    if record is None:
         return judge(_ID, [f"cannot be computed again: {NO_RECORD}"], "", **where)
-    if subject.record.official:
-        return _official(subject, answers, fault)
-    if subject.no_reference:
-        return manual(_ID, f"not judged: {subject.record.accuracy.reason}", **where)
+    if record.official:
+        where["fix"] = _METRIC
+    elif subject.no_reference:
+        return manual(_ID, f"not judged: {record.accuracy.reason}", **where)
     if answers is None:
         return judge(_ID, [fault], "", **where)
-    recorded = subject.record.accuracy
-    score, why = files.reckon(partial(of_run.score, subject.place.run, recorded, answers.payloads))
-    if score is None:
+    compute = _official if record.official else _of_reference
+    found, why = files.reckon(partial(compute, subject, subject.place.run, record, answers))
+    if found is None:
         return judge(_ID, [f"cannot be computed again: {why}"], "", **where)
-    line = (subject.accuracy_text or "").split("\n", 1)[0]
-    faults = [*_score_faults(score, line), *_admitted_failures(subject)]
-    good = f"{score.metric} {score.value:.5g}, at most {score.threshold:g}"
-    return judge(_ID, faults, good, **where)
-
-
-def _official(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
-    """The check of the official metric, which is the verdict of a run of `--benchmark`."""
-    where = {"file": subject.accuracy_file, "fix": _METRIC}
-    run, record = subject.place.run, subject.record
-    assert run is not None
-    assert record is not None
-    assert record.official is not None
-    if answers is None:
-        return judge(_ID, [fault], "", **where)
-    compute = partial(official.score, run, record.official, answers.payloads)
-    scored, why = files.reckon(compute)
-    row = subject.rules.benchmarks.get(record.benchmark.official)
-    if scored is None or row is None:
-        why = why or "the round has no such benchmark"
-        return judge(_ID, [f"cannot be computed again: {why}"], "", **where)
-    expected = [scored.line()]
-    if not subject.no_reference:
-        score, why = files.reckon(partial(of_run.score, run, record.accuracy, answers.payloads))
-        if score is None:
-            return judge(_ID, [f"cannot be computed again: {why}"], "", **where)
-        expected.append(accuracy.beside_metric(score.line()))
-    faults: list[Fault | str] = []
     stated = (subject.accuracy_text or "").split("\n")
-    for line, right in zip(stated, expected, strict=False):
+    faults: list[Fault | str] = []
+    for line, right in zip(stated, found.lines, strict=False):
         if line != right:
             text = f"accuracy.txt says {line[:120]!r}; the whole log scores {right[:160]}"
             faults.append(Fault(text, right, line[:200]))
-    beyond = list(official.beyond(scored.values, row.of(subject.place.scenario)))
+    return judge(_ID, [*faults, *found.faults], found.good, **where)
+
+
+@dataclass(frozen=True)
+class _Again:
+    """The scores that were computed again.
+
+    Attributes:
+        lines: those that accuracy.txt must begin with.
+        good: what a reader is told if there is no fault.
+    """
+
+    lines: tuple[str, ...]
+    faults: tuple[Fault | str, ...]
+    good: str
+
+
+def _of_reference(subject: Subject, run: Path, record: Record, answers: logs.Answers) -> _Again:
+    """The score against the reference, which is the verdict of other runs than of `--benchmark`."""
+    score = of_run.score(run, record.accuracy, answers.payloads)
+    faults = [*_admitted_failures(subject)]
+    if not score.passed:
+        limit = f"at most {score.threshold:g}"
+        faults.append(Fault(score.sentence, limit, f"{score.value:.5g}"))
+    good = f"{score.metric} {score.value:.5g}, at most {score.threshold:g}"
+    return _Again((score.line(),), tuple(faults), good)
+
+
+def _official(subject: Subject, run: Path, record: Record, answers: logs.Answers) -> _Again:
+    """The official metric, which is the verdict of a run of `--benchmark`."""
+    assert record.official is not None
+    scored = official.score(run, record.official, answers.payloads)
+    name = record.benchmark.official
+    row = subject.rules.benchmarks.get(name)
+    if row is None:
+        raise ValueError("the round has no such benchmark")
+    lines = [scored.line()]
+    if not subject.no_reference:
+        score = of_run.score(run, record.accuracy, answers.payloads)
+        lines.append(accuracy.beside_metric(score.line()))
+    beyond = tuple(official.beyond(scored.values, row.of(subject.place.scenario)))
+    good = f"{scored.line()}, as {name} requires"
     if beyond and record.official.not_closed:
         good = f"{scored.line()}; only for the open division, which has no target: {beyond[0]}"
-        return judge(_ID, faults, good, **where)
-    faults += beyond
-    return judge(_ID, faults, f"{scored.line()}, as {record.benchmark.official} requires", **where)
+        beyond = ()
+    return _Again(tuple(lines), beyond, good)
 
 
 def unverified(subject: Subject, why: str) -> Check:
@@ -127,15 +142,6 @@ def _admitted_failures(subject: Subject) -> Iterator[Fault]:
             excerpt = line[:160]
             text = f"accuracy.txt says that the score did not pass: {excerpt}"
             yield Fault(text, "passed: true", excerpt, line=number)
-
-
-def _score_faults(score: accuracy.Accuracy, line: str) -> Faults:
-    document, _ = files.reckon(partial(strict_json.parse, line))
-    if document != json.loads(score.line()):
-        text = f"accuracy.txt says {line[:120]!r}; the whole log scores {score.line()[:160]}"
-        yield Fault(text, score.line(), line[:200])
-    if not score.passed:
-        yield Fault(score.sentence, f"at most {score.threshold:g}", f"{score.value:.5g}")
 
 
 def tolerance(subject: Subject) -> Check:
