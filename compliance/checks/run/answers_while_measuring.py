@@ -214,11 +214,24 @@ def _speed(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     factor = limits.faster_than_products
     if record.cell.quantized == INT8:
         factor = limits.faster_than_products_int8
-    most = factor * product
-    reached = least * rate
+    return speed(_SPEED, least * rate, product, factor * product, "compute", where)
+
+
+def speed(
+    check_id: str, reached: float, product: float, most: float, verb: str, where: Mapping[str, str]
+) -> Check:
+    """The check of a model's operations a second.
+
+    Args:
+        reached: the operations a second.
+        product: those of a large matrix product.
+        most: the most that the model may reach.
+        verb: what the SUT did not do if it reached more.
+        where: `file` and `fix` of the check.
+    """
     text = f"{reached / 1e9:.3g} GFLOP/s at least; a large product has {product / 1e9:.3g}"
     faults = []
     if reached > most:
-        sentence = f"{text}: it did not compute"
+        sentence = f"{text}: it did not {verb}"
         faults.append(Fault(sentence, f"at most {most:.3g}", f"{reached:.3g}"))
-    return judge(_SPEED, faults, text, **where)
+    return judge(check_id, faults, text, **where)

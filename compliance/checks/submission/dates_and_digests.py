@@ -167,12 +167,12 @@ def recorded_digests(subject: Subject) -> Check:
         why = f"not compared: {record.accuracy.reason}"
         return manual("digests", why, file=file)
     if not subject.no_reference:
-        faults += _reference(subject.place.run / "reference.npz", record)
+        faults += reference(subject.place.run / "reference.npz", record)
     good = "reference.npz is the recorded one; weights and inputs are stated"
     return judge("digests", faults, good, file=file)
 
 
-def _reference(path: Path, record: Record) -> Faults:
+def reference(path: Path, record: Record) -> Faults:
     """Yield the fault of a reference that is not the recorded one."""
     digest, fault = files.attempt(partial(files.bounded_sha256, most=_LARGEST_REFERENCE), path)
     if fault:
