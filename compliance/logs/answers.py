@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -32,7 +31,8 @@ _ROW = re.compile(
 )
 
 
-class Row(NamedTuple):
+@dataclass(frozen=True)
+class Row:
     """One logged answer.
 
     Attributes:
