@@ -284,7 +284,7 @@ def _moved(row: str) -> str:
     return f"{head}{index}{(int(number) + 1) % 256}{comma}{rest}"
 
 
-@pytest.mark.parametrize("mutation", mutations.mutations(TESTS_MUTATED), ids=lambda m: m.name)
+@pytest.mark.parametrize("mutation", list(mutations.mutations(TESTS_MUTATED)), ids=lambda m: m.name)
 def test_a_single_change_fails_its_check(
     complied: Callable[[str], Path], tmp_path: Path, mutation: Mutation
 ) -> None:
