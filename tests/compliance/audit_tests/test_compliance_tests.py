@@ -269,7 +269,6 @@ TESTS_MUTATED = {
         "another precision seen": of_outcome(
             "TEST01", evidence_after=mutations.seen(0, "bfloat16")
         ),
-        "a raw log that differs": submitted(f"TEST01/performance/run_1/{DETAIL}", ":::MLLOG {}\n"),
         "a worker that died": of_outcome("TEST01", status="oom", reason="no memory"),
     },
     ("test04-run", "SingleStream"): {
@@ -291,6 +290,12 @@ def test_a_single_change_fails_its_check(
     run = Path(shutil.copytree(complied(mutation.kind), tmp_path / "quick-1"))
     mutation.do(run)
     assert mutation.check in failing(run)
+
+
+def test_a_submitted_log_of_a_test_is_the_raw_one(run: Path) -> None:
+    submitted(f"TEST01/performance/run_1/{DETAIL}", ":::MLLOG {}\n")(run)
+    (check,) = [check for check in audit.audit(run).checks if check.id == "raw-logs"]
+    assert check.verdict is Verdict.FAIL and "differs from raw/TEST01/" in check.detail
 
 
 @pytest.mark.parametrize("run", ["tokens"], indirect=True)
