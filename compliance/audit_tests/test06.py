@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from compliance.audit_tests import answers, logged_answers, speed
-from compliance.audit_tests.logged_answers import LoggedAnswers, Row
 from compliance.findings.check import judge, not_applicable
 from compliance.loadgen.counts import has_token_latencies
-from compliance.logs import Detail, files
+from compliance.logs import Detail, LoggedAnswers, Row, files
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check
@@ -54,7 +53,8 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Che
     log, results = answers.checks(test, rule, subject)
     if log is None:
         return results
-    ends = _end_tokens(subject)
+    # Empty if the prompts do not come from the weights' tokenizer.
+    ends = frozenset(subject.record.end_tokens if subject.record else ())
     required = required_of(subject.performance.detail, subject.scenario)
     if subject.place.run is None:
         required = required._replace(token_bytes=_token_bytes(log.answers))
@@ -195,13 +195,6 @@ def _token_bytes(logged: LoggedAnswers) -> int:
 def _several_ends(logged: LoggedAnswers, ends: frozenset[int]) -> list[Row]:
     """The rows whose answers end with more than one end token."""
     return [row for row in logged.rows if ends and logged_answers.end_tokens(row, ends) > 1]
-
-
-def _end_tokens(subject: Subject) -> frozenset[int]:
-    """The tokenizer's end tokens, by record.json. Empty if the prompts do not come from the
-    weights' tokenizer.
-    """
-    return frozenset(subject.record.end_tokens if subject.record else ())
 
 
 def _failed_checks(test: LoadGenRun, subject: Subject) -> Iterator[str]:

@@ -69,7 +69,7 @@ def _write_test(run: _Run, name: str, rule: ComplianceTest, target: Path) -> Non
 def _write_answers(run: _Run, name: str, rule: ComplianceTest, target: Path) -> None:
     (target / "accuracy").mkdir()
     path, score = run.directory / "raw" / name / _ANSWERS, run.score
-    whole, test_answers = path.read_bytes(), logged_answers.read(path)
+    whole, test_answers = path.read_bytes(), logs.read_logged(path)
     (target / "accuracy" / _ANSWERS).write_bytes(
         run.rules.truncation.cut(whole) if rule.truncated else whole
     )
@@ -117,7 +117,7 @@ def _scored(run: _Run, compared: Compared, answers: Mapping[int, bytes]) -> AnyS
         except (OSError, ValueError) as e:
             return str(e)
     try:
-        reference, forced, _ = of_run.arrays(run.directory)
-        return test01.worst(compared.different, answers, run.record.accuracy, reference, forced)
+        others = [(row.index, row.data) for row in compared.different]
+        return of_run.worst(run.directory, run.record.accuracy, answers, others)
     except ValueError as e:
         return str(e)

@@ -236,7 +236,7 @@ def _submit_test(built: Built, name: str, of: rules.Rules) -> None:
         _write_answers(raw, target / "accuracy", of)
         answers = logs.read_accuracy(built.folder / "accuracy" / "mlperf_log_accuracy.json")
         compared = logged_answers.compare(
-            logged_answers.read(raw / "mlperf_log_accuracy.json").rows, answers.payloads
+            logs.read_logged(raw / "mlperf_log_accuracy.json").rows, answers.payloads
         )
         (target / "verify_accuracy.txt").write_text(
             test01.verify_text(compared, len(answers.payloads))

@@ -69,11 +69,6 @@ def test_of_another_round_the_same_tree_lacks_files(v51_tree: Path, name: str) -
     assert found(v51_tree, "v6.1")[name].verdict is not Verdict.PASS
 
 
-def test_what_is_missing_among_the_measurements_is_named(v51_tree: Path) -> None:
-    next(v51_tree.rglob("measurements/*/*/*/user.conf")).unlink()
-    assert "measurements/" in found(v51_tree, "v5.1")["files-complete"].detail
-
-
 def test_what_lies_among_the_compliance_tests_is_looked_at(v51_tree: Path) -> None:
     measurements = next(v51_tree.rglob("measurements/*/*/*/user.conf")).parent
     folder = Path(str(measurements).replace("measurements", "compliance")) / "TEST99"
