@@ -305,7 +305,7 @@ def _is_program(path: Path) -> bool:
 def _record(subject: Subject) -> Check:
     if subject.place.run is None:
         return not_applicable("record-json", "a submission without a run directory around it")
-    document, _ = files.attempt(files.json_object, subject.place.run / "record.json")
+    document, _ = files.attempt(files.parsed, subject.place.run / "record.json")
     faults = _schema(subject, document, "record", "record.json")
     if not faults and subject.record is None:
         faults = [subject.faults["record.json"]]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from formats import reading
 from formats.outcome import Disturbance
 from formats.result import Status
 from harness import cli, locks, result
@@ -306,7 +307,8 @@ def test_every_derived_file_can_be_made_again(tmp_path, made_environment):
     directory = Path(run.run(asked, Reporter(), 0).directory)
     files = {p: p.read_bytes() for p in (directory / "open").rglob("*") if p.is_file()}
     shutil.rmtree(directory / "open")
-    inference.write(directory, asked.rules, asked.options.submitter)
+    record = reading.from_file(directory / "record.json", reading.record)
+    inference.write(directory, record, asked.rules, asked.options.submitter, ())
     assert {p: p.read_bytes() for p in (directory / "open").rglob("*") if p.is_file()} == files
     before = json.loads((directory / "result.json").read_text())
     # The next one does not depend on it.
