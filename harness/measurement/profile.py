@@ -73,12 +73,9 @@ def _of_step(request: Request, reporter: Reporter) -> StepOperations | str:
     attempt = preparation.prepare(request, reporter, {})
     environment = attempt.environment
     counted = reference.work_of(
-        attempt.request,
-        attempt.checkpoint,
-        attempt.inputs,
+        attempt,
         lambda name: preparation.reference_environment(request, name, environment, reporter, {}),
-        reporter.watch(REFERENCE),
-        reporter.say,
+        reporter,
     )
     if counted.work is None:
         return counted.reason or _NOT_COUNTED

@@ -91,12 +91,9 @@ def _prepared(
     attempt = preparation.prepare(request, reporter, setup, inputs, started_monotonic_ns)
     with timed(setup, "reference"):
         answers = reference.ensure(
-            attempt.request,
-            attempt.checkpoint,
-            attempt.inputs,
+            attempt,
             lambda name: reference_environment(request, name, attempt.environment, reporter, setup),
-            reporter.watch("reference"),
-            reporter.say,
+            reporter,
         )
         setup |= {f"reference {name}": s for name, s in answers.seconds.items()}
     if answers.reason:
