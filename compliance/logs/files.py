@@ -231,22 +231,22 @@ def yaml_object(path: Path) -> dict[str, Any]:
 
 def record(path: Path) -> Record:
     """The content of a record.json. Raises ValueError with one sentence if it is no record."""
-    return reading.record(parsed(path))
+    return reading.convert(parsed(path), Record)
 
 
 def result(path: Path) -> Result:
     """The content of a result.json. Raises ValueError with one sentence if it is no result."""
-    return reading.result(json_object(path))
+    return reading.convert(json_object(path), Result)
 
 
 def job(path: Path) -> Job:
     """The content of a job.json. Raises ValueError with one sentence if it is no job."""
-    return reading.job(parsed(path))
+    return reading.convert(parsed(path), Job)
 
 
 def outcome(path: Path) -> WorkerOutcome:
     """The content of an outcome.json. Raises ValueError with one sentence if it is no outcome."""
-    return reading.outcome(parsed(path))
+    return reading.convert(parsed(path), WorkerOutcome)
 
 
 def parsed(path: Path) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def of(
             return Counted(work=None, reason=f"{outcome.status}: {outcome.reason}")
         (scratch / FILE).rename(path)
         shutil.rmtree(scratch)
-    return reading.from_file(path, reading.counted)
+    return reading.from_file(path, Counted)
 
 
 def _name() -> str:

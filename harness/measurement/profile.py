@@ -9,7 +9,7 @@ from pathlib import Path
 from formats import reading
 from formats.cell import sut_words, title_words
 from formats.job import PROFILE
-from formats.profile import CLASSES, ProfiledSut, StepOperations
+from formats.profile import CLASSES, ProfiledSut, StepOperations, StepProfile
 from formats.result import Status
 from harness.execution.loadgen_run import Reporter
 from harness.measurement import preparation, reference
@@ -50,7 +50,7 @@ def profile(request: Request, directory: Path, reporter: Reporter) -> ProfiledSu
     found = _named(request, outcome.status, outcome.reason)
     if outcome.status != "ok":
         return found
-    step = reading.from_file(folder / _FILE, reading.step_profile)
+    step = reading.from_file(folder / _FILE, StepProfile)
     names = recorded_names(request.spec.packages, outcome.versions)
     versions = {package: outcome.versions[name] for package, name in names.items()}
     return replace(found, step=step, versions=versions)

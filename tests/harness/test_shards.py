@@ -13,6 +13,7 @@ import formats.shards
 from formats import reading
 from formats.evidence import Evidence
 from formats.job import Place
+from formats.record import Record
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.measurement import run
@@ -128,7 +129,7 @@ def test_cores_of_a_replica_are_enough_for_its_shards(monkeypatch, tmp_path):
 
 def test_the_system_description_counts_all_devices():
     split = replace(cell(), options={"shards": 2}, replicas="2")
-    record = reading.record(record_json(split))
+    record = reading.convert(record_json(split), Record)
     assert documents.system_id(record).endswith("-keras3-jax-replicas-2-shards-2")
     described = documents.system_description(record, "us")
     assert "Shards of the model (--sut-option shards): 2, on 4 devices." in described["sw_notes"]

@@ -11,6 +11,7 @@ import pytest
 
 from formats import reading
 from formats.outcome import Disturbance
+from formats.record import Record
 from formats.result import Status
 from harness import cli, locks, result
 from harness.errors import UsageError
@@ -307,7 +308,7 @@ def test_every_derived_file_can_be_made_again(tmp_path, made_environment):
     directory = Path(run.run(asked, Reporter(), 0).directory)
     files = {p: p.read_bytes() for p in (directory / "open").rglob("*") if p.is_file()}
     shutil.rmtree(directory / "open")
-    record = reading.from_file(directory / "record.json", reading.record)
+    record = reading.from_file(directory / "record.json", Record)
     inference.write(directory, record, asked.rules, asked.options.submitter, ())
     assert {p: p.read_bytes() for p in (directory / "open").rglob("*") if p.is_file()} == files
     before = json.loads((directory / "result.json").read_text())
