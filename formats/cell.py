@@ -50,9 +50,11 @@ def about(text: str, constraint: Mapping[str, Any] = NONE, **roles: Any) -> Mapp
     return {"text": text, **constraint, **roles}
 
 
-def _optional(text: str, constraint: Mapping[str, Any] = NONE, **roles: Any) -> Any:
-    """A field of `Cell` that is None by default. See `about`."""
-    return field(default=None, metadata=about(text, constraint, **roles))
+def _optional(
+    text: str, constraint: Mapping[str, Any] = NONE, default: Any = None, **roles: Any
+) -> Any:
+    """A field of `Cell` with a default. See `about`."""
+    return field(default=default, metadata=about(text, constraint, **roles))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,17 +121,14 @@ class Cell:
         )
     )
     device: str = field(metadata=about("cpu or cuda", shared=True, words="{device}"))
-    seq_len: int | None = field(
-        default=None,
-        metadata=about(
-            "tokens every input is padded to; None of a model that generates",
-            least(1),
-            inputs=True,
-            sweeps=6,
-            axis="tokens an input",
-            sorts=7,
-            words="{seq_len} tokens",
-        ),
+    seq_len: int | None = _optional(
+        "tokens every input is padded to; None of a model that generates",
+        least(1),
+        inputs=True,
+        sweeps=6,
+        axis="tokens an input",
+        sorts=7,
+        words="{seq_len} tokens",
     )
     prompt_tokens: int | None = _optional(
         "of each synthetic prompt, if it is not the size's own; None for a model that predicts",
@@ -162,21 +161,18 @@ class Cell:
         choices(QUANTIZED),
         words="{quantized}",
     )
-    dataset: str = field(
+    dataset: str = _optional(
+        "synthetic, uneven, or the first hex digits of the inputs' sha256",
         default="synthetic",
-        metadata=about(
-            "synthetic, uneven, or the first hex digits of the inputs' sha256",
-            inputs=True,
-            words="inputs {dataset}",
-        ),
+        inputs=True,
+        words="inputs {dataset}",
     )
     chat: str | None = _optional(
         "the first hex digits of the digest of the chat template and its variables",
         words="chat template {chat}",
     )
-    weights: str = field(
-        default="seeded",
-        metadata=about("the first hex digits of the checkpoint's digest", inputs=True),
+    weights: str = _optional(
+        "the first hex digits of the checkpoint's digest", default="seeded", inputs=True
     )
     custom: str | None = _optional(
         "the first hex digits of the sha256 of the code of a model's custom layers",
@@ -184,19 +180,11 @@ class Cell:
     options: Mapping[str, Any] = field(
         default_factory=dict, metadata=about("the SUT's own options", not_work=True)
     )
-    eos: str | None = field(
-        default=None,
-        metadata=about(
-            "what ends an answer of a model that generates: stop or ignore", choices(END_TOKENS)
-        ),
+    eos: str | None = _optional(
+        "what ends an answer of a model that generates: stop or ignore", choices(END_TOKENS)
     )
-    stream: bool = field(
-        default=False,
-        metadata=about(
-            "whether each token was handed over at once",
-            not_work=True,
-            sweeps=12,
-        ),
+    stream: bool = _optional(
+        "whether each token was handed over at once", default=False, not_work=True, sweeps=12
     )
     max_wait_ms: float | None = _optional(
         "how long a request waits for others of its batch",
@@ -233,18 +221,14 @@ class Cell:
             shared=True,
         ),
     )
-    tuned: bool = field(
+    tuned: bool = _optional(
+        "whether switches of the SUT were applied that are not its defaults",
         default=False,
-        metadata=about(
-            "whether switches of the SUT were applied that are not its defaults",
-            sweeps=13,
-            sorts=11,
-            words="tuned",
-        ),
+        sweeps=13,
+        sorts=11,
+        words="tuned",
     )
-    switches: tuple[str, ...] = field(
-        default=(), metadata=about("names of these switches", not_work=True)
-    )
+    switches: tuple[str, ...] = _optional("names of these switches", default=(), not_work=True)
     replicas: str | None = _optional(
         "4: four replicas, each on its own device or cores; 1/4: one of them by itself",
         matching(r"^([2-9]|[1-9][0-9]+|1/([2-9]|[1-9][0-9]+))$"),
