@@ -23,13 +23,6 @@ _SAME = 1e-5  # of the largest value of a layer; float32 differs by less, float6
 _NEAR = 1e-3  # the same for two frameworks of which one computes in float32
 
 
-def why_none(reasons: Mapping[str, str]) -> str:
-    """Return why there is no reference, if none could be made. `reasons`: framework → why."""
-    if len(reasons) == 1:
-        return next(iter(reasons.values()))
-    return "; ".join(f"{framework}: {reason}" for framework, reason in reasons.items())
-
-
 def notes(reasons: Mapping[str, str], found: Mapping[str, Path]) -> tuple[str, ...]:
     """Return notes for a reader: which references do not judge and why, and which layers of the
     others compute in float32 instead of float64.

@@ -83,7 +83,9 @@ def ensure(
     found = {name: each.path for name, each in made.items() if each.path}
     reasons = {framework_of(name): each.reason for name, each in made.items() if each.reason}
     if not found:
-        return Reference(None, reason=NONE + judges.why_none(reasons))
+        texts = [f"{framework}: {reason}" for framework, reason in reasons.items()]
+        why = "; ".join(texts if len(texts) > 1 else reasons.values())
+        return Reference(None, reason=NONE + why)
     name, path = next(iter(found.items()))
     notes = (*made[name].notes, *judges.notes(reasons, found))
     steps = dict.fromkeys(step for each in made.values() for step in each.seconds)
