@@ -24,10 +24,10 @@ def labels(series):
 def test_lists_are_multiplied_and_rivals_stand_beside_each_other():
     series = make({"sut": ["mock,native-torch"], "batch_size": ["1,8"]})
     assert labels(series) == [
-        "mock bert tiny predict Offline float32 batch 1",
-        "native-torch-compile bert tiny predict Offline float32 batch 1",
-        "mock bert tiny predict Offline float32 batch 8",
-        "native-torch-compile bert tiny predict Offline float32 batch 8",
+        "mock bert tiny predict Offline float32 batch 1 inputs uneven",
+        "native-torch-compile bert tiny predict Offline float32 batch 1 inputs uneven",
+        "mock bert tiny predict Offline float32 batch 8 inputs uneven",
+        "native-torch-compile bert tiny predict Offline float32 batch 8 inputs uneven",
     ]
     assert series[0].comparison == series[1].comparison != series[2].comparison
 
