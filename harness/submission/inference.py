@@ -25,6 +25,14 @@ from sut.registry import packages, recorded_names
 _LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
 
 
+_SOURCE_README = """\
+# Source of {benchmark}
+
+The harness that measured it: `sut/` holds the System Under Test, `scenarios/` the LoadGen side,
+`formats/` the files that both write, `environments/` the locked requirements
+(sha256 of the files in `scenarios/`, `sut/` and `formats/`: {digest}).
+The README.md of each result has its command and revision.
+"""
 Score = accuracy.Accuracy | str
 """The accuracy of the answers, or a sentence that says why it is not known (no reference, a damaged
 log).
@@ -69,21 +77,17 @@ def write(
     write_json(root / "systems" / f"{system}.json", system_description(record, submitter))
     source = root / "src" / benchmark.name
     source.mkdir(parents=True)
-    if record.mode == "submission":
-        _copy_source(source)
-    (source / "README.md").write_text(_source_readme(record), encoding="utf-8")
-    return accuracy_score
-
-
-def _copy_source(target: Path) -> None:
-    """Copy the source that is needed to repeat the run, without the tests."""
-    for name in SOURCES:
+    # The source that is needed to repeat the run, without the tests.
+    without = shutil.ignore_patterns("__pycache__", ".*")
+    for name in SOURCES if record.mode == "submission" else ():
         if (ROOT / name).is_dir():
-            shutil.copytree(
-                ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__", ".*")
-            )
+            shutil.copytree(ROOT / name, source / name, ignore=without)
         else:
-            shutil.copy(ROOT / name, target / name)
+            shutil.copy(ROOT / name, source / name)
+    digest = record.git.worker_source_sha256
+    text = _SOURCE_README.format(benchmark=benchmark.name, digest=digest)
+    (source / "README.md").write_text(text, encoding="utf-8")
+    return accuracy_score
 
 
 def answers(directory: Path) -> AnswerBytes:
@@ -181,13 +185,3 @@ def _relation(record: Record) -> str:
         )
     lacks = "".join(f"\n- {each}" for each in record.official.lacks)
     return f"The official benchmark {name}. An eligible result lacks:{lacks or ' nothing known.'}"
-
-
-def _source_readme(record: Record) -> str:
-    return f"""# Source of {record.benchmark.name}
-
-The harness that measured it: `sut/` holds the System Under Test, `scenarios/` the LoadGen side,
-`formats/` the files that both write, `environments/` the locked requirements
-(sha256 of the files in `scenarios/`, `sut/` and `formats/`: {record.git.worker_source_sha256}).
-The README.md of each result has its command and revision.
-"""
