@@ -54,8 +54,8 @@ def write(run: Run, name: str, target: Path) -> None:
         shutil.copyfile(run.directory / "raw" / name / log, performance / log)
     if rule.tolerance is not None:
         details = (run.detail("performance"), run.detail(name))
-        compared = speed.compare(rule, scenario, run.rules, *details)
-        _write(target / "verify_performance.txt", speed.verify_text(compared))
+        speeds = speed.compare(rule, scenario, run.rules, *details)
+        _write(target / "verify_performance.txt", speed.verify_text(speeds))
     if not rule.sampling_target:
         return
     path = run.directory / "raw" / name / _ANSWERS
