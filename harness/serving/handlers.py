@@ -14,7 +14,7 @@ from typing import Any
 
 from aiohttp import web
 
-from harness.inputs import chat_render
+from harness.inputs import chat_render, messages
 from harness.serving import protocol
 from harness.serving.preparation import Served
 from harness.serving.protocol import Body, Completion, Refusal
@@ -100,10 +100,13 @@ class _Handlers:
         template, encode = self.served.template, self.tokenizer.encode_marked
         if template is None or encode is None:
             raise Refusal(400, self.served.no_template, code="no_chat_template")
-        messages = protocol.messages_of(body)
+        try:
+            chat = messages.read(body.messages)
+        except ValueError as e:
+            raise protocol.bad("messages", str(e)) from None
         variables = {**template.variables, **(body.chat_template_kwargs or {})}
         try:
-            text = chat_render.render(template.text, variables, messages)
+            text = chat_render.render(template.text, variables, chat)
         # A template may fail in any way.
         except Exception as e:  # noqa: BLE001
             why = f"the chat template cannot render them ({type(e).__name__}: {e})"
