@@ -199,7 +199,7 @@ def _earlier(directory: Path) -> Check | None:
     can read it. None: this release wrote it.
     """
     path = directory / "record.json"
-    record, _ = files.attempt(files.json_object, path)
+    record, _ = files.attempt(files.parsed, path)
     if not record or record.get("schema") in (None, SCHEMA):
         return None
     _, text = files.attempt(files.record, path)

@@ -166,7 +166,7 @@ def _endpoints_seeds(paths: Iterable[Path]) -> Counter[str]:
 
 def recorded_round(directory: Path) -> str | None:
     """The round that a run directory's record.json names; None if it names none."""
-    record, _ = files.attempt(files.json_object, directory / "record.json")
+    record, _ = files.attempt(files.parsed, directory / "record.json")
     round = (record or {}).get("round")
     return round if round is None or isinstance(round, str) else repr(round)
 

@@ -10,7 +10,6 @@ from functools import cached_property
 from string import Formatter
 from typing import Any
 
-from formats.fields import NONE, choices, least, matching
 from formats.workload import Workload
 
 MODES = ("quick", "valid", "submission")
@@ -33,26 +32,26 @@ LENGTH_BUCKETS = "length-buckets"
 """The only switch of `--tuned` that sets `Job.length_buckets`."""
 
 
-def about(text: str, constraint: Mapping[str, Any] = NONE, **roles: Any) -> Mapping[str, Any]:
+def about(text: str, **roles: Any) -> Mapping[str, Any]:
     """The metadata of a field of `Cell`.
 
     Args:
         text: the meaning of the field, for readers of a table of results.
-        constraint: of `formats.fields`.
-        roles: the other properties of the field, which `fields_with` looks up. `not_work`: the
-            field does not say what was computed, but by what. `inputs`: it is known only when
-            inputs and weights are known. `sweeps`: a sweep takes several values of it; the field
-            with the lowest number changes least often. `words`: a template that names its value in
-            a sentence; a default value is not named. `axis`: a report shows how the speed depends
-            on it; the role is its name in words. `shared`: a report names it once if all cells
-            share its value. `sorts`: its place among the keys by which a table is sorted.
+        roles: the other properties of the field, which `fields_with` looks up. `enum`, `minimum`,
+            `pattern`: see `formats.fields`. `not_work`: the field does not say what was computed,
+            but by what. `inputs`: it is known only when inputs and weights are known. `sweeps`: a
+            sweep takes several values of it; the field with the lowest number changes least often.
+            `words`: a template that names its value in a sentence; a default value is not named.
+            `axis`: a report shows how the speed depends on it; the role is its name in words.
+            `shared`: a report names it once if all cells share its value. `sorts`: its place among
+            the keys by which a table is sorted.
     """
-    return {"text": text, **constraint, **roles}
+    return {"text": text, **roles}
 
 
-def _optional(text: str, constraint: Mapping[str, Any] = NONE, **roles: Any) -> Any:
-    """A field of `Cell` that is None by default. See `about`."""
-    return field(default=None, metadata=about(text, constraint, **roles))
+def _optional(text: str, default: Any = None, **roles: Any) -> Any:
+    """A field of `Cell` with a default. See `about`."""
+    return field(default=default, metadata=about(text, **roles))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,35 +104,32 @@ class Cell:
     model: str = field(metadata=about("", sweeps=1, sorts=1))
     size: str = field(metadata=about("", sweeps=3, sorts=2))
     task: str = field(
-        metadata=about("predict, generate or fit", choices((*TASKS, "fit")), sweeps=2, sorts=3)
+        metadata=about("predict, generate or fit", enum=(*TASKS, "fit"), sweeps=2, sorts=3)
     )
     scenario: str = field(metadata=about("Offline, SingleStream or Fit", sweeps=4, sorts=4))
     precision: str = field(
         metadata=about(
-            "", choices((*PRECISIONS, UNKNOWN)), sweeps=9, shared=True, sorts=5, words="{precision}"
+            "", enum=(*PRECISIONS, UNKNOWN), sweeps=9, shared=True, sorts=5, words="{precision}"
         )
     )
     batch_size: int = field(
         metadata=about(
-            "samples", least(1), sweeps=5, axis="batch", sorts=6, words="batch {batch_size}"
+            "samples", minimum=1, sweeps=5, axis="batch", sorts=6, words="batch {batch_size}"
         )
     )
     device: str = field(metadata=about("cpu or cuda", shared=True, words="{device}"))
-    seq_len: int | None = field(
-        default=None,
-        metadata=about(
-            "tokens every input is padded to; None of a model that generates",
-            least(1),
-            inputs=True,
-            sweeps=6,
-            axis="tokens an input",
-            sorts=7,
-            words="{seq_len} tokens",
-        ),
+    seq_len: int | None = _optional(
+        "tokens every input is padded to; None of a model that generates",
+        minimum=1,
+        inputs=True,
+        sweeps=6,
+        axis="tokens an input",
+        sorts=7,
+        words="{seq_len} tokens",
     )
     prompt_tokens: int | None = _optional(
         "of each synthetic prompt, if it is not the size's own; None for a model that predicts",
-        least(1),
+        minimum=1,
         sweeps=7,
         axis="tokens a prompt",
         sorts=8,
@@ -141,42 +137,39 @@ class Cell:
     )
     new_tokens: int | None = _optional(
         "of each answer; see prompt_tokens",
-        least(1),
+        minimum=1,
         sweeps=8,
         axis="tokens an answer",
         sorts=9,
     )
     steps: int | None = _optional(
         "how many steps of denoising make one image; None of a model that makes none",
-        least(1),
+        minimum=1,
         words="{steps} steps",
     )
     lora: str | None = _optional(
         "of a training by LoRA: own (what the framework's LoRA adapts) or matched (the same"
         " parameters everywhere)",
-        choices(LORA),
+        enum=LORA,
         words="LoRA {lora}",
     )
     quantized: str | None = _optional(
         "how the weights were quantised: int8 or int8-weights; None: not",
-        choices(QUANTIZED),
+        enum=QUANTIZED,
         words="{quantized}",
     )
-    dataset: str = field(
+    dataset: str = _optional(
+        "synthetic, uneven, or the first hex digits of the inputs' sha256",
         default="synthetic",
-        metadata=about(
-            "synthetic, uneven, or the first hex digits of the inputs' sha256",
-            inputs=True,
-            words="inputs {dataset}",
-        ),
+        inputs=True,
+        words="inputs {dataset}",
     )
     chat: str | None = _optional(
         "the first hex digits of the digest of the chat template and its variables",
         words="chat template {chat}",
     )
-    weights: str = field(
-        default="seeded",
-        metadata=about("the first hex digits of the checkpoint's digest", inputs=True),
+    weights: str = _optional(
+        "the first hex digits of the checkpoint's digest", default="seeded", inputs=True
     )
     custom: str | None = _optional(
         "the first hex digits of the sha256 of the code of a model's custom layers",
@@ -184,43 +177,35 @@ class Cell:
     options: Mapping[str, Any] = field(
         default_factory=dict, metadata=about("the SUT's own options", not_work=True)
     )
-    eos: str | None = field(
-        default=None,
-        metadata=about(
-            "what ends an answer of a model that generates: stop or ignore", choices(END_TOKENS)
-        ),
+    eos: str | None = _optional(
+        "what ends an answer of a model that generates: stop or ignore", enum=END_TOKENS
     )
-    stream: bool = field(
-        default=False,
-        metadata=about(
-            "whether each token was handed over at once",
-            not_work=True,
-            sweeps=12,
-        ),
+    stream: bool = _optional(
+        "whether each token was handed over at once", default=False, not_work=True, sweeps=12
     )
     max_wait_ms: float | None = _optional(
         "how long a request waits for others of its batch",
-        least(0),
+        minimum=0,
         words="waits up to {max_wait_ms:g} ms",
     )
     max_latency_ms: float | None = _optional(
         "the limit of a request's latency",
-        least(0),
+        minimum=0,
         words="limit {max_latency_ms:g} ms",
     )
     max_ttft_ms: float | None = _optional(
         "the limit of the time to the first token",
-        least(0),
+        minimum=0,
         words="limit {max_ttft_ms:g} ms to the first token",
     )
     max_tpot_ms: float | None = _optional(
         "the limit of the time per output token after the first",
-        least(0),
+        minimum=0,
         words="limit {max_tpot_ms:g} ms a later token",
     )
     rate: float | None = _optional(
         "requests a second, if they were given and not found",
-        least(0),
+        minimum=0,
         sweeps=11,
         axis="requests a second",
         sorts=10,
@@ -233,34 +218,30 @@ class Cell:
             shared=True,
         ),
     )
-    tuned: bool = field(
+    tuned: bool = _optional(
+        "whether switches of the SUT were applied that are not its defaults",
         default=False,
-        metadata=about(
-            "whether switches of the SUT were applied that are not its defaults",
-            sweeps=13,
-            sorts=11,
-            words="tuned",
-        ),
+        sweeps=13,
+        sorts=11,
+        words="tuned",
     )
-    switches: tuple[str, ...] = field(
-        default=(), metadata=about("names of these switches", not_work=True)
-    )
+    switches: tuple[str, ...] = _optional("names of these switches", default=(), not_work=True)
     replicas: str | None = _optional(
         "4: four replicas, each on its own device or cores; 1/4: one of them by itself",
-        matching(r"^([2-9]|[1-9][0-9]+|1/([2-9]|[1-9][0-9]+))$"),
+        pattern=r"^([2-9]|[1-9][0-9]+|1/([2-9]|[1-9][0-9]+))$",
         sweeps=14,
         sorts=12,
         words="replicas {replicas}",
     )
     cluster: str | None = _optional(
         "slurm or ray: this cluster ran the replicas; None: they ran on one machine",
-        choices(("slurm", "ray")),
+        enum=("slurm", "ray"),
         sorts=13,
         words="on {cluster}",
     )
     threads: int | None = _optional(
         "of the SUT, or of each replica, as requested; None: as many as it may use",
-        least(1),
+        minimum=1,
         sweeps=15,
         axis="threads",
         sorts=14,
@@ -268,7 +249,7 @@ class Cell:
     )
     requested_batch: int | None = _optional(
         "the batch size that was requested, if a switch changed it",
-        least(1),
+        minimum=1,
         not_work=True,
     )
 
@@ -387,6 +368,12 @@ def title_words(cell: Cell, facts: str = "", without: Collection[str] = ()) -> l
     model = f"{cell.model} {cell.size}"
     model = f"{model} ({facts})" if facts else model
     return [model, cell.task, cell.scenario, *cell_words(cell, without)]
+
+
+def in_words(cell: Cell, facts: str = "", without: Collection[str] = ()) -> str:
+    """A cell with its SUT in words. See `title_words`."""
+    of_sut = ("tuned", "quantized")  # `sut_words` has them
+    return " ".join([sut_words(cell), *title_words(cell, facts, (*without, *of_sut))])
 
 
 def sut_words(cell: Cell) -> str:

@@ -13,9 +13,6 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-NONE: Mapping[str, Any] = {}
-"""No constraint."""
-
 
 def choices(values: Sequence[Any]) -> Mapping[str, Any]:
     """One of these values."""

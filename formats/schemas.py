@@ -54,8 +54,8 @@ def named(name: str) -> dict[str, Any]:
 
 def _constrain(schema: dict[str, Any], field: dataclasses.Field[Any]) -> None:
     constraints = {key: field.metadata[key] for key in _CONSTRAINTS if key in field.metadata}
-    if "enum" in constraints and field.default is None:
-        constraints["enum"] = [*constraints["enum"], None]
+    if "enum" in constraints:
+        constraints["enum"] = [*constraints["enum"], *([None] if field.default is None else [])]
     schema |= constraints
 
 

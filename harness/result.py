@@ -15,6 +15,7 @@ from compliance.logs import files
 from compliance.scoring.accuracy import Accuracy
 from compliance.sources import Sources
 from compliance.training import losses, run_directory
+from formats.record import Record
 from formats.result import Result
 from harness.comparison.runs import find
 from harness.comparison.tables import table
@@ -28,28 +29,34 @@ __all__ = ["HARNESS", "derive", "find", "table"]
 
 
 def derive(
-    directory: Path, score: Accuracy | str | None = None, audit: Audit | None = None
+    directory: Path,
+    record: Record | None = None,
+    score: Accuracy | str | None = None,
+    audit: Audit | None = None,
 ) -> Result:
     """The result of a run directory, only from its files. An earlier result.json is not read.
 
     Args:
+        record: record.json, if it is known; None: it is read.
         score: the accuracy, if it has just been computed; None: it is computed from the logs.
         audit: the audit of the directory without its result.json, if there is one already; None:
             the directory is audited.
 
     Raises OSError or ValueError if record.json is missing or contains no record.
     """
-    record = files.record(directory / "record.json")
-    found = sources.read(directory, record, "")
-    if not found.finished:
-        return of(found, Audit(record.round, (), ()))
-    if score is None and found.trains:
-        score = losses.stated(run_directory.read(directory))
-    elif score is None:
-        score = inference.score(directory, record)
-    if audit is None:
-        audit = audits.audit(directory, record.round, with_result=False)
-    return of(replace(found, score=score), audit)
+    with files.confined(directory.absolute()):
+        if record is None:
+            record = files.record(directory / "record.json")
+        found = sources.read(directory, record, "")
+        if not found.finished:
+            return of(found, Audit(record.round, (), ()))
+        if score is None and found.trains:
+            score = losses.stated(run_directory.read(directory))
+        elif score is None:
+            score = inference.score(directory, record, inference.answers(directory))
+        if audit is None:
+            audit = audits.audit(directory, record.round, with_result=False)
+        return of(replace(found, score=score), audit)
 
 
 def of(found: Sources, audit: Audit) -> Result:

@@ -19,7 +19,7 @@ from compliance.training.run_directory import passes
 from formats.checks import Verdict
 from formats.figures import MOST_IN_ONE_PART, NOT_SEEN
 from formats.job import TESTS
-from formats.outcome import QueueSummary, Replicas, WorkerOutcome
+from formats.outcome import Replicas, WorkerOutcome
 from formats.record import ENGINE, Record
 from formats.result import Judgement, OfficialScore, Result, Seen, Served, Status
 from results import computing, disturbance, engine_notes, figures, notes
@@ -253,7 +253,12 @@ def _verdict(derived: Result, audit: Audit) -> tuple[str | None, str]:
     """(cause, sentence) of the first fault, or (None, "")."""
     metrics, loadgen = derived.metrics, derived.loadgen or "VALID"
     if derived.serving and not derived.serving.queue.kept_up:
-        return "overload", _overload(metrics, derived.serving.queue)
+        # LoadGen may call such a test VALID, if it is shorter than the limits.
+        return "overload", (
+            f"{metrics['issued_per_second']:.4g} requests/s arrived and"
+            f" {metrics['achieved_per_second']:.4g}/s were answered, so"
+            f" {derived.serving.queue.left} requests were left at the end"
+        )
     # A rate is only a result if the latencies are within their limits at it.
     required = derived.mode != "quick" or SCENARIOS[derived.cell.scenario].serves
     if required and loadgen != "VALID":
@@ -273,17 +278,6 @@ def _verdict(derived: Result, audit: Audit) -> tuple[str | None, str]:
     for sentence in failures.values():
         return "audit", sentence
     return None, ""
-
-
-def _overload(metrics: Mapping[str, float], queue: QueueSummary) -> str:
-    """Return a sentence on a test in which requests arrived faster than the SUT answers them.
-    LoadGen may call such a test VALID, if it is shorter than the limits.
-    """
-    return (
-        f"{metrics['issued_per_second']:.4g} requests/s arrived and"
-        f" {metrics['achieved_per_second']:.4g}/s were answered, so {queue.left} requests"
-        " were left at the end"
-    )
 
 
 def _loadgen_verdict(detail: logs.Detail) -> str:
@@ -322,13 +316,6 @@ def _evidence(record: Record, performance: WorkerOutcome, metrics: Mapping[str, 
     return f"{', '.join(facts)}; {after.precision}"
 
 
-def _first_calls(performance: WorkerOutcome) -> str:
-    """What the first calls of all shapes did in the time that the second ones did not take."""
-    if not figures.compiles(performance):
-        return "first calls"
-    return "compile from cache" if performance.cache_hits else "compile"
-
-
 def _seconds(record: Record, performance: WorkerOutcome) -> dict[str, float]:
     """Seconds of each phase. `compile` is the time of the first batch of each shape minus that of
     the second. It is called `compile from cache` if the framework found some of its programs on
@@ -337,10 +324,13 @@ def _seconds(record: Record, performance: WorkerOutcome) -> dict[str, float]:
     If the command that wrote the record also measured the test, `total` is included and the phases
     add up to it. A test may also be kept from an earlier command.
     """
+    first_calls = "first calls"
+    if figures.compiles(performance):
+        first_calls = "compile from cache" if performance.cache_hits else "compile"
     durations_ns = {
         "import": performance.import_ns,
         "load": performance.load_ns,
-        _first_calls(performance): 1e9 * figures.first_calls_seconds(performance),
+        first_calls: 1e9 * figures.first_calls_seconds(performance),
         "calibration": performance.calibration.get("spent_ns", 0),
         "finding the rate": sum(1e9 * trial.seconds for trial in performance.search),
         "performance": performance.test_ns,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from formats.cell import INT8, SHARDS, UNKNOWN
+from formats.cell import INT8, SHARDS, UNKNOWN, Cell
 from formats.record import Record
 
 LABEL = "Unofficial: not verified by MLCommons, not an MLPerf result."
@@ -42,32 +42,33 @@ def system_id(record: Record) -> str:
     """
     host = record.accelerator.name if record.accelerator else record.machine.cpu
     slug = re.sub(r"[^A-Za-z0-9]+", "-", host).strip("-") or "unknown"
-    tuned = f"-tuned-{'-'.join(record.cell.switches)}" if record.cell.tuned else ""
-    replicas = record.cell.replicas
-    copies = f"-replicas-{replicas.replace('/', '-of-')}" if replicas else ""
-    copies += f"-{record.node_count}-nodes" if record.node_count > 1 else ""
-    copies += f"-threads-{record.cell.threads}" if record.cell.threads else ""
-    shards = record.cell.shard_count
-    parts = f"-shards-{shards}" if shards > 1 else ""
-    return f"{slug}-{record.machine.threads}t-{record.cell.sut}{copies}{parts}{tuned}"
+    cell = record.cell
+    parts = [slug, f"{record.machine.threads}t", cell.sut]
+    if cell.replicas:
+        parts.append(f"replicas-{cell.replicas.replace('/', '-of-')}")
+    if record.node_count > 1:
+        parts.append(f"{record.node_count}-nodes")
+    if cell.threads:
+        parts.append(f"threads-{cell.threads}")
+    if cell.shard_count > 1:
+        parts.append(f"shards-{cell.shard_count}")
+    if cell.tuned:
+        parts += ["tuned", *cell.switches]
+    return "-".join(parts)
 
 
-def _replicas(record: Record) -> str:
-    """A sentence on the replicas. Empty without replicas."""
-    replicas = record.cell.replicas
-    if replicas is None:
-        return ""
-    on = f", on {record.cell.cluster}" if record.cell.cluster else ""
-    return f" Replicas of the SUT (--replicas): {replicas.replace('/', ' of ')}{on}."
-
-
-def _shards(record: Record) -> str:
-    """A sentence on the shards of the model. Empty if it is not split."""
-    count = record.cell.shard_count
-    if count == 1:
-        return ""
-    devices = record.cell.device_count
-    return f" Shards of the model (--sut-option {SHARDS}): {count}, on {devices} devices."
+def _copies(cell: Cell) -> str:
+    """Sentences on the switches, the replicas and the shards. Empty if there are none."""
+    text = ""
+    if cell.tuned:
+        text += f" Switches (--tuned): {', '.join(cell.switches)}."
+    if cell.replicas:
+        on = f", on {cell.cluster}" if cell.cluster else ""
+        text += f" Replicas of the SUT (--replicas): {cell.replicas.replace('/', ' of ')}{on}."
+    if cell.shard_count > 1:
+        count = f"{cell.shard_count}, on {cell.device_count} devices"
+        text += f" Shards of the model (--sut-option {SHARDS}): {count}."
+    return text
 
 
 def measurements(record: Record) -> dict[str, str]:
@@ -109,7 +110,6 @@ def system_description(
     m, gpu = record.machine, record.accelerator
     versions = record.environment.versions
     packages = ", ".join(f"{name} {versions[name]}" for name in stack)
-    tuned = f" Switches (--tuned): {', '.join(record.cell.switches)}." if record.cell.tuned else ""
     threads = f"{m.usable_threads} usable threads"
     if m.group_limits:
         threads += f"; limited to {m.group_limits}"
@@ -144,7 +144,7 @@ def system_description(
             f"Python {versions.get('python')}" + (f", {driver} {gpu.driver}" if gpu else "")
         ),
         "hw_notes": f"governor {m.governor or 'not told'}; {threads}",
-        "sw_notes": f"{LABEL}{tuned}{_replicas(record)}{_shards(record)}",
+        "sw_notes": f"{LABEL}{_copies(record.cell)}",
         **{name: record.system.get(name) for name in BY_HAND},
     }
     return {

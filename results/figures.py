@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
+from compliance.logs import Detail
 from formats.cell import UNKNOWN
 from formats.figures import MOST_IN_ONE_PART, TOKEN_BYTES, Figure
-from formats.outcome import QueueSummary, WorkerOutcome
+from formats.outcome import WorkerOutcome
 from formats.record import Record
 from formats.result import Metric
 from results import computing
@@ -47,13 +47,6 @@ LATER_TOKENS = "tpot"
 """The beginning of the names of the times per later token."""
 
 
-class Log(Protocol):
-    """LoadGen's detail log."""
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, or the default."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Figures:
     """The numbers of one test, as in the fields of `Result` with the same names.
@@ -68,7 +61,7 @@ class Figures:
 
 
 def of_loadgen(
-    log: Log, record: Record, outcome: WorkerOutcome, figure: Figure, passes: float | None
+    log: Detail, record: Record, outcome: WorkerOutcome, figure: Figure, passes: float | None
 ) -> Figures:
     """The numbers of a performance test that LoadGen drove.
 
@@ -91,13 +84,20 @@ def of_loadgen(
     rate = _rate(log, outcome)
     used = computing.Computing()
     if rate:
-        metrics |= _rates(rate, record, measured)
+        # Without the padding of a data set's last batch.
+        batch: float = record.cell.batch_size
+        if measured:
+            batch = measured["samples"] / measured["batches"]
+        metrics |= _rates(rate, batch, record, measured)
+        tokens = record.new_tokens_per_sample
+        if "tokens" in measured:
+            tokens = measured["tokens"] / measured["samples"]
         used = computing.of(
             record,
             outcome,
             samples_per_second=rate,
-            batch=_samples_of_a_batch(record, outcome, measured),
-            tokens=_tokens_of_a_sample(record, measured),
+            batch=outcome.queue.mean_batch if outcome.queue else batch,
+            tokens=tokens,
             passes=passes,
         )
         metrics |= used.metrics
@@ -113,12 +113,12 @@ def of_loadgen(
     )
 
 
-def _milliseconds(log: Log, keys: Mapping[str, str]) -> dict[str, float]:
+def _milliseconds(log: Detail, keys: Mapping[str, str]) -> dict[str, float]:
     found = {name: log.get(key) for name, key in keys.items()}
     return {name: value / 1e6 for name, value in found.items() if value is not None}
 
 
-def _serving(log: Log, outcome: WorkerOutcome) -> dict[str, float]:
+def _serving(log: Detail, outcome: WorkerOutcome) -> dict[str, float]:
     """Requests a second as they were issued (`issued_per_second`), answered
     (`achieved_per_second`), and answered within the limits (`goodput_per_second`). Empty if
     requests did not arrive over time.
@@ -127,6 +127,13 @@ def _serving(log: Log, outcome: WorkerOutcome) -> dict[str, float]:
     queue = outcome.queue
     if achieved is None or queue is None:
         return {}
+    # LoadGen counts whole answers from the times at which requests were due. It has no count for
+    # tokens, so the worker's share, from their issue, is used.
+    good_share = queue.good_fraction
+    over = log.get("result_overlatency_query_count")
+    count = log.get("result_query_count")
+    if over is not None and count and not outcome.token_latencies:
+        good_share = 1 - over / count
     calibration = outcome.calibration
     capacity = {}
     if calibration.get("saturated", True):
@@ -134,7 +141,7 @@ def _serving(log: Log, outcome: WorkerOutcome) -> dict[str, float]:
     return {
         "issued_per_second": log.get("result_scheduled_samples_per_sec"),
         "achieved_per_second": achieved,
-        "goodput_per_second": achieved * _good_share(log, outcome, queue),
+        "goodput_per_second": achieved * good_share,
         **capacity,
         "requests_a_batch": queue.mean_batch,
         "requests_waiting": queue.mean_waiting,
@@ -142,18 +149,7 @@ def _serving(log: Log, outcome: WorkerOutcome) -> dict[str, float]:
     }
 
 
-def _good_share(log: Log, outcome: WorkerOutcome, queue: QueueSummary) -> float:
-    """The share of the requests within their limits. LoadGen counts whole answers from the times at
-    which requests were due. It has no count for tokens, so the worker's counts, from their issue.
-    """
-    over = log.get("result_overlatency_query_count")
-    count = log.get("result_query_count")
-    if over is None or not count or outcome.token_latencies:
-        return queue.good_fraction
-    return 1 - over / count
-
-
-def _rate(log: Log, outcome: WorkerOutcome) -> float | None:
+def _rate(log: Detail, outcome: WorkerOutcome) -> float | None:
     """Samples a second. LoadGen logs no rate of MultiStream."""
     for key in (
         "result_samples_per_second",
@@ -207,25 +203,7 @@ def of_training(
     )
 
 
-def _samples_of_a_batch(
-    record: Record, outcome: WorkerOutcome, measured: Mapping[str, float]
-) -> float:
-    """The samples of a batch on average, without the padding of a data set's last one."""
-    if outcome.queue:
-        return outcome.queue.mean_batch
-    if measured:
-        return measured["samples"] / measured["batches"]
-    return record.cell.batch_size
-
-
-def _tokens_of_a_sample(record: Record, measured: Mapping[str, float]) -> float | None:
-    """The tokens of an answer on average. None if no tokens are generated."""
-    if "tokens" in measured:
-        return measured["tokens"] / measured["samples"]
-    return record.new_tokens_per_sample
-
-
-def metric_of(log: Log, figure: Figure) -> Metric | None:
+def metric_of(log: Detail, figure: Figure) -> Metric | None:
     """The figure, from the first of its estimates that has a value; None if none has one."""
     streamed = log.get("requested_use_token_latencies") is True
     for key, estimate in figure.estimates.items():
@@ -243,7 +221,9 @@ def metric_of(log: Log, figure: Figure) -> Metric | None:
     return None
 
 
-def _measured(log: Log, record: Record, outcome: WorkerOutcome, figure: Figure) -> dict[str, float]:
+def _measured(
+    log: Detail, record: Record, outcome: WorkerOutcome, figure: Figure
+) -> dict[str, float]:
     """The counts that the figure is computed from. A padded batch costs as much as a full one, so
     rows without a sample are counted.
     """
@@ -264,12 +244,13 @@ def _measured(log: Log, record: Record, outcome: WorkerOutcome, figure: Figure) 
     return measured
 
 
-def _rates(rate: float, record: Record, measured: Mapping[str, float]) -> dict[str, float]:
+def _rates(
+    rate: float, batch: float, record: Record, measured: Mapping[str, float]
+) -> dict[str, float]:
     """The rates of a test. `ms_per_step` is the time of one batch, the published benchmark's unit.
     `ms_per_denoising_step` is for a model that creates images in steps. Tokens are those of the
     answers.
     """
-    batch = measured["samples"] / measured["batches"] if measured else record.cell.batch_size
     ms_per_step = 1000 * batch / rate * record.cell.replica_count
     rates = {"samples_per_second": float(rate), "ms_per_step": ms_per_step}
     if steps := record.qsl.denoising_steps:

@@ -61,7 +61,9 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
     if result.replicas:
         yield "replicas", replicas(result.replicas, result.cell)
     if "flops_per_second" in result.metrics:
-        yield "compute", computing(result.metrics) + _multiplied(result)
+        products = matrix_products(result)
+        by = f"; by {library(products)}" if products else ""
+        yield "compute", computing(result.metrics) + by
     if any(name.endswith(_FIRST_ANSWER) for name in result.metrics):
         yield "start", first_answer(result)
     if result.official:
@@ -73,7 +75,10 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
     if result.seconds:
         yield "time", times(result.seconds)
     if result.peak_host_bytes:
-        yield "memory", _memory(result.peak_host_bytes, result.peak_device_bytes)
+        text = f"{result.peak_host_bytes / 1e9:.2f} GB at most in the worker"
+        if result.peak_device_bytes is not None:
+            text += f", {result.peak_device_bytes / 1e9:.2f} GB on the accelerator"
+        yield "memory", text
     if result.energy:
         yield "energy", _energy(result.energy)
     if result.audit:
@@ -92,13 +97,6 @@ def _status(result: Result) -> str:
     cause = f" ({result.cause})" if result.cause else ""
     reason = f": {result.reason}" if result.reason else ""
     return f"{result.status}{cause}{reason}"
-
-
-def _memory(host_bytes: int, device_bytes: int | None) -> str:
-    text = f"{host_bytes / 1e9:.2f} GB at most in the worker"
-    if device_bytes is not None:
-        text += f", {device_bytes / 1e9:.2f} GB on the accelerator"
-    return text
 
 
 def speed(result: Result) -> str:
@@ -260,11 +258,6 @@ def computing(metrics: Mapping[str, float]) -> str:
     if limit:
         text += f"; {limit} bind{'' if limit == MATRIX_PRODUCTS else 's'}"
     return text
-
-
-def _multiplied(result: Result) -> str:
-    fact = matrix_products(result)
-    return f"; by {library(fact)}" if fact else ""
 
 
 def matrix_products(result: Result) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
@@ -70,7 +71,7 @@ class UnsafeInput(ValueError):
     """The error for a file that is not read at all. The message is a whole sentence."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Confines:
     """The folder that is audited, and what was found out about the folders below it. Nobody changes
     them meanwhile, and many checks list and open the same ones.
@@ -91,9 +92,11 @@ _confines: ContextVar[_Confines | None] = ContextVar("confines", default=None)
 @contextmanager
 def confined(root: Path) -> Iterator[None]:
     """Within this context nothing below `root` is read through a link, because a link may lead
-    anywhere. `root` itself may be a link. Folders are listed once.
+    anywhere. `root` itself may be a link. Folders are listed once, and the files of a run are
+    parsed once. A context of the same root within it shares them.
     """
-    token = _confines.set(_Confines(root))
+    outer = _confines.get()
+    token = _confines.set(outer if outer and outer.root == root else _Confines(root))
     try:
         yield
     finally:
@@ -228,22 +231,33 @@ def yaml_object(path: Path) -> dict[str, Any]:
 
 def record(path: Path) -> Record:
     """The content of a record.json. Raises ValueError with one sentence if it is no record."""
-    return reading.record(json_object(path))
+    return reading.convert(parsed(path), Record)
 
 
 def result(path: Path) -> Result:
     """The content of a result.json. Raises ValueError with one sentence if it is no result."""
-    return reading.result(json_object(path))
+    return reading.convert(json_object(path), Result)
 
 
 def job(path: Path) -> Job:
     """The content of a job.json. Raises ValueError with one sentence if it is no job."""
-    return reading.job(json_object(path))
+    return reading.convert(parsed(path), Job)
 
 
 def outcome(path: Path) -> WorkerOutcome:
     """The content of an outcome.json. Raises ValueError with one sentence if it is no outcome."""
-    return reading.outcome(json_object(path))
+    return reading.convert(parsed(path), WorkerOutcome)
+
+
+def parsed(path: Path) -> dict[str, Any]:
+    """`json_object` of a file of a run, which many checks read. Nobody changes the value."""
+    confines = _confines.get()
+    return _parsed(confines, path) if confines else json_object(path)
+
+
+@lru_cache(maxsize=32)  # a run directory has fewer of them
+def _parsed(confines: _Confines, path: Path) -> dict[str, Any]:
+    return json_object(path)
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:

@@ -77,7 +77,11 @@ class Follower:
             while quiet < 2:
                 time.sleep(POLL_S)
                 quiet = 0 if self._look() else quiet + 1
-                self._say_results()
+                for number in self.array.numbers:
+                    for label, result in self._new(number):
+                        assert result.sweep
+                        words = f"{label}, repeat {result.sweep.repeat}: {loop.in_words(result)}"
+                        self.reporter.say(f"comparison {number}: {words}")
         except KeyboardInterrupt:
             self.cluster.cancel(self.array)
             raise
@@ -97,15 +101,6 @@ class Follower:
                 self.reporter.say(f"comparison {number}: {state}")
             self.states[number] = state
         return jobs.live
-
-    def _say_results(self) -> None:
-        for number in self.array.numbers:
-            for label, result in self._new(number):
-                assert result.sweep
-                self.reporter.say(
-                    f"comparison {number}: {label}, repeat {result.sweep.repeat}:"
-                    f" {loop.in_words(result)}"
-                )
 
     def _made(self, number: int) -> list[Path]:
         """The sweeps that the job made. It makes another one if prompts or environment variables

@@ -86,8 +86,8 @@ def _check_audited(flags: Any) -> None:
         if directory.exists():
             raise UsageError(f"audit {directory}: is a file; an audit takes a directory")
         raise UsageError(f"audit {directory}: there is no such directory")
-    recorded = recorded_round(directory)
-    if flags.round and recorded not in (flags.round, None):
+    recorded = recorded_round(directory) if flags.round else None
+    if recorded not in (flags.round, None):
         raise UsageError(
             f"--round {flags.round}: record.json says that the run is of {recorded}; leave the"
             " flag out"

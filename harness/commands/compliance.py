@@ -135,9 +135,12 @@ def comply(
                     worker=worker,
                     reporter=reporter,
                 )
-        score = inference.write(directory, of, record.submitter or _submitter(directory))
+        submitter = record.submitter or _submitter(directory)
+        done = [name for name in of.compliance_tests if _done(directory, name)]
+        score = inference.write(directory, record, of, submitter, done)
         audit = audits.audit(directory, of.round, with_result=False)
-        write_json(directory / "result.json", asdict(result.derive(directory, score, audit)))
+        derived = result.derive(directory, record, score, audit)
+        write_json(directory / "result.json", asdict(derived))
     ids = (*(name.lower() for name in of.compliance_tests), *_OTHER_IDS)
     quick = [not_applicable("quick-run", _QUICK)] if record.mode == "quick" else []
     return [*quick, *(check for check in audit.checks if check.id.startswith(ids))]

@@ -19,7 +19,7 @@ from typing import Any
 
 from compliance import audit
 from compliance.logs import files
-from formats.cell import WORK, Cell
+from formats.cell import WORK, Cell, in_words
 from formats.checks import Check, Verdict
 from formats.record import Official
 from formats.result import Status
@@ -92,11 +92,7 @@ class Measured:
     official: Official | None = None
 
     def __str__(self) -> str:
-        c = self.cell
-        return (
-            f"{near(str(self.directory))} ({c.sut}, {c.model} {c.size}, {c.scenario},"
-            f" {c.precision}, batch {c.batch_size})"
-        )
+        return f"{near(str(self.directory))} ({in_words(self.cell)})"
 
 
 def pack(directories: Sequence[Path], out: Path, division: str = _OPEN) -> list[Check]:

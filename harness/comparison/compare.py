@@ -327,8 +327,14 @@ def beside_earlier(result: Result) -> str | None:
 
     The earlier runs are those in the same parent folder as the run.
     """
+    if not result.directory:
+        return None
+    found, _ = find(Path(result.directory).parent)
+    others = [each for each in found if each.directory != result.directory]
+    if not others:
+        return None
     last = read(result)
-    earlier = _earlier(last)
+    earlier = _earlier(last, map(read, others))
     if not earlier:
         return None
     new = Group(runs=(last,))
@@ -352,14 +358,15 @@ def beside_earlier(result: Result) -> str | None:
     )
 
 
-def _earlier(last: Run) -> list[Run]:
-    """The earlier runs of the same cell and mode with a figure of the same kind, in order."""
-    directory = last.result.directory
-    if not directory or not last.metric:
+def _earlier(last: Run, others: Iterable[Run]) -> list[Run]:
+    """The earlier runs of the same mode with a figure of the same kind, in order. `others`: of the
+    same cell.
+    """
+    if not last.metric:
         return []
     new = Group(runs=(last,))
     earlier = []
-    for run in map(read, find(Path(directory).parent)[0]):
+    for run in others:
         is_earlier = run.result.mode == last.result.mode and run.order < last.order
         if is_earlier and run.metric and tables.alike(Group(runs=(run,)), new):
             earlier.append(run)

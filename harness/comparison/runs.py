@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from formats import reading
+from formats.job import Job
 from formats.record import Machine, Record
 from formats.result import Metric, Result, Status
 from results import disturbance
@@ -202,7 +203,7 @@ def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
     results, faults = [], {}
     for path in sorted(_results(root)):
         try:
-            result = reading.from_file(path, reading.result)
+            result = reading.from_file(path, Result)
             results.append(replace(result, directory=str(path.parent)))
         except (OSError, ValueError) as e:
             faults[path] = str(e)
@@ -216,9 +217,9 @@ def read(result: Result) -> Run:
     directory = Path(result.directory)
     record, job = None, None
     with suppress(OSError, ValueError):
-        record = reading.from_file(directory / "record.json", reading.record)
+        record = reading.from_file(directory / "record.json", Record)
     with suppress(OSError, ValueError):
-        job = reading.from_file(directory / "raw" / "performance" / "job.json", reading.job)
+        job = reading.from_file(directory / "raw" / "performance" / "job.json", Job)
     return Run(
         result=result, record=record, planned_seconds=job.limits.planned_ms / 1e3 if job else None
     )

@@ -196,16 +196,8 @@ def _beside(
 
 def lock_blocks(lock: Path) -> list[str]:
     """The requirements of a lock, each with its hashes. A block of lines starts in column 0."""
-    return blocks_of(lock.read_text(encoding="utf-8"))
-
-
-def blocks_of(text: str) -> list[str]:
-    """The requirements of a lock's text, as `lock_blocks` returns them."""
-    return [
-        block
-        for block in re.split(r"^(?=[A-Za-z0-9])", text, flags=re.M)
-        if block and block[0].isalnum()
-    ]
+    blocks = re.split(r"^(?=[A-Za-z0-9])", lock.read_text(encoding="utf-8"), flags=re.M)
+    return [block for block in blocks if block[:1].isalnum()]
 
 
 def block_name(block: str) -> str:

@@ -64,7 +64,7 @@ def read(
     """Return the kept limits of an environment on a device. None: there are none."""
     made_with = facts(environment, machine, device)
     try:
-        measured = reading.from_file(file(cache, made_with), reading.limits)
+        measured = reading.from_file(file(cache, made_with), Measured)
     except (OSError, ValueError):
         return None
     return measured if measured.made_with == made_with else None
@@ -132,13 +132,14 @@ def measure(cache: Path, environment: Environment, machine: Machine, device: str
     started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     begun = time.monotonic()
     document = _worker(environment, machine, device)
-    measured = reading.limits(
+    measured = reading.convert(
         {
             "made_with": made_with,
             "started": started,
             "seconds": round(time.monotonic() - begun, 1),
             **document,
-        }
+        },
+        Measured,
     )
     path = file(cache, made_with)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ import re
 import subprocess
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -55,38 +55,34 @@ def hold_open() -> None:
 
 
 def _accelerator(nvml: Any, handle: Any) -> Accelerator:
-    def answer(ask: Callable[[], Any]) -> Any:
+    def answer(ask: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return ask()
+            return ask(*arguments)
         except nvml.NVMLError:
             return None
 
-    # A GPU that shares the machine's memory reports no memory.
-    power_mw, mig = (
-        answer(lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle)),
-        answer(lambda: nvml.nvmlDeviceGetMigMode(handle)[0]),
-    )
+    power_mw = answer(nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
+    mig = answer(nvml.nvmlDeviceGetMigMode, handle)
     # If the GPU has slices, CUDA uses the first.
-    own = (
-        answer(lambda: nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, 0)) if mig else None
-    ) or handle
-    memory, cuda = (
-        answer(lambda: nvml.nvmlDeviceGetMemoryInfo(own)),
-        answer(nvml.nvmlSystemGetCudaDriverVersion_v2),
-    )
-    persistence = answer(lambda: nvml.nvmlDeviceGetPersistenceMode(handle))
-    held_by = answer(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+    is_sliced = bool(mig and mig[0])
+    part = answer(nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, 0) if is_sliced else None
+    # A GPU that shares the machine's memory reports no memory.
+    memory = answer(nvml.nvmlDeviceGetMemoryInfo, part or handle)
+    cuda = answer(nvml.nvmlSystemGetCudaDriverVersion_v2)
+    persistence = answer(nvml.nvmlDeviceGetPersistenceMode, handle)
+    held_by = answer(nvml.nvmlDeviceGetComputeRunningProcesses, handle)
+    clock = nvml.NVML_CLOCK_SM
     return Accelerator(
-        name=_text(answer(lambda: nvml.nvmlDeviceGetName(handle)) or "an NVIDIA GPU"),
+        name=_text(answer(nvml.nvmlDeviceGetName, handle) or "an NVIDIA GPU"),
         memory_bytes=int(memory.total) if memory else psutil.virtual_memory().total,
         driver=_text(answer(nvml.nvmlSystemGetDriverVersion) or "unknown"),
         cuda=cuda and f"{cuda // 1000}.{cuda % 1000 // 10}",
         used_memory_bytes=int(memory.used) if memory else None,
-        sm_mhz=answer(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
-        sm_most_mhz=answer(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)),
+        sm_mhz=answer(nvml.nvmlDeviceGetClockInfo, handle, clock),
+        sm_most_mhz=answer(nvml.nvmlDeviceGetMaxClockInfo, handle, clock),
         power_limit_w=power_mw and power_mw / 1000,
         persistence=None if persistence is None else bool(persistence),
-        mig=None if mig is None else bool(mig),
+        mig=None if mig is None else is_sliced,
         processes=None if held_by is None else len(held_by),
     )
 
@@ -127,6 +123,12 @@ def describe() -> Machine:
     frequency = None
     with suppress(OSError, NotImplementedError):
         frequency = psutil.cpu_freq()
+    system = None
+    with suppress(OSError):
+        system = platform.freedesktop_os_release().get("PRETTY_NAME")
+    vendor = None
+    if "hypervisor" in cpu.get("flags", ""):
+        vendor = _read("/sys/class/dmi/id/sys_vendor") or "vendor not told"
     disk = psutil.disk_usage(str(ROOT))
     in_job = any(name in os.environ for name in _OF_JOBS)
     return Machine(
@@ -137,7 +139,7 @@ def describe() -> Machine:
         cpu_model=cpu.get("model") or cpu.get("CPU part"),
         cpu_stepping=cpu.get("stepping"),
         cpu_flags=tuple(cpu.get("flags", "").split()),
-        sockets=_sockets(),
+        sockets=len(set(re.findall(r"^physical id\s*:\s*(\d+)", text, re.M))) or None,
         cores=psutil.cpu_count(logical=False),
         threads=psutil.cpu_count(),
         usable_threads=matrix_library.processors(),
@@ -154,10 +156,10 @@ def describe() -> Machine:
         disk_bytes=disk.total,
         disk_free_bytes=disk.free,
         disk_kind=_disk_kind(),
-        network_cards=_network_cards(),
-        operating_system=_os_name(),
+        network_cards=len(list(Path("/sys/class/net").glob("*/device"))),
+        operating_system=system or platform.platform(),
         kernel=f"{platform.system()} {platform.release()}",
-        virtualisation=_virtualisation(cpu),
+        virtualisation=vendor,
         load_average=os.getloadavg(),
         accelerators=tuple(accelerators()),
     )
@@ -212,11 +214,6 @@ def _swap_used() -> int:
         return int(psutil.swap_memory().used)
 
 
-def _sockets() -> int | None:
-    ids = re.findall(r"^physical id\s*:\s*(\d+)", _read("/proc/cpuinfo") or "", re.M)
-    return len(set(ids)) or None
-
-
 def _caches() -> str | None:
     base = Path("/sys/devices/system/cpu/cpu0/cache")
     names = []
@@ -265,22 +262,6 @@ def _disk_kind() -> str | None:
                     return f"virtual disk ({place.name})"  # its `rotational` flag has no meaning
                 return f"{'HDD' if flag == '1' else 'SSD'} ({place.name})"
     return None
-
-
-def _network_cards() -> int:
-    return sum(1 for _ in Path("/sys/class/net").glob("*/device"))
-
-
-def _os_name() -> str:
-    with suppress(OSError):
-        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.platform())
-    return platform.platform()
-
-
-def _virtualisation(cpu: Mapping[str, str]) -> str | None:
-    if "hypervisor" not in cpu.get("flags", ""):
-        return None
-    return _read("/sys/class/dmi/id/sys_vendor") or "vendor not told"
 
 
 def _read(path: str | Path) -> str | None:

@@ -138,7 +138,7 @@ def run(
 def read_outcome(log_dir: Path) -> WorkerOutcome | None:
     """The outcome that the worker wrote. None: it wrote none, or the file cannot be read."""
     try:
-        return reading.from_file(log_dir / "outcome.json", reading.outcome)
+        return reading.from_file(log_dir / "outcome.json", WorkerOutcome)
     except (OSError, ValueError):
         return None
 

@@ -16,6 +16,7 @@ from formats import reading
 from formats.cell import Cell, SweepMark
 from formats.job import PERFORMANCE, Job, read_job
 from formats.outcome import WorkerOutcome
+from formats.record import Record
 from formats.result import FINAL
 from harness.errors import EnvironmentFailure, UsageError
 from harness.locks import Taken, held
@@ -116,7 +117,7 @@ def _may_go_on(directory: Path, sweep: SweepMark | None) -> bool:
     may continue only if `raw/` is empty.
     """
     try:
-        record = reading.from_file(directory / "record.json", reading.record)
+        record = reading.from_file(directory / "record.json", Record)
     except (OSError, ValueError):
         return sweep is None or not any((directory / "raw").glob("*"))
     return record.sweep == sweep

@@ -5,24 +5,47 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from compliance.logs import files
 from formats.cell import Cell
 from formats.job import LOADGEN, PROFILE, SERVE, TESTS, Job, Known
 from formats.record import Git, Machine
+from formats.work import Work
 from harness.execution import kernels, loadgen_run, machine
 from harness.execution.environments import Environment
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
 from harness.measurement import engines
-from harness.measurement.reference import Reference, logits_rows, new_job, workload_config
 from harness.request.request import Request
 from scenarios.worker import length_buckets
 from sut import variables as environment_variables
-from sut.registry import FIT
+from sut.registry import FIT, spec_of
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A reference and its digest. If `path` is None, there is none, and `reason` says why.
+
+    Attributes:
+        limits: the limits of the answers, if they follow from those of the reference; else empty.
+        work: the operations and elements of a sample; None: they are not known.
+        notes: why they are not known, if the worker could not count them, and who judges.
+        agreeing: the frameworks of the references that agree, if there are several.
+        seconds: step → its seconds, if it was made now; else empty.
+    """
+
+    path: Path | None
+    digest: str = ""
+    reason: str = ""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    work: Work | None = None
+    notes: tuple[str, ...] = ()
+    agreeing: tuple[str, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +65,9 @@ class Attempt:
     environment: Environment
     inputs: Inputs
     checkpoint: Checkpoint
-    reference: Reference
-    setup_seconds: Mapping[str, float]
-    started_monotonic_ns: int
+    reference: Reference = Reference(None)
+    setup_seconds: Mapping[str, float] = field(default_factory=dict)
+    started_monotonic_ns: int = 0
     known: Known | None = None
 
     @cached_property
@@ -85,6 +108,56 @@ class Attempt:
             "fresh": files.sha256(self.inputs.fresh),
         }
 
+    @property
+    def logits_rows(self) -> int:
+        """How many rows are also judged by teacher-forced logits. 0 for a training and for a model
+        that generates no tokens.
+        """
+        if self.request.trains:
+            return 0
+        return min(self.request.model.logits_rows, self.inputs.count)
+
+    @property
+    def workload_config(self) -> dict[str, object]:
+        """The description of the model for a SUT: its configuration, class names, the shapes of its
+        inputs and the end tokens.
+
+        For a training the description also contains the optimizer, whose AdamW it is, and the LoRA
+        settings.
+        """
+        request = self.request
+        config: dict[str, object] = {
+            "model": dict(request.size.config),
+            "classes": dict(request.model.classes),
+            **self.inputs.description.config,
+        }
+        if request.architecture.generates_tokens:
+            config["end_tokens"] = list(request.end_tokens)
+        if request.trains:
+            config |= {"optimizer": request.optimizer, "adamw": request.adamw}
+        if request.lora_config:
+            config["lora"] = request.lora_config
+        return config
+
+    def job(self, cell: Cell, log_dir: Path, **more: Any) -> Job:
+        """The job of a worker that loads the SUT of a cell, or its reference.
+
+        `more`: the other fields of the job.
+        """
+        spec = spec_of(cell.sut)
+        return Job(
+            cell=cell,
+            architecture=self.request.model.architecture,
+            checkpoint=self.checkpoint.path,
+            backend=spec.backend,
+            execution=spec.execution,
+            inputs=self.inputs.path,
+            synthetic=self.inputs.synthetic,
+            warmup_rows=self.inputs.warmup_rows,
+            log_dir=log_dir,
+            **more,
+        )
+
 
 def make_job(
     attempt: Attempt, log_dir: Path, test: str, calibration: Mapping[str, float] | None
@@ -101,23 +174,19 @@ def make_job(
     # Neither serving nor a profile is resumed.
     is_test = test not in (SERVE, PROFILE)
     procedure = FIT if request.trains else LOADGEN
-    config = workload_config(request, inputs.description.config)
-    job = new_job(
-        request,
-        inputs,
-        attempt.checkpoint,
+    job = attempt.job(
         attempt.cell,
         log_dir,
         test=test,
         procedure=procedure if is_test else test,
-        config={**config, **engines.config(request)},
+        config={**attempt.workload_config, **engines.config(request)},
         settings=request.tuned.settings,
         benchmark=request.loadgen_name,
         answer=("loss",) if request.trains else request.model.answer_keys,
         fresh=inputs.fresh,
         limits=request.limits(inputs.count, inputs.description.uneven or bool(request.end_tokens)),
         reference=attempt.reference.path,
-        logits_rows=0 if request.spec.remote else logits_rows(request, inputs),
+        logits_rows=0 if request.spec.remote else attempt.logits_rows,
         calibration=calibration,
         known=attempt.known,
         batch_sizes=request.batch_sizes,

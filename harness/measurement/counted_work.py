@@ -51,7 +51,10 @@ def of(
         return Counted(work=None)
     path = folder / _name()
     if not path.exists():
-        if not _has_environment(request):
+        options = request.options
+        environment = spec_of(REFERENCE).environment
+        place = (options.cache, environment, request.device, request.rules.round)
+        if options.python is None and not is_made(*place):
             return Counted(work=None)
         outcome = count()
         if outcome.status != "ok":
@@ -59,7 +62,7 @@ def of(
             return Counted(work=None, reason=f"{outcome.status}: {outcome.reason}")
         (scratch / FILE).rename(path)
         shutil.rmtree(scratch)
-    return reading.from_file(path, reading.counted)
+    return reading.from_file(path, Counted)
 
 
 def _name() -> str:
@@ -68,11 +71,3 @@ def _name() -> str:
     for file in _FILES:
         total.update((ROOT / file).read_bytes())
     return f"work-{total.hexdigest()[:8]}.json"
-
-
-def _has_environment(request: Request) -> bool:
-    options = request.options
-    name = spec_of(REFERENCE).environment
-    return options.python is not None or is_made(
-        options.cache, name, request.device, request.rules.round
-    )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from formats import reading
-from formats.job import PERFORMANCE, Known
+from formats.job import PERFORMANCE, Job, Known
 from formats.outcome import WorkerOutcome
-from formats.result import Status
+from formats.record import Record
+from formats.result import Result, Status
 from harness.comparison.runs import machine_words
 from harness.execution import rundir
 from harness.execution.process import read_outcome
@@ -35,9 +36,9 @@ def _is_same(directory: Path, attempt: Attempt) -> bool:
     options = attempt.request.options
     assert options.sweep
     try:
-        record = reading.from_file(directory / "record.json", reading.record)
-        job = reading.from_file(directory / "raw" / PERFORMANCE / "job.json", reading.job)
-        result = reading.from_file(directory / "result.json", reading.result)
+        record = reading.from_file(directory / "record.json", Record)
+        job = reading.from_file(directory / "raw" / PERFORMANCE / "job.json", Job)
+        result = reading.from_file(directory / "result.json", Result)
     except (OSError, ValueError):
         return False
     noise = disturbance.of_others(result.disturbance, record.cell, record.execution)

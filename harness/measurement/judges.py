@@ -12,7 +12,7 @@ from compliance.scoring import accuracy, loss_curve
 from harness.execution import programs
 from harness.execution.environments import Environment
 from harness.execution.process import read_outcome
-from harness.inputs.dataset import Inputs
+from harness.measurement.attempt import Attempt
 from harness.request.request import Request
 from scenarios.worker.answers import pack
 from sut.registry import framework_of, spec_of
@@ -21,13 +21,6 @@ _PROGRAM = "sut.reference.keras_layers"
 _ROWS = 4
 _SAME = 1e-5  # of the largest value of a layer; float32 differs by less, float64 by 1e-14
 _NEAR = 1e-3  # the same for two frameworks of which one computes in float32
-
-
-def why_none(reasons: Mapping[str, str]) -> str:
-    """Return why there is no reference, if none could be made. `reasons`: framework → why."""
-    if len(reasons) == 1:
-        return next(iter(reasons.values()))
-    return "; ".join(f"{framework}: {reason}" for framework, reason in reasons.items())
 
 
 def notes(reasons: Mapping[str, str], found: Mapping[str, Path]) -> tuple[str, ...]:
@@ -52,8 +45,7 @@ def notes(reasons: Mapping[str, str], found: Mapping[str, Path]) -> tuple[str, .
 
 
 def limits(
-    request: Request,
-    inputs: Inputs,
+    attempt: Attempt,
     environment: Callable[[str], Environment],
     found: Mapping[str, Path],
 ) -> tuple[dict[str, float], str]:
@@ -63,6 +55,7 @@ def limits(
         environment: name of a reference, or of the SUT → its environment.
         found: name of each reference → its file.
     """
+    request = attempt.request
     answers = {framework_of(name): dict(np.load(path)) for name, path in found.items()}
     (one, first), *others = answers.items()
     find = request.architecture.limits
@@ -74,7 +67,7 @@ def limits(
     for two, other in others:
         if not _agree(request, first, other, strict or made):
             rows = _worst_rows(request, first, other)
-            values = _layers(request, inputs, environment, found, rows)
+            values = _layers(attempt, environment, found, rows)
             return {}, f"no reference judges: {difference(one, two, values)}"
     return made, ""
 
@@ -111,8 +104,7 @@ def _worst_rows(
 
 
 def _layers(
-    request: Request,
-    inputs: Inputs,
+    attempt: Attempt,
     environment: Callable[[str], Environment],
     found: Mapping[str, Path],
     rows: np.ndarray,
@@ -121,10 +113,10 @@ def _layers(
     The SUT's framework is the last one, in float32, if no reference runs on it.
     """
     values: dict[str, dict[str, np.ndarray]] = {}
-    with tempfile.TemporaryDirectory() as folder, np.load(inputs.path) as arrays:
+    with tempfile.TemporaryDirectory() as folder, np.load(attempt.inputs.path) as arrays:
         given, out = Path(folder) / "inputs.npz", Path(folder) / "layers.npz"
         np.savez(given, allow_pickle=False, **{name: arrays[name][rows] for name in arrays.files})
-        for name in (*found, request.options.sut):
+        for name in (*found, attempt.request.options.sut):
             framework = framework_of(name)
             path = found.get(name, next(iter(found.values())))
             precision = "float64" if name in found else "float32"

@@ -17,7 +17,6 @@ from harness.execution.process import Worker
 from harness.inputs import checkpoint, dataset, used_files
 from harness.measurement import trained_file
 from harness.measurement.attempt import Attempt
-from harness.measurement.reference import Reference
 from harness.request import replicas
 from harness.request.request import Request
 from scenarios.worker.heartbeat import Beat
@@ -63,7 +62,6 @@ def prepare(
         environment=environment,
         inputs=inputs,
         checkpoint=weights,
-        reference=Reference(None),
         setup_seconds=setup,
         started_monotonic_ns=started_monotonic_ns,
     )

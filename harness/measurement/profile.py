@@ -9,7 +9,7 @@ from pathlib import Path
 from formats import reading
 from formats.cell import sut_words, title_words
 from formats.job import PROFILE
-from formats.profile import CLASSES, ProfiledSut, StepOperations
+from formats.profile import CLASSES, ProfiledSut, StepOperations, StepProfile
 from formats.result import Status
 from harness.execution.loadgen_run import Reporter
 from harness.measurement import preparation, reference
@@ -50,7 +50,7 @@ def profile(request: Request, directory: Path, reporter: Reporter) -> ProfiledSu
     found = _named(request, outcome.status, outcome.reason)
     if outcome.status != "ok":
         return found
-    step = reading.from_file(folder / _FILE, reading.step_profile)
+    step = reading.from_file(folder / _FILE, StepProfile)
     names = recorded_names(request.spec.packages, outcome.versions)
     versions = {package: outcome.versions[name] for package, name in names.items()}
     return replace(found, step=step, versions=versions)
@@ -73,12 +73,9 @@ def _of_step(request: Request, reporter: Reporter) -> StepOperations | str:
     attempt = preparation.prepare(request, reporter, {})
     environment = attempt.environment
     counted = reference.work_of(
-        attempt.request,
-        attempt.checkpoint,
-        attempt.inputs,
+        attempt,
         lambda name: preparation.reference_environment(request, name, environment, reporter, {}),
-        reporter.watch(REFERENCE),
-        reporter.say,
+        reporter,
     )
     if counted.work is None:
         return counted.reason or _NOT_COUNTED

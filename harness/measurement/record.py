@@ -145,29 +145,26 @@ def _accuracy(attempt: Attempt) -> Judged:
     if answers := attempt.inputs.description.config.get("new_token_buckets"):
         # Prompts of a file may request longer answers than those of the size.
         size = replace(size, inputs={**size.inputs, "new_tokens": max(answers)})
+    score = model.score
     keys = tuple(model.answer_keys)
-    if request.spec.remote:
-        of_text = engines.tolerance(model, size, request.device)
-        return Judged(score=engines.SCORE, keys=keys, tolerance=of_text, reason=reason)
+    tolerance = attempt.reference.limits
     place = (model, size, request.precision, request.device)
-    if request.trains:
-        tolerance = attempt.reference.limits or limits.of_training(*place, request.options.sut)
-        return Judged(
-            score="loss_curve",
-            keys=("loss",),
-            tolerance=tolerance,
-            reason=reason,
-            agreeing=attempt.reference.agreeing,
-        )
-    of_answers = attempt.reference.limits
-    if not of_answers and attempt.cell.quantized:
-        of_answers = limits.of_quantized(model)
-    elif not of_answers:
-        of_answers = limits.limits(*place, request.options.sut, attempt.inputs.count)
+    if request.spec.remote:
+        score = engines.SCORE
+        tolerance = engines.tolerance(model, size, request.device)
+    elif request.trains:
+        score = "loss_curve"
+        keys = ("loss",)
+        tolerance = tolerance or limits.of_training(*place, request.options.sut)
+    elif attempt.cell.quantized:
+        tolerance = tolerance or limits.of_quantized(model)
+    else:
+        count = attempt.inputs.count
+        tolerance = tolerance or limits.limits(*place, request.options.sut, count)
     return Judged(
-        score=model.score,
+        score=score,
         keys=keys,
-        tolerance=of_answers,
+        tolerance=tolerance,
         reason=reason,
         agreeing=attempt.reference.agreeing,
     )
@@ -180,16 +177,13 @@ def _digests(attempt: Attempt) -> Digests:
         folder = str(attempt.checkpoint.path)
     elif request.weights and request.spec.reads_weights:
         folder = str(request.weights.path)
+    source = "user" if request.weights or request.model.file else "seeded"
+    if not request.spec.reads_weights:
+        source = "none"
     return Digests(
         weights=attempt.checkpoint.digest,
-        weights_source=_weights_source(request),
+        weights_source=source,
         weights_folder=folder,
         inputs=attempt.inputs.digest,
         reference=attempt.reference.digest,
     )
-
-
-def _weights_source(request: Request) -> str:
-    if not request.spec.reads_weights:
-        return "none"
-    return "user" if request.weights or request.model.file else "seeded"

@@ -9,28 +9,26 @@ import json
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from formats.cell import Cell
+from compliance.logs import files
 from formats.job import COUNT, REFERENCE, Job, Limits
 from formats.outcome import WorkerOutcome
-from formats.work import Counted, Work
+from formats.work import Counted
 from harness.errors import EnvironmentFailure
 from harness.execution import process, wheels
 from harness.execution.environments import ROOT, Environment, lock_files
+from harness.execution.loadgen_run import Reporter
 from harness.inputs import used_files
-from harness.inputs.checkpoint import Checkpoint
-from harness.inputs.dataset import Inputs
 from harness.locks import held
 from harness.measurement import counted_work, engines, judges
+from harness.measurement.attempt import Attempt, Reference
 from harness.request.estimate import REFERENCE_BATCH
 from harness.request.plan import memory_shortage
 from harness.request.request import Request
 from results.summary import times
-from scenarios.worker.heartbeat import Beat
 from scenarios.worker.reference import FILE, PARTS, TOP
 from sut.devices import DEVICES, HOST
 from sut.registry import FIT, framework_of, missing, module_of, spec_of
@@ -41,28 +39,6 @@ NONE = "no reference: "
 # Nothing is timed here, so idle OpenMP threads may sleep. Spinning threads made torch 60 times
 # slower next to another process on two cores.
 _PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
-
-
-@dataclass(frozen=True)
-class Reference:
-    """A reference and its digest. If `path` is None, there is none, and `reason` says why.
-
-    Attributes:
-        limits: the limits of the answers, if they follow from those of the reference; else empty.
-        work: the operations and elements of a sample; None: they are not known.
-        notes: why they are not known, if the worker could not count them, and who judges.
-        agreeing: the frameworks of the references that agree, if there are several.
-        seconds: step → its seconds, if it was made now; else empty.
-    """
-
-    path: Path | None
-    digest: str = ""
-    reason: str = ""
-    limits: Mapping[str, float] = field(default_factory=dict)
-    work: Work | None = None
-    notes: tuple[str, ...] = ()
-    agreeing: tuple[str, ...] = ()
-    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
 
 
 def _source_digest(request: Request, reference: str) -> str:
@@ -86,12 +62,7 @@ def _source_digest(request: Request, reference: str) -> str:
 
 
 def ensure(
-    request: Request,
-    checkpoint: Checkpoint,
-    inputs: Inputs,
-    environment: Callable[[str], Environment],
-    watch: Callable[[Beat], None],
-    say: Callable[[str], None],
+    attempt: Attempt, environment: Callable[[str], Environment], reporter: Reporter
 ) -> Reference:
     """Reuse or compute the references. A failure is not an error of the cell: its accuracy is not
     judged and it is not ranked. If one of several fails, the others judge. If several differ, none
@@ -103,34 +74,26 @@ def ensure(
     Args:
         environment: name of a reference, or of the SUT → its environment.
     """
+    request = attempt.request
     if other := engines.not_judged(request):
         return Reference(None, reason=other)
     made = {
-        name: _Maker(
-            request=request,
-            name=name,
-            checkpoint=checkpoint,
-            inputs=inputs,
-            environment=environment,
-            watch=watch,
-            say=say,
-        ).made()
-        for name in request.references
+        name: _Maker(attempt, name, environment, reporter).made() for name in request.references
     }
     found = {name: each.path for name, each in made.items() if each.path}
     reasons = {framework_of(name): each.reason for name, each in made.items() if each.reason}
     if not found:
-        return Reference(None, reason=NONE + judges.why_none(reasons))
+        texts = [f"{framework}: {reason}" for framework, reason in reasons.items()]
+        why = "; ".join(texts if len(texts) > 1 else reasons.values())
+        return Reference(None, reason=NONE + why)
     name, path = next(iter(found.items()))
-    with path.open("rb") as f:
-        digest = hashlib.file_digest(f, "sha256").hexdigest()
     notes = (*made[name].notes, *judges.notes(reasons, found))
     steps = dict.fromkeys(step for each in made.values() for step in each.seconds)
     seconds = {step: sum(each.seconds.get(step, 0.0) for each in made.values()) for step in steps}
-    chosen = replace(made[name], digest=digest, notes=notes, seconds=seconds)
+    chosen = replace(made[name], digest=files.sha256(path), notes=notes, seconds=seconds)
     if request.architecture.limits is None:
         return chosen
-    limits, reason = judges.limits(request, inputs, environment, found)
+    limits, reason = judges.limits(attempt, environment, found)
     agreeing = tuple(map(framework_of, found)) if len(found) > 1 else ()
     if reason:
         return Reference(None, reason=reason)
@@ -138,44 +101,33 @@ def ensure(
 
 
 def work_of(
-    request: Request,
-    checkpoint: Checkpoint,
-    inputs: Inputs,
-    environment: Callable[[str], Environment],
-    watch: Callable[[Beat], None],
-    say: Callable[[str], None],
+    attempt: Attempt, environment: Callable[[str], Environment], reporter: Reporter
 ) -> Counted:
     """Return the work of a sample, and count it if it is not known. No answers are computed."""
+    request = attempt.request
     name = request.references[0]
-    reason = missing(name, request.model.architecture, request.task)
-    reason = reason or shortage(request)
+    reason = missing(name, request.model.architecture, request.task) or shortage(request)
     if reason:
         return Counted(work=None, reason=reason)
-    maker = _Maker(
-        request=request,
-        name=name,
-        checkpoint=checkpoint,
-        inputs=inputs,
-        environment=environment,
-        watch=watch,
-        say=say,
-    )
     environment(name)
+    maker = _Maker(attempt, name, environment, reporter)
     with maker.locked():
         return maker.count()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Maker:
     """Runs the workers of the reference `name`. The other arguments are those of `ensure`."""
 
-    request: Request
+    attempt: Attempt
     name: str
-    checkpoint: Checkpoint
-    inputs: Inputs
     environment: Callable[[str], Environment]
-    watch: Callable[[Beat], None]
-    say: Callable[[str], None]
+    reporter: Reporter
+
+    @property
+    def request(self) -> Request:
+        """The request whose answers are judged."""
+        return self.attempt.request
 
     @cached_property
     def folder(self) -> Path:
@@ -193,10 +145,10 @@ class _Maker:
             _FORMAT,
             self.name,
             request.model.name,
-            self.checkpoint.digest,
-            self.inputs.digest,
+            self.attempt.checkpoint.digest,
+            self.attempt.inputs.digest,
             request.device,
-            logits_rows(request, self.inputs),
+            self.attempt.logits_rows,
             TOP,
             self.environment(self.name).lock_sha256 if request.options.python else locks,
             _source_digest(request, self.name),
@@ -224,7 +176,8 @@ class _Maker:
         """Lock the folder for this process."""
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         lock = self.folder.with_name(self.folder.name + ".lock")
-        return held(lock, lambda: self.say("waiting for another process that makes this reference"))
+        text = "waiting for another process that makes this reference"
+        return held(lock, lambda: self.reporter.say(text))
 
     def made(self) -> Reference:
         """Return the reference, or why there is none."""
@@ -261,7 +214,7 @@ class _Maker:
             reason = shortage(on_host)
             if reason:
                 return f"{reason}; on {self.request.device}: {outcome.reason}", {}
-            self.say(
+            self.reporter.say(
                 f"the reference does not fit on {self.request.device} ({outcome.reason}): the CPU"
                 " makes it, which may take long"
             )
@@ -277,7 +230,7 @@ class _Maker:
         loading_s = (outcome.import_ns + outcome.load_ns) / 1e9
         seconds = {"load": loading_s, **outcome.seconds}
         total = {"total": sum(seconds.values())}
-        self.say(f"reference: {times(total | seconds)}")
+        self.reporter.say(f"reference: {times(total | seconds)}")
         return "", seconds
 
     def count(self) -> Counted:
@@ -291,7 +244,7 @@ class _Maker:
         )
 
     def _job(self, request: Request, log_dir: Path) -> Job:
-        inputs = self.inputs
+        inputs = self.attempt.inputs
         batch = request.batch_size if request.trains else min(REFERENCE_BATCH, inputs.count)
         cell = replace(
             request.cell(),
@@ -304,13 +257,10 @@ class _Maker:
             tuned=False,
             switches=(),
         )
-        return new_job(
-            request,
-            inputs,
-            self.checkpoint,
+        return self.attempt.job(
             cell,
             log_dir,
-            config=workload_config(request, inputs.description.config),
+            config=self.attempt.workload_config,
             test=REFERENCE,
             procedure=FIT if request.trains else "reference",
             benchmark=request.benchmark,
@@ -318,7 +268,7 @@ class _Maker:
             limits=Limits(
                 min_duration_ms=0, min_query_count=0, performance_sample_count=inputs.count
             ),
-            logits_rows=logits_rows(request, inputs),
+            logits_rows=self.attempt.logits_rows,
             fresh=inputs.fresh if request.trains else None,
         )
 
@@ -328,34 +278,8 @@ class _Maker:
             if not file.match(PARTS):
                 file.unlink()
         variables = {**spec_of(self.name).process_env, **_PATIENT}
-        return process.run(job, self.environment(self.name).python, variables, self.watch)
-
-
-def new_job(
-    request: Request,
-    inputs: Inputs,
-    checkpoint: Checkpoint,
-    cell: Cell,
-    log_dir: Path,
-    **more: Any,
-) -> Job:
-    """The job of a worker that loads the SUT of a cell, or its reference.
-
-    `more`: the other fields of the job.
-    """
-    spec = spec_of(cell.sut)
-    return Job(
-        cell=cell,
-        architecture=request.model.architecture,
-        checkpoint=checkpoint.path,
-        backend=spec.backend,
-        execution=spec.execution,
-        inputs=inputs.path,
-        synthetic=inputs.synthetic,
-        warmup_rows=inputs.warmup_rows,
-        log_dir=log_dir,
-        **more,
-    )
+        watch = self.reporter.watch("reference")
+        return process.run(job, self.environment(self.name).python, variables, watch)
 
 
 def shortage(request: Request) -> str | None:
@@ -363,32 +287,3 @@ def shortage(request: Request) -> str | None:
     known.
     """
     return memory_shortage(request, spec_of(request.references[0]).precisions[0])
-
-
-def workload_config(request: Request, shapes: Mapping[str, object]) -> dict[str, object]:
-    """Return the description of the model for a SUT: its configuration, class names, the `shapes`
-    of its inputs and the end tokens.
-
-    For a training the description also contains the optimizer, whose AdamW it is, and the
-    LoRA settings.
-    """
-    ends = {"end_tokens": list(request.end_tokens)} if request.architecture.generates_tokens else {}
-    trains: dict[str, object] = {}
-    if request.trains:
-        trains = {"optimizer": request.optimizer, "adamw": request.adamw}
-    lora = {"lora": request.lora_config} if request.lora_config else {}
-    return {
-        "model": dict(request.size.config),
-        "classes": dict(request.model.classes),
-        **shapes,
-        **ends,
-        **trains,
-        **lora,
-    }
-
-
-def logits_rows(request: Request, inputs: Inputs) -> int:
-    """Return how many rows are also judged by teacher-forced logits. 0 for a training and for a
-    model that generates no tokens.
-    """
-    return 0 if request.trains else min(request.model.logits_rows, inputs.count)

@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from compliance import audit as audits
+from compliance.logs import files
+from compliance.scoring import official
 from formats.cell import Cell
 from formats.job import PERFORMANCE, TESTS
 from formats.outcome import WorkerOutcome
@@ -30,7 +32,7 @@ from harness.measurement.preparation import inputs_of, reference_environment, ti
 from harness.request import estimate
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
-from harness.submission import inference, official
+from harness.submission import inference
 from harness.terminal import duration
 from results import figures
 
@@ -89,12 +91,9 @@ def _prepared(
     attempt = preparation.prepare(request, reporter, setup, inputs, started_monotonic_ns)
     with timed(setup, "reference"):
         answers = reference.ensure(
-            attempt.request,
-            attempt.checkpoint,
-            attempt.inputs,
+            attempt,
             lambda name: reference_environment(request, name, attempt.environment, reporter, setup),
-            reporter.watch("reference"),
-            reporter.say,
+            reporter,
         )
         setup |= {f"reference {name}": s for name, s in answers.seconds.items()}
     if answers.reason:
@@ -106,17 +105,13 @@ def _prepared(
 def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
     request = attempt.request
     try:
-        score, audit = None, None
-        outcome, record = _run_tests(attempt, directory, reporter)
+        tests = _tests(attempt, directory)
+        outcome, record = _run_tests(attempt, tests, directory, reporter)
         rundir.release_reserve(directory)
         if outcome.status == "ok":
-            start_s = time.monotonic()
-            if not request.trains:
-                score = inference.write(directory, request.rules, request.options.submitter)
-            request.architecture.show(directory, attempt.inputs.path, _tokenizer(request))
-            audit = audits.audit(directory, record.round, with_result=False)
-            write_json(directory / "record.json", record.ended(time.monotonic() - start_s))
-        cell_result = result.derive(directory, score, audit)
+            cell_result = _audited(attempt, record, tests, directory)
+        else:
+            cell_result = result.derive(directory, record)
     except OSError as e:
         if e.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -140,8 +135,20 @@ def _tokenizer(request: Request) -> Tokenizer | None:
     return user or (of_bytes(closing=False) if request.options.dataset else None)
 
 
+def _tests(attempt: Attempt, directory: Path) -> tuple[str, ...]:
+    """The tests of the cell. In other modes than `submission`, `./run.sh compliance` runs the
+    compliance tests.
+    """
+    if attempt.request.options.mode != "submission":
+        return TESTS
+    from compliance.audit_tests import compliance_tests  # imports scipy, which no plan needs
+
+    performance = make_job(attempt, directory / "raw" / PERFORMANCE, PERFORMANCE, None)
+    return (*TESTS, *compliance_tests.applicable(performance, attempt.request.rules))
+
+
 def _run_tests(
-    attempt: Attempt, directory: Path, reporter: Reporter
+    attempt: Attempt, names: tuple[str, ...], directory: Path, reporter: Reporter
 ) -> tuple[WorkerOutcome, records.Record]:
     """Run all tests until one fails, and add each outcome to the record. Returns (the last outcome,
     the record).
@@ -151,13 +158,11 @@ def _run_tests(
     if attempt.reference.path:
         shutil.copyfile(attempt.reference.path, directory / "reference.npz")
     if request.official_run:
-        official.write_files(directory, request.official_run.files)
-    performance = make_job(attempt, directory / "raw" / PERFORMANCE, PERFORMANCE, None)
-    compliance: tuple[str, ...] = ()  # in other modes `./run.sh compliance` runs them
-    if request.options.mode == "submission":
-        from compliance.audit_tests import compliance_tests  # imports scipy, which no plan needs
-
-        compliance = compliance_tests.applicable(performance, request.rules)
+        folder = directory / official.FOLDER
+        folder.mkdir(exist_ok=True)
+        for name, content in request.official_run.files.items():
+            (folder / name).write_bytes(content)
+    compliance = names[len(TESTS) :]
 
     def after_performance(outcome: WorkerOutcome) -> None:
         if figures.compiles(outcome) and not outcome.cache_hits:
@@ -165,12 +170,12 @@ def _run_tests(
             kernels.note_first_seconds(attempt.kernels, attempt.cell, seconds)
         if compliance:
             more = duration(loadgen_run.expected_seconds(compliance, outcome))
-            names = ", ".join(compliance)
-            reporter.say(f"after the accuracy test: {names}, about {more} more")
+            words = ", ".join(compliance)
+            reporter.say(f"after the accuracy test: {words}, about {more} more")
 
     with preparation.worker(attempt) as worker:
         return tests.run(
-            (*TESTS, *compliance),
+            names,
             job_of=lambda test, known: make_job(attempt, directory / "raw" / test, test, known),
             directory=directory,
             record=record,
@@ -179,6 +184,23 @@ def _run_tests(
             after_performance=after_performance,
             fault=partial(used_files.changed, request.linked),
         )
+
+
+def _audited(
+    attempt: Attempt, record: records.Record, names: tuple[str, ...], directory: Path
+) -> Result:
+    """The result of a cell whose tests all ended well. Writes its submission and audits it."""
+    request, score = attempt.request, None
+    start_s = time.monotonic()
+    if not request.trains:
+        submitter = request.options.submitter
+        score = inference.write(directory, record, request.rules, submitter, names)
+    request.architecture.show(directory, record, attempt.inputs.path, _tokenizer(request))
+    with files.confined(directory.absolute()):
+        audit = audits.audit(directory, record.round, with_result=False)
+        record = record.ended(time.monotonic() - start_s)
+        write_json(directory / "record.json", record)
+        return result.derive(directory, record, score, audit)
 
 
 def not_measured(request: Request, status: Status, reason: str) -> Result:

@@ -17,7 +17,7 @@ import psutil
 from formats import reading
 from formats.cell import STANDARD_INPUTS, Cell, fields_with
 from formats.job import Job
-from formats.outcome import TOO_SHORT
+from formats.outcome import TOO_SHORT, WorkerOutcome
 from formats.result import Result, Status
 from harness.execution import rundir
 from harness.execution.environments import is_made
@@ -107,7 +107,7 @@ def earlier_results(request: Request) -> Iterator[Result]:
     for folder in sorted(request.options.out.glob(f"{request.cell().stem}*")):
         for attempt in rundir.attempts(folder, request.options.mode):
             try:
-                result = reading.from_file(attempt / "result.json", reading.result)
+                result = reading.from_file(attempt / "result.json", Result)
             except (OSError, ValueError):
                 continue
             if result.cell.device == request.device:
@@ -276,8 +276,8 @@ def _reference_seconds(request: Request, name: str) -> float:
     known: list[float] = []
     for path in request.options.cache.glob(f"references/{request.benchmark}-*/reference.npz"):
         try:
-            job = reading.from_file(path.with_name("job.json"), reading.job)
-            outcome = reading.from_file(path.with_name("outcome.json"), reading.outcome)
+            job = reading.from_file(path.with_name("job.json"), Job)
+            outcome = reading.from_file(path.with_name("outcome.json"), WorkerOutcome)
         except (OSError, ValueError):
             continue
         if job.sut != name:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compliance import rules
-from formats.cell import LORA, SHARDS, Cell
+from formats.cell import LORA, Cell, in_words
 from formats.job import Launch, Limits, Place, Serving
 from harness.inputs import architectures, user_weights
 from harness.inputs.architectures import Architecture
@@ -154,41 +154,7 @@ class Request:
     @property
     def label(self) -> str:
         """The cell in a few words."""
-        parts = (
-            self.options.sut,
-            self.model.name,
-            self.size.name,
-            self.options.scenario,
-            f"batch {self.batch_size}",
-            self.precision,
-            *filter(None, [self.sut_options.get(QUANTIZE)]),
-        )
-        more = [self.model.second_task]
-        if self.tuned.switches:
-            more.append(f"tuned={'+'.join(self.tuned.names)}")
-        if self.stream:
-            more.append("streamed")
-        if self.options.rate:
-            more.append(f"{self.options.rate:g} requests/s")
-        if SHARDS in self.sut_options:
-            more.append(f"shards {self.sut_options[SHARDS]}")
-        if self.options.replicas:
-            on = f" on {self.cluster}" if self.cluster else ""
-            more.append(f"replicas {self.options.replicas}{on}")
-        if self.options.thread_count:
-            more.append(f"threads {self.options.threads}")
-        if self.inputs != self.architecture.standard:
-            more.append(self.inputs)
-        if self.chat:
-            more.append("chat")
-        if self.options.seq_len:
-            more.append(f"{self.options.seq_len} tokens")
-        if self.options.steps:
-            more.append(f"{self.options.steps} steps")
-        if self.tokens:
-            prompt, new = self.tokens
-            more.append(f"{prompt} + {new} tokens")
-        return " ".join((*parts, *filter(None, more)))
+        return in_words(self.cell(), without=("device",))
 
     @property
     def tokens(self) -> tuple[int, int] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,12 @@ class Words:
 
 
 def write(
-    directory: Path, inputs: Path, tokenizer: str, decode: Decode, decode_prompt: Decode
+    directory: Path,
+    inputs: Path,
+    tokenizer: str,
+    decode: Decode,
+    decode_prompt: Decode,
+    end_tokens: Collection[int],
 ) -> None:
     """Write words.json: the first eight samples of the accuracy test and the reference's answers.
 
@@ -60,12 +65,12 @@ def write(
         tokenizer: name of the tokenizer that computed the ids.
         decode: the tokenizer's decoder to text, which takes any ids; `decode_prompt` keeps the
             marks of a chat template.
+        end_tokens: the ids at which answers end. Empty if they are ignored.
     """
     if not (directory / "reference.npz").exists():
         return
     log = logs.read_accuracy(directory / "raw" / "accuracy" / "mlperf_log_accuracy.json")
     rows = []
-    end_tokens = _end_tokens(directory)
     with np.load(inputs) as arrays, np.load(directory / "reference.npz") as reference:
         for i in range(min(_SAMPLES, len(arrays["input_ids"]))):
             if i not in log.payloads:
@@ -88,12 +93,6 @@ def read(directory: Path) -> list[Words]:
         return [Words(**sample) for sample in document["samples"]]
     except (OSError, ValueError, KeyError, TypeError):
         return []
-
-
-def _end_tokens(directory: Path) -> list[int]:
-    """The ids at which answers end. Empty if they are ignored."""
-    record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
-    return list(record["end_tokens"])
 
 
 def _tokens(payload: bytes) -> list[int]:

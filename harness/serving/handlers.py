@@ -14,7 +14,7 @@ from typing import Any
 
 from aiohttp import web
 
-from harness.inputs import chat_render
+from harness.inputs import chat_render, messages
 from harness.serving import protocol
 from harness.serving.preparation import Served
 from harness.serving.protocol import Body, Completion, Refusal
@@ -100,10 +100,13 @@ class _Handlers:
         template, encode = self.served.template, self.tokenizer.encode_marked
         if template is None or encode is None:
             raise Refusal(400, self.served.no_template, code="no_chat_template")
-        messages = protocol.messages_of(body)
+        try:
+            chat = messages.read(body.messages)
+        except ValueError as e:
+            raise protocol.bad("messages", str(e)) from None
         variables = {**template.variables, **(body.chat_template_kwargs or {})}
         try:
-            text = chat_render.render(template.text, variables, messages)
+            text = chat_render.render(template.text, variables, chat)
         # A template may fail in any way.
         except Exception as e:  # noqa: BLE001
             why = f"the chat template cannot render them ({type(e).__name__}: {e})"
@@ -111,7 +114,15 @@ class _Handlers:
         return tuple(encode(text))
 
     async def _answered(self, request: web.Request, asked: Completion) -> web.StreamResponse:
-        head = self._head(asked)
+        kind = "text_completion"
+        if asked.chat:
+            kind = "chat.completion.chunk" if asked.stream else "chat.completion"
+        head = {
+            "id": f"{'chatcmpl' if asked.chat else 'cmpl'}-{uuid.uuid4().hex}",
+            "object": kind,
+            "created": int(time.time()),
+            "model": self.served.model,
+        }
         if asked.stream:
             return await self._streamed(request, asked, head)
         choices: list[_Document] = [{"text": ""} for _ in asked.prompts]
@@ -179,7 +190,9 @@ class _Handlers:
                     if index not in unfinished:  # it ended at a stop text, before the worker knew
                         continue
                     if asked.top is None:
-                        choice = _part(index, texts[index], content, end)
+                        text = texts[index]
+                        further = text.add(content, last=end is not None)
+                        choice = _choice(index, further, "stop" if text.stopped else end, None)
                         new += len(content)
                     else:
                         choice = self._scored(asked, index, content)
@@ -221,17 +234,6 @@ class _Handlers:
             why = "nothing is answered: the SUT is being loaded, or the server has just ended"
             raise Refusal(503, why, code="unavailable") from None
 
-    def _head(self, asked: Completion) -> _Document:
-        kind = "text_completion"
-        if asked.chat:
-            kind = "chat.completion.chunk" if asked.stream else "chat.completion"
-        return {
-            "id": f"{'chatcmpl' if asked.chat else 'cmpl'}-{uuid.uuid4().hex}",
-            "object": kind,
-            "created": int(time.time()),
-            "model": self.served.model,
-        }
-
     def _decode(self, ids: Sequence[int]) -> str:
         """The text of any ids. A model may answer with ids that its tokenizer does not have."""
         return self.tokenizer.decode([i for i in ids if 0 <= i < self.tokenizer.vocabulary])
@@ -247,12 +249,6 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
         why = "the SUT has failed: the server prints the reason, and ends"
         raise Refusal(503, why, code="unavailable")
     return line
-
-
-def _part(index: int, text: Text, tokens: Sequence[int], end: str | None) -> _Document:
-    """A choice with the text of further tokens."""
-    further = text.add(tokens, last=end is not None)
-    return _choice(index, further, "stop" if text.stopped else end, None)
 
 
 def _choice(index: int, text: str, reason: str | None, logprobs: _Document | None) -> _Document:

@@ -105,8 +105,18 @@ def plan(
     if reason:
         raise UsageError(f"serve: {options.sut} cannot run {name}: {reason}")
     reader = _tokenizer(request)
-    tokens = _most_tokens(request, max_tokens)
-    new = _most_new(tokens, new_tokens)
+    positions: int = request.size.config["max_position_embeddings"]
+    tokens = min(_TOKENS, positions) if max_tokens is None else max_tokens
+    if not 2 <= tokens <= positions:
+        raise UsageError(f"--max-tokens {tokens}: from 2 to the {positions} positions of the model")
+    new = new_tokens
+    if new is None:
+        new = min(_ANSWER_TOKENS, max(1, tokens // _ANSWER_SHARE))
+    if not 1 <= new < tokens:
+        raise UsageError(
+            f"--new-tokens {new}: from 1 to {tokens - 1}, because a prompt and its answer have at"
+            f" most {tokens} tokens (--max-tokens)"
+        )
     template, no_template = _template(request, reader, name)
     return Served(
         request=replace(request, serving=Serving(max_wait_ms=max_wait_ms, percentile=100)),
@@ -132,25 +142,6 @@ def _tokenizer(request: Request) -> Tokenizer:
             " the model's tokenizer.json into the folder of --weights"
         )
     return reader
-
-
-def _most_tokens(request: Request, max_tokens: int | None) -> int:
-    positions: int = request.size.config["max_position_embeddings"]
-    tokens = min(_TOKENS, positions) if max_tokens is None else max_tokens
-    if not 2 <= tokens <= positions:
-        raise UsageError(f"--max-tokens {tokens}: from 2 to the {positions} positions of the model")
-    return tokens
-
-
-def _most_new(tokens: int, new_tokens: int | None) -> int:
-    usual = min(_ANSWER_TOKENS, max(1, tokens // _ANSWER_SHARE))
-    new = usual if new_tokens is None else new_tokens
-    if not 1 <= new < tokens:
-        raise UsageError(
-            f"--new-tokens {new}: from 1 to {tokens - 1}, because a prompt and its answer have at"
-            f" most {tokens} tokens (--max-tokens)"
-        )
-    return new
 
 
 def _template(request: Request, reader: Tokenizer, name: str) -> tuple[Template | None, str]:

@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from harness.inputs import messages
 from harness.serving.preparation import Served
 
 _MOST_TOP = 20
@@ -135,14 +134,6 @@ def _are_ids(prompt: Any) -> bool:
     if not isinstance(prompt, list) or not prompt:
         return False
     return all(type(each) is int for each in prompt)
-
-
-def messages_of(body: Body) -> list[dict[str, Any]]:
-    """The messages of /v1/chat/completions, with texts as their content."""
-    try:
-        return messages.read(body.messages)
-    except ValueError as e:
-        raise bad("messages", str(e)) from None
 
 
 def completion(body: Body, prompts: Prompts, served: Served, chat: bool = False) -> Completion:

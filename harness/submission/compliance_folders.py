@@ -6,118 +6,102 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from compliance import logs
 from compliance.audit_tests import logged_answers, speed, test01, test06
 from compliance.audit_tests.logged_answers import Compared
-from compliance.rules import ComplianceTest, Rules
+from compliance.rules import Rules
 from compliance.scoring import of_run, official
 from compliance.scoring.accuracy import Accuracy, variants
 from compliance.scoring.official import Scored
+from compliance.scoring.value import AnswerBytes
 from formats.record import Record
-from harness.execution.process import read_outcome
 
 _ANSWERS = "mlperf_log_accuracy.json"
 AnyScore = Accuracy | Scored | str
 """A score, the official metric, or why there is none."""
 
 
-def write(directory: Path, record: Record, rules: Rules, scenario: Path, score: AnyScore) -> None:
-    """Write the folder of each compliance test that ended well.
-
-    Args:
-        scenario: the folder of the result in the submission.
-        score: the score of the accuracy run, or why there is none.
-    """
-    for name, rule in rules.compliance_tests.items():
-        outcome = read_outcome(directory / "raw" / name)
-        if outcome is not None and outcome.status == "ok":
-            _write_test(_Run(directory, record, rules, score), name, rule, scenario / name)
-
-
 @dataclass(frozen=True)
-class _Run:
-    """The run directory whose compliance tests are written."""
+class Run:
+    """The run directory whose compliance tests are written.
+
+    Attributes:
+        score: the score of the accuracy test, or why there is none.
+        answers: those of the accuracy test.
+    """
 
     directory: Path
     record: Record
     rules: Rules
     score: AnyScore
+    answers: AnswerBytes
+
+    def detail(self, test: str) -> logs.Detail:
+        """LoadGen's detail log of a test."""
+        return logs.read_detail(self.directory / "raw" / test / "mlperf_log_detail.txt")
 
 
-def _write_test(run: _Run, name: str, rule: ComplianceTest, target: Path) -> None:
-    raw, performance = run.directory / "raw" / name, target / run.rules.layout.performance
+def write(run: Run, name: str, target: Path) -> None:
+    """Write the folder of a compliance test that ended well."""
+    rule, layout = run.rules.compliance_tests[name], run.rules.layout
+    scenario = run.record.cell.scenario
+    performance = target / layout.performance
     performance.mkdir(parents=True)
-    for log in run.rules.layout.performance_files:
-        shutil.copyfile(raw / log, performance / log)
+    for log in layout.performance_files:
+        shutil.copyfile(run.directory / "raw" / name / log, performance / log)
     if rule.tolerance is not None:
-        details = [
-            logs.read_detail(run.directory / "raw" / test / "mlperf_log_detail.txt")
-            for test in ("performance", name)
-        ]
-        compared = speed.compare(rule, run.record.cell.scenario, run.rules, *details)
-        (target / "verify_performance.txt").write_text(
-            speed.verify_text(compared), encoding="utf-8"
-        )
-    if rule.sampling_target:
-        _write_answers(run, name, rule, target)
-
-
-def _write_answers(run: _Run, name: str, rule: ComplianceTest, target: Path) -> None:
-    (target / "accuracy").mkdir()
-    path, score = run.directory / "raw" / name / _ANSWERS, run.score
-    whole, test_answers = path.read_bytes(), logs.read_logged(path)
-    (target / "accuracy" / _ANSWERS).write_bytes(
-        run.rules.truncation.cut(whole) if rule.truncated else whole
-    )
-    if not rule.truncated:
-        ends = frozenset(run.record.end_tokens)
-        performance = logs.read_detail(
-            run.directory / "raw" / "performance" / "mlperf_log_detail.txt"
-        )
-        required = test06.required_of(performance, run.record.cell.scenario)
-        (target / "verify_accuracy.txt").write_text(
-            test06.verify_text(test_answers, ends, required), encoding="utf-8"
-        )
+        details = (run.detail("performance"), run.detail(name))
+        speeds = speed.compare(rule, scenario, run.rules, *details)
+        _write(target / "verify_performance.txt", speed.verify_text(speeds))
+    if not rule.sampling_target:
         return
-    answers = logs.read_accuracy(run.directory / "raw" / "accuracy" / _ANSWERS).payloads
-    compared = logged_answers.compare(test_answers.rows, answers)
-    (target / "verify_accuracy.txt").write_text(
-        test01.verify_text(compared, len(answers)), encoding="utf-8"
-    )
-    with_test = (
-        _scored(run, compared, answers)
-        if compared.different and not isinstance(score, str)
-        else score
-    )
-    lines = (
-        {"baseline_accuracy.txt": score, "compliance_accuracy.txt": with_test}
-        if compared.different
-        else {}
-    )
-    for file, value in {**lines, "accuracy.txt": with_test}.items():
-        end = f"hash={hashlib.sha256(whole).hexdigest()}\n" if file == "accuracy.txt" else ""
-        (target / "accuracy" / file).write_text(f"{_line(value)}\n{end}", encoding="utf-8")
+    path = run.directory / "raw" / name / _ANSWERS
+    whole, answers = path.read_bytes(), logs.read_logged(path)
+    (target / "accuracy").mkdir()
+    kept = run.rules.truncation.cut(whole) if rule.truncated else whole
+    (target / "accuracy" / _ANSWERS).write_bytes(kept)
+    if rule.truncated:
+        compared = logged_answers.compare(answers.rows, run.answers)
+        _write(target / "verify_accuracy.txt", test01.verify_text(compared, len(run.answers)))
+        _write_scores(run, compared, hashlib.sha256(whole).hexdigest(), target / "accuracy")
+    else:
+        required = test06.required_of(run.detail("performance"), scenario)
+        text = test06.verify_text(answers, frozenset(run.record.end_tokens), required)
+        _write(target / "verify_accuracy.txt", text)
+
+
+def _write_scores(run: Run, compared: Compared, digest: str, folder: Path) -> None:
+    """Write the scores of the accuracy test with the answers of TEST01. `digest`: that of the
+    test's answers.
+    """
+    score = run.score
+    if compared.different:
+        _write(folder / "baseline_accuracy.txt", f"{_line(run.score)}\n")
+        if not isinstance(run.score, str):
+            score = _scored(run, compared)
+        _write(folder / "compliance_accuracy.txt", f"{_line(score)}\n")
+    _write(folder / "accuracy.txt", f"{_line(score)}\nhash={digest}\n")
+
+
+def _scored(run: Run, compared: Compared) -> AnyScore:
+    """The accuracy of the accuracy test, with its answers replaced by those of TEST01."""
+    judged = run.record.official
+    try:
+        if judged:
+            changed = next(variants((row.index, row.data) for row in compared.different))
+            return official.score(run.directory, judged, {**run.answers, **changed})
+        others = [(row.index, row.data) for row in compared.different]
+        return of_run.worst(run.directory, run.record.accuracy, run.answers, others)
+    except (OSError, ValueError) as e:
+        return str(e)
 
 
 def _line(score: AnyScore) -> str:
     return f"not scored: {score}" if isinstance(score, str) else score.line()
 
 
-def _scored(run: _Run, compared: Compared, answers: Mapping[int, bytes]) -> AnyScore:
-    """The accuracy of the accuracy run, with its answers replaced by those of the test."""
-    judged = run.record.official
-    if judged:
-        changed = next(variants((row.index, row.data) for row in compared.different))
-        try:
-            return official.score(run.directory, judged, {**answers, **changed})
-        except (OSError, ValueError) as e:
-            return str(e)
-    try:
-        others = [(row.index, row.data) for row in compared.different]
-        return of_run.worst(run.directory, run.record.accuracy, answers, others)
-    except ValueError as e:
-        return str(e)
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")

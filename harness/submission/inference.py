@@ -1,23 +1,22 @@
-"""Raw logs → the submission open/<submitter>/… in the v6.1 layout. All its files can be written
-again from record.json, reference.npz and raw/.
-"""
+"""The record and the raw logs of a run → its submission open/<submitter>/…, in the v6.1 layout."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from compliance import logs
-from compliance.logs import files
 from compliance.rules import Rules
-from compliance.scoring import accuracy, of_run
+from compliance.scoring import accuracy, of_run, official
+from compliance.scoring.value import AnswerBytes
 from formats.record import Record
 from formats.writing import write_json
 from harness.execution.environments import ROOT
 from harness.execution.machine import SOURCES
-from harness.submission import compliance_folders, official
+from harness.submission import compliance_folders
 from results import documents
 from results.figure import with_facts
 from sut.devices import DEVICES
@@ -26,20 +25,33 @@ from sut.registry import packages, recorded_names
 _LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
 
 
+_SOURCE_README = """\
+# Source of {benchmark}
+
+The harness that measured it: `sut/` holds the System Under Test, `scenarios/` the LoadGen side,
+`formats/` the files that both write, `environments/` the locked requirements
+(sha256 of the files in `scenarios/`, `sut/` and `formats/`: {digest}).
+The README.md of each result has its command and revision.
+"""
 Score = accuracy.Accuracy | str
 """The accuracy of the answers, or a sentence that says why it is not known (no reference, a damaged
 log).
 """
 
 
-def write(directory: Path, rules: Rules, submitter: str) -> Score:
+def write(
+    directory: Path, record: Record, rules: Rules, submitter: str, tests: Iterable[str]
+) -> Score:
     """Write open/<submitter>/ again. raw/ must contain both tests. → the score. It is also in
     accuracy.txt, unless the run has an official metric, which is there then.
+
+    Args:
+        tests: those that ended well. Compliance tests among them get their folders.
     """
-    record = files.record(directory / "record.json")
-    cell, benchmark = record.cell, record.benchmark
-    root, accuracy_score = directory / "open" / submitter, score(directory, record)
-    metric = official.score(directory, record)
+    cell, benchmark, root = record.cell, record.benchmark, directory / "open" / submitter
+    whole = answers(directory)
+    accuracy_score = score(directory, record, whole)
+    metric = official_score(directory, record, whole)
     shutil.rmtree(directory / "open", ignore_errors=True)
     system = documents.system_id(record)
     scenario = root / "results" / system / benchmark.name / cell.scenario
@@ -51,7 +63,10 @@ def write(directory: Path, rules: Rules, submitter: str) -> Score:
         for name in _LOGS:
             shutil.copyfile(directory / "raw" / test / name, target / name)
     _write_accuracy(directory, accuracy_score, metric, rules, scenario / "accuracy")
-    compliance_folders.write(directory, record, rules, scenario, metric or accuracy_score)
+    run = compliance_folders.Run(directory, record, rules, metric or accuracy_score, whole)
+    for name in tests:
+        if name in rules.compliance_tests:
+            compliance_folders.write(run, name, scenario / name)
     shutil.copyfile(directory / "raw" / "performance" / "user.conf", scenario / "user.conf")
     write_json(scenario / "measurements.json", documents.measurements(record))
     (scenario / "README.md").write_text(
@@ -62,40 +77,54 @@ def write(directory: Path, rules: Rules, submitter: str) -> Score:
     write_json(root / "systems" / f"{system}.json", system_description(record, submitter))
     source = root / "src" / benchmark.name
     source.mkdir(parents=True)
-    if record.mode == "submission":
-        _copy_source(source)
-    (source / "README.md").write_text(_source_readme(record), encoding="utf-8")
+    # The source that is needed to repeat the run, without the tests.
+    without = shutil.ignore_patterns("__pycache__", ".*")
+    for name in SOURCES if record.mode == "submission" else ():
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, ignore=without)
+        else:
+            shutil.copy(ROOT / name, source / name)
+    digest = record.git.worker_source_sha256
+    text = _SOURCE_README.format(benchmark=benchmark.name, digest=digest)
+    (source / "README.md").write_text(text, encoding="utf-8")
     return accuracy_score
 
 
-def _copy_source(target: Path) -> None:
-    """Copy the source that is needed to repeat the run, without the tests."""
-    for name in SOURCES:
-        if (ROOT / name).is_dir():
-            shutil.copytree(
-                ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__", ".*")
-            )
-        else:
-            shutil.copy(ROOT / name, target / name)
+def answers(directory: Path) -> AnswerBytes:
+    """The answers of the accuracy test. Raises OSError if their log cannot be read."""
+    return logs.read_accuracy(directory / "raw" / "accuracy" / "mlperf_log_accuracy.json").payloads
 
 
-def score(directory: Path, record: Record) -> Score:
-    """The accuracy of the whole log compared with the reference, or a sentence that says why it is
+def score(directory: Path, record: Record, whole: AnswerBytes) -> Score:
+    """The accuracy of all answers compared with the reference, or a sentence that says why it is
     not known.
     """
     if not (directory / "reference.npz").exists():
         return record.accuracy.reason or "no reference"
-    answers = logs.read_accuracy(directory / "raw" / "accuracy" / "mlperf_log_accuracy.json")
     try:
-        return of_run.score(directory, record.accuracy, answers.payloads)
+        return of_run.score(directory, record.accuracy, whole)
     except ValueError as e:
+        return f"not scored: {e}"
+
+
+def official_score(
+    directory: Path, record: Record, whole: AnswerBytes
+) -> official.Scored | str | None:
+    """The official metric of all answers, or a sentence that says why it is not known. None: the
+    run is not of an official benchmark.
+    """
+    if record.official is None:
+        return None
+    try:
+        return official.score(directory, record.official, whole)
+    except (OSError, ValueError) as e:
         return f"not scored: {e}"
 
 
 def _write_accuracy(
     directory: Path,
     accuracy_score: Score,
-    metric: official.Score | None,
+    metric: official.Scored | str | None,
     rules: Rules,
     target: Path,
 ) -> None:
@@ -113,7 +142,7 @@ def _write_accuracy(
     (target / "mlperf_log_accuracy.json").write_bytes(rules.truncation.cut(whole))
 
 
-def _line(score: Score | official.Score) -> str:
+def _line(score: Score | official.Scored) -> str:
     return json.dumps({"accuracy": score}) if isinstance(score, str) else score.line()
 
 
@@ -156,13 +185,3 @@ def _relation(record: Record) -> str:
         )
     lacks = "".join(f"\n- {each}" for each in record.official.lacks)
     return f"The official benchmark {name}. An eligible result lacks:{lacks or ' nothing known.'}"
-
-
-def _source_readme(record: Record) -> str:
-    return f"""# Source of {record.benchmark.name}
-
-The harness that measured it: `sut/` holds the System Under Test, `scenarios/` the LoadGen side,
-`formats/` the files that both write, `environments/` the locked requirements
-(sha256 of the files in `scenarios/`, `sut/` and `formats/`: {record.git.worker_source_sha256}).
-The README.md of each result has its command and revision.
-"""

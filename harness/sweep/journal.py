@@ -236,7 +236,7 @@ def measured(folder: Path, seen: dict[Path, int]) -> Iterator[tuple[str, Result]
             if seen.get(path) == changed_ns:
                 continue
             seen[path] = changed_ns
-            result = reading.from_file(path, reading.result)
+            result = reading.from_file(path, Result)
             if result.sweep and result.sweep.id == folder.name:
                 yield labels[result.sweep.series], _at(result, path)
 

@@ -7,6 +7,7 @@ import pytest
 from formats import reading
 from formats.evidence import Evidence
 from formats.outcome import WorkerOutcome
+from formats.record import Record
 from formats.work import ATTENTION, MATRIX, Part, Roof, Work
 from results import computing
 from tests.support.synthetic_runs import cell, record_json
@@ -18,7 +19,7 @@ ROOF = Roof(matrix_flops=1e4, read_bytes_per_second=1e5)
 
 def record(work=None, roof=None, precision="float32", **changes):
     content = record_json(cell(precision=precision)) | changes
-    read = reading.record(content)
+    read = reading.convert(content, Record)
     return replace(read, work=work, roof=roof)
 
 
@@ -121,5 +122,7 @@ def test_the_larger_share_binds_if_it_is_a_tenth_or_more(matrix, memory, limit):
 
 def test_work_and_roof_are_read_back_from_a_record():
     of = record(Work(first=FIRST, token=TOKEN), ROOF)
-    assert reading.record({**record_json(of.cell), "work": asdict(of.work)}).work == of.work
-    assert reading.record({**record_json(of.cell), "roof": asdict(ROOF)}).roof == ROOF
+    assert (
+        reading.convert({**record_json(of.cell), "work": asdict(of.work)}, Record).work == of.work
+    )
+    assert reading.convert({**record_json(of.cell), "roof": asdict(ROOF)}, Record).roof == ROOF

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from formats import reading
+from formats.record import Record
 from results import documents
 from tests.support.synthetic_runs import cell, record_json
 
@@ -12,7 +13,7 @@ from tests.support.synthetic_runs import cell, record_json
 def test_a_tuned_system_names_its_switches():
     plain = cell("native-torch-eager")
     tuned = replace(plain, tuned=True, switches=("omp-bind", "to-mkldnn"))
-    records = [reading.record(record_json(each)) for each in (plain, tuned)]
+    records = [reading.convert(record_json(each), Record) for each in (plain, tuned)]
     names = [documents.system_id(record) for record in records]
     assert names[1:] == [f"{names[0]}-tuned-omp-bind-to-mkldnn"]
     notes = [documents.system_description(record, "us")["sw_notes"] for record in records]
@@ -23,7 +24,7 @@ def test_a_tuned_system_names_its_switches():
 
 
 def test_quantised_weights_are_named():
-    record = reading.record(record_json(replace(cell(), quantized="int8-weights")))
+    record = reading.convert(record_json(replace(cell(), quantized="int8-weights")), Record)
     found = documents.measurements(record)
     assert found["weight_data_types"] == "int8"
     assert "by the framework's own function (int8-weights)" in found["weight_transformations"]

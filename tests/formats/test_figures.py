@@ -7,6 +7,7 @@ import pytest
 from formats import reading
 from formats.figures import FIGURES
 from formats.outcome import QueueSummary, WorkerOutcome
+from formats.record import Record
 from results import figures
 from tests.support.synthetic_runs import cell, record_json
 
@@ -24,6 +25,6 @@ def test_requests_within_their_limits_are_those_that_loadgen_counts(streamed, go
     outcome = WorkerOutcome(
         "ok", queue=QUEUE, calibration={"median_sample_ns": 1e7}, token_latencies=streamed
     )
-    record = reading.record(record_json(cell(scenario="Server")))
+    record = reading.convert(record_json(cell(scenario="Server")), Record)
     found = figures.of_loadgen(LOG, record, outcome, FIGURES["Server"], 1)
     assert found.metrics["goodput_per_second"] == good

@@ -4,9 +4,6 @@
     derive FOLDER OUT       write what this checkout derives of FOLDER: results, audits, reports,
                             and the plans of many flags
     compare A B [FIELD …]   name each field by which two such OUT differ; these may differ
-    rewrite FOLDER NAME CHANGE …
-                            change a field of each file NAME in FOLDER: `cell.size=cell.scale` moves
-                            it, `cell.size=` removes it, and `schema:="record-4"` sets it
 
 Before a commit that should change no output: `make` and `derive` in a checkout of the commit before
 (`git worktree add ../before HEAD`). After it: `derive` the same FOLDER in this one, and `compare`.
@@ -19,13 +16,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.golden import comparing, deriving, making, rewriting
+from tests.golden import comparing, deriving, making
 
 _COMMANDS = {
     "make": making.main,
     "derive": deriving.main,
     "compare": comparing.main,
-    "rewrite": rewriting.main,
 }
 
 

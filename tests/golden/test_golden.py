@@ -8,7 +8,7 @@ from functools import partial
 
 from harness import cli
 from harness.request.options import Options
-from tests.golden import cases, comparing, deriving, rewriting
+from tests.golden import cases, comparing, deriving
 from tests.support.synthetic_runs import cell, write
 
 _NOT_PLANNED = {"--out", "--cache"}
@@ -70,13 +70,3 @@ def test_an_outcome_has_the_document_and_no_path_of_this_machine(tmp_path):
     refused = deriving.outcome(partial(cli.main, ["show", str(tmp_path / "none")]), tmp_path)
     assert (refused["code"], refused["out"]) == (2, [])
     assert "FOLDER/none" in refused["error"][0] and str(tmp_path) not in json.dumps(report)
-
-
-def test_a_fields_form_is_rewritten(tmp_path):
-    (run,) = write(tmp_path, cell(), [100])
-    before = json.loads((run / "record.json").read_text())
-    changes = ("cell.size=cell.scale", "git=", 'schema:="record-9"', "no.such=cell.none")
-    assert rewriting.main(tmp_path, run / "record.json", *changes) == 0
-    after = json.loads((run / "record.json").read_text())
-    assert (after["cell"]["scale"], after["schema"]) == ("mid", "record-9")
-    assert before.keys() - after.keys() == {"git"} and "size" not in after["cell"]

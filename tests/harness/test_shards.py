@@ -13,6 +13,7 @@ import formats.shards
 from formats import reading
 from formats.evidence import Evidence
 from formats.job import Place
+from formats.record import Record
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.measurement import run
@@ -98,7 +99,7 @@ def test_a_cell_of_shards_has_a_name_of_its_own_and_the_whole_processor(two_core
     split, whole = resolved(*shards(2)), resolved("--model", "mistral")
     assert split.cell().digest != whole.cell().digest
     assert (split.cell().shard_count, whole.cell().shard_count) == (2, 1)
-    assert "shards 2" in split.label and "shards" not in whole.label
+    assert "shards=2" in split.label and "shards" not in whole.label
     assert split.places == whole.places == ()
 
 
@@ -128,7 +129,7 @@ def test_cores_of_a_replica_are_enough_for_its_shards(monkeypatch, tmp_path):
 
 def test_the_system_description_counts_all_devices():
     split = replace(cell(), options={"shards": 2}, replicas="2")
-    record = reading.record(record_json(split))
+    record = reading.convert(record_json(split), Record)
     assert documents.system_id(record).endswith("-keras3-jax-replicas-2-shards-2")
     described = documents.system_description(record, "us")
     assert "Shards of the model (--sut-option shards): 2, on 4 devices." in described["sw_notes"]

@@ -8,6 +8,7 @@ from formats import reading
 from formats.evidence import Evidence
 from formats.figures import FIGURES
 from formats.outcome import WorkerOutcome
+from formats.record import Record
 from formats.result import Result, Status
 from results import figures, summary
 from tests.support.synthetic_runs import cell, record_json
@@ -22,7 +23,7 @@ COMPILED = Evidence(1, None, "float32")
 
 
 def metrics(**changes: object) -> dict[str, float]:
-    record = reading.record(record_json(cell()))
+    record = reading.convert(record_json(cell()), Record)
     outcome = replace(OUTCOME, **changes)
     return dict(figures.of_loadgen({}, record, outcome, FIGURES["Offline"], 1).metrics)
 

@@ -218,9 +218,14 @@ def comply(
 def resubmit_compliance(run: Path, of: rules.Rules | None = None) -> None:
     """The TESTxx folders, made again from raw/."""
     of, record = of or rules.load(), files.record(run / "record.json")
+    answers = inference.answers(run)
+    score = inference.score(run, record, answers)
+    made = compliance_folders.Run(run, record, of, score, answers)
     for name in of.compliance_tests:
-        shutil.rmtree(scenario_folder(run) / name, ignore_errors=True)
-    compliance_folders.write(run, record, of, scenario_folder(run), inference.score(run, record))
+        folder, outcome = scenario_folder(run) / name, read_outcome(run / "raw" / name)
+        shutil.rmtree(folder, ignore_errors=True)
+        if outcome and outcome.status == "ok":
+            compliance_folders.write(made, name, folder)
 
 
 def run_jobs(jobs: Iterable[Job], module: Sequence[str] = HONEST) -> None:

@@ -17,7 +17,6 @@ from compliance.scoring import accuracy, loss_curve
 from formats.evidence import Evidence
 from harness.inputs import checkpoint, dataset
 from harness.inputs.architectures import keras_file
-from harness.measurement import reference
 from harness.measurement.run import run
 from harness.request.request import Request
 from scenarios.worker.answers import pack
@@ -78,7 +77,11 @@ def answered(
         workload = Workload(
             model=cell.model.name,
             task="predict",
-            config=reference.workload_config(cell, inputs.description.config),
+            config={
+                "model": dict(cell.size.config),
+                "classes": dict(cell.model.classes),
+                **inputs.description.config,
+            },
             checkpoint=checkpoint.of_file(cell.model, files / "cache").path,
             precision=precision,
             batch_size=ROWS,

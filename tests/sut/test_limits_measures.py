@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from formats import reading
+from formats.limits import Measured
 from sut.limits import measures
 from sut.registry import SUTS, framework_of
 from tests.support.frameworks import run_module
@@ -189,7 +190,7 @@ def test_a_framework_has_all_measures(interpreter, tmp_path, sut):
     python = interpreter(SUTS[sut].environment)
     run_module(python, "sut.limits", sut, tmp_path / "job.json", job)
     found = json.loads((tmp_path / "limits.json").read_text())
-    document = reading.limits({"made_with": {}, "started": "", "seconds": 1.0, **found})
+    document = reading.convert({"made_with": {}, "started": "", "seconds": 1.0, **found}, Measured)
     assert document.lacking == {}
     assert [each.precision for each in document.limits] == ["float32", "bfloat16"]
     for each in document.limits:

@@ -37,7 +37,7 @@ def profiles(
             python = interpreter(SUTS[sut].environment)
             run_module(python, "tests.sut.profile_cases", sut, out / "spec.json", content)
         found = json.loads(path.read_text())
-        return {case: reading.step_profile(step) for case, step in found.items()}
+        return {case: reading.convert(step, StepProfile) for case, step in found.items()}
 
     return of
 

@@ -17,7 +17,7 @@ from formats.cell import Cell
 from formats.job import REFERENCE as MAKES_REFERENCE
 from formats.job import Job, Limits
 from formats.profile import OTHER
-from formats.work import ATTENTION, MATRIX, Part, Work
+from formats.work import ATTENTION, MATRIX, Counted, Part, Work
 from formats.writing import write_json
 from harness.inputs import checkpoint, models
 from sut.registry import FIT, REFERENCE, spec_of
@@ -103,7 +103,7 @@ def folder(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPath
 
 
 def work_of(folder: Path, name: str) -> Work:
-    counted = reading.from_file(folder / name / "work.json", reading.counted)
+    counted = reading.from_file(folder / name / "work.json", Counted)
     assert counted.work is not None, counted.reason
     return counted.work
 

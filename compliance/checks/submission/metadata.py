@@ -304,7 +304,7 @@ def _is_program(path: Path) -> bool:
 def record_json(subject: Subject) -> Check:
     """The check of record.json by its schema."""
     assert subject.place.run is not None
-    document, _ = files.attempt(files.json_object, subject.place.run / "record.json")
+    document, _ = files.attempt(files.parsed, subject.place.run / "record.json")
     faults = _schema(subject, document, "record", "record.json")
     if not faults and subject.record is None:
         faults = [subject.faults["record.json"]]

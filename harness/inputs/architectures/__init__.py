@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from formats.cell import STANDARD_INPUTS
+from formats.record import Record
 from formats.workload import Config
 from harness.errors import UsageError
 from harness.inputs.depth_limits import Limits
@@ -134,7 +135,8 @@ class Architecture:
             its speed may be compared with that of a large matrix product.
         trained: the architecture for a training, whose inputs also have a `label`, int32 [samples,
             …]. None: it is not trained here.
-        show: (run directory, the .npz that every SUT read, a tokenizer for text or None) → None. It
+        show: (run directory, its record, the .npz that every SUT read, a tokenizer for text or
+            None) → None. It
             writes the first answers of the accuracy test to the run directory, as words or pictures
             for a reader.
         generates_tokens: whether answers are tokens, so that `--eos` applies.
@@ -159,7 +161,7 @@ class Architecture:
     least_flops: Callable[[Size, Arrays], float] | None = None
     counts_most: bool = False
     trained: Architecture | None = None
-    show: Callable[[Path, Path, Tokenizer | None], None] = lambda directory, inputs, reader: None
+    show: Callable[[Path, Record, Path, Tokenizer | None], None] = lambda *_: None
     generates_tokens: bool = False
     check: Callable[[Model, Size], None] | None = None
     limits: Callable[[Size, str, Batch], Limits] | None = None

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from formats.record import Record
 from formats.workload import Config
 from harness.errors import Refused, UsageError
 from harness.inputs import prompt_files, tokenizer
@@ -212,10 +213,11 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
     return 2.0 * (text.layer_weights(size) * through + head * new)
 
 
-def _show(directory: Path, inputs: Path, reader: Tokenizer | None) -> None:
+def _show(directory: Path, record: Record, inputs: Path, reader: Tokenizer | None) -> None:
     if reader:
         decode = partial(_text, reader)
-        words.write(directory, inputs, reader.name, decode, reader.decode_marked or decode)
+        decode_prompt = reader.decode_marked or decode
+        words.write(directory, inputs, reader.name, decode, decode_prompt, record.end_tokens)
 
 
 def _text(reader: Tokenizer, ids: Sequence[int]) -> str:

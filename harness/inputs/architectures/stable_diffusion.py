@@ -239,5 +239,5 @@ ARCHITECTURE = Architecture(
     with_steps=_with_steps,
     weights_inputs=_weights_inputs,
     weights_config=_weights_config,
-    show=lambda directory, inputs, reader: images.write(directory),
+    show=lambda directory, *_: images.write(directory),
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from compliance import logs, rules
+from compliance import audit, logs, rules
 from compliance import subject as tree
 from compliance.audit_tests import answers as audited_answers
 from compliance.audit_tests import compliance_tests

@@ -16,6 +16,7 @@ from compliance import rules
 from compliance import subject as tree
 from compliance.audit_tests import compliance_tests
 from compliance.folders import result_folders
+from compliance.logs import files
 from formats import schemas
 from formats.checks import Verdict
 from formats.job import read_job
@@ -74,7 +75,8 @@ def measured(measured_once):
         (directory / name).write_bytes(content)
     for folder in (directory / "raw").glob("TEST*"):
         shutil.rmtree(folder)
-    inference.write(directory, rules.load(), "unofficial")
+    record = files.record(directory / "record.json")
+    inference.write(directory, record, rules.load(), "unofficial", ())
 
 
 @pytest.fixture(scope="module")

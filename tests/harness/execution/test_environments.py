@@ -110,7 +110,6 @@ def test_an_interpreter_that_lacks_packages_is_told_what_to_install(tmp_path):
 
 
 def test_an_interpreter_with_other_versions_is_taken_and_the_difference_noted(tmp_path):
-    has = tmp_path / "python"
     versions = {
         "torch": "2.11.0",
         "transformers": "5.23.0",
@@ -119,8 +118,7 @@ def test_an_interpreter_with_other_versions_is_taken_and_the_difference_noted(tm
         "mlcommons-loadgen": "6.0.17",
     }
     versions |= {"segment-anything": "1.0", "diffusers": "0.42.0"}
-    has.write_text(f"#!/bin/sh\necho '{json.dumps(versions)}'\n")
-    has.chmod(0o755)
+    has = fake_python(tmp_path, f"echo '{json.dumps(versions)}'")
     found = environments.adopt(str(has), "native-torch", "v6.1")
     assert found.python == has
     assert found.notes == (
@@ -135,18 +133,10 @@ def test_an_interpreter_with_other_versions_is_taken_and_the_difference_noted(tm
     [("keras3-torch", {}), ("keras3-tensorflow", {"tensorflow-cpu": "2.21.0"})],
 )
 def test_a_gpu_image_needs_what_the_lock_for_cuda_names_but_nvml(tmp_path, name, tensorflow):
-    has = tmp_path / "python"
-    packages = (
-        "torch",
-        "keras",
-        "keras-hub",
-        "safetensors",
-        "ml-dtypes",
-        "numpy",
-        "mlcommons-loadgen",
+    packages = "torch keras keras-hub safetensors ml-dtypes numpy mlcommons-loadgen"
+    has = fake_python(
+        tmp_path, f"echo '{json.dumps(dict.fromkeys(packages.split(), '1') | tensorflow)}'"
     )
-    has.write_text(f"#!/bin/sh\necho '{json.dumps(dict.fromkeys(packages, '1') | tensorflow)}'\n")
-    has.chmod(0o755)
     found = environments.adopt(str(has), name, "v6.1", "cuda")
     assert "nvidia-ml-py is missing: the GPU's energy and clocks are not recorded" in found.notes
 
@@ -165,11 +155,8 @@ def test_a_cpu_torch_in_a_local_folder_is_not_for_cuda(tmp_path, monkeypatch, lo
 def test_an_installer_ends_with_the_harness_that_was_killed_and_the_next_command_succeeds(
     tmp_path, locks, uv
 ):
-    slow = tmp_path / "slow"
-    slow.write_text(
-        f"#!/bin/sh\nmkdir -p {tmp_path}/env/thing/bin\necho $$ > {tmp_path}/pid\nexec sleep 60\n"
-    )
-    slow.chmod(0o755)
+    script = f"mkdir -p {tmp_path}/env/thing/bin\necho $$ > {tmp_path}/pid\nexec sleep 60"
+    slow = fake_python(tmp_path, script)
     program = (
         "from pathlib import Path; from harness.execution import environments as"
         f" e;e.make(Path({str(tmp_path / 'env/thing')!r}), [Path({str(locks[0])!r})],"
@@ -374,7 +361,3 @@ def test_no_environment_holds_a_framework_that_is_not_its_own(name):
     for device in ("cpu", "cuda"):
         held = {p.removesuffix("-cpu") for p in packages(f"{name}-{device}")}
         assert held & {"jax", "jaxlib", "tensorflow", "tensorflow-text", "torch"} == own[name]
-
-
-def test_core_is_found_beside_run_sh():
-    assert (ROOT / "run.sh").exists()

@@ -7,6 +7,7 @@ import pytest
 
 from compliance.logs import answers, detail, files, summary
 from formats import bounds, reading
+from formats.result import Result
 from harness import cli
 from harness.commands import weights
 from harness.comparison import runs
@@ -64,7 +65,7 @@ READERS = {
     "val_map.txt": (_text, lambda path: imagenet.listed(path.parent)),
     "prompts.json": (_text, lambda path: pictures._prompts(path.parent, [])),
     "pytorch_model.bin": (_text, lambda path: weights._brought(str(path.parent), None)),
-    "result.json": (_text, lambda path: reading.from_file(path, reading.result)),
+    "result.json": (_text, lambda path: reading.from_file(path, Result)),
 }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from formats import reading
+from formats.record import Record
 from harness.errors import UsageError
 from harness.measurement import engines, run
 from harness.request import plan
@@ -313,7 +314,7 @@ def test_a_record_of_an_engine_is_read_again(tmp_path, model, made_environment):
     with running(bpe(VOCABULARY)) as engine:
         found = measured(engine, tmp_path, model)
     path = next((tmp_path / "runs").rglob("record.json"))
-    record = reading.from_file(path, reading.record)
+    record = reading.from_file(path, Record)
     assert (record.execution, record.framework, record.accuracy.score) == ("engine", "", "text")
     assert set(record.accuracy.tolerance) == {"logit_gap", "compared_fraction"}
     assert (found.status, found.audit["FAIL"]) == ("ok", 0)

@@ -13,6 +13,7 @@ import pytest
 from compliance import audit
 from formats import reading
 from formats.checks import Verdict
+from formats.result import Result
 from harness import cli, result
 from harness.comparison import compare, history, tables
 from harness.errors import UsageError
@@ -466,6 +467,6 @@ def test_the_published_training_stands_beside_ours(good):
     document = json.loads(json.dumps(asdict(good)))
     for batch in (32, 8):
         document["cell"] |= {"sut": "keras3-jax", "batch_size": batch}
-        (beside,) = compare.with_published(tables.grouped([reading.result(document)]))
+        (beside,) = compare.with_published(tables.grouped([reading.convert(document, Result)]))
         assert beside.a_figure == "222.4 ms/step" and not beside.comparable
         assert ("batch: 32 / 8" in beside.flags) == (batch == 8)

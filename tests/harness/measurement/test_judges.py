@@ -14,8 +14,9 @@ from formats.writing import write_json
 from harness.execution.environments import Environment
 from harness.inputs import checkpoint, dataset
 from harness.measurement import judges, reference
+from harness.measurement.attempt import Attempt
 from harness.measurement.judges import difference
-from tests.support.cells import request
+from tests.support.cells import Reporter, request
 from tests.support.keras_files import dense
 
 ON_TENSORFLOW, ON_TORCH = "keras-file-on-tensorflow", "keras-file-on-torch"
@@ -58,8 +59,14 @@ def judged(tmp_path, monkeypatch):
         monkeypatch.setattr(reference.process, "run", worker)
         monkeypatch.setattr(judges.programs, "run", program)
         environment = Environment("core", Path("python"), "")
-        nothing = lambda *_: None  # noqa: E731
-        return reference.ensure(cell, weights, inputs, lambda name: environment, nothing, nothing)
+        attempt = Attempt(
+            request=cell,
+            cell=cell.cell(),
+            environment=environment,
+            inputs=inputs,
+            checkpoint=weights,
+        )
+        return reference.ensure(attempt, lambda name: environment, Reporter())
 
     return judged
 

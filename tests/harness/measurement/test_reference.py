@@ -18,9 +18,10 @@ from harness.errors import EnvironmentFailure
 from harness.execution.environments import ROOT, Environment
 from harness.inputs import checkpoint, dataset
 from harness.measurement import counted_work, reference
+from harness.measurement.attempt import Attempt, Reference
 from harness.request.request import Request
 from scenarios.worker import work
-from tests.support.cells import request
+from tests.support.cells import Reporter, request
 
 
 @pytest.fixture
@@ -43,9 +44,14 @@ def made(tmp_path, monkeypatch):
     def ensure(weights=checkpoint.NONE, python=None, packages="", make=reference.ensure, **changes):
         flags = replace(asked, options=replace(asked.options, python=python), **changes)
         environment = Environment("core", tmp_path, packages)
-        return make(
-            flags, weights, inputs, lambda name: environment, lambda beat: None, lambda text: None
+        attempt = Attempt(
+            request=flags,
+            cell=flags.cell(),
+            environment=environment,
+            inputs=inputs,
+            checkpoint=weights,
         )
+        return make(attempt, lambda name: environment, Reporter())
 
     ensure.work_of = lambda: ensure(make=reference.work_of)
 
@@ -86,7 +92,7 @@ def test_without_its_environment_only_a_bundle_goes_on(made, monkeypatch, tmp_pa
     with pytest.raises(EnvironmentFailure):
         made()
     monkeypatch.setattr(reference.wheels, "bundle", lambda root: tmp_path)
-    assert made() == reference.Reference(None, reason="no reference: the bundle holds core")
+    assert made() == Reference(None, reason="no reference: the bundle holds core")
 
 
 def test_the_batches_of_an_interrupted_one_stay_for_the_next_and_then_go(made, monkeypatch):

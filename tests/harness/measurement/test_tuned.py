@@ -5,6 +5,7 @@ evidence are judged.
 from __future__ import annotations
 
 from formats import reading
+from formats.record import Record
 from formats.result import Status
 from harness.measurement import run
 from results import disturbance
@@ -26,7 +27,7 @@ def test_switches_reach_the_sut_and_its_execution_is_still_proven(tmp_path):
     assert detail["settings"] == {"to-mkldnn": "on"}
     assert detail["matrix_products"]["library"] == "oneDNN"
     assert detail["script_calls"] == detail["script_modules"] == 0
-    record = reading.from_file(tmp_path / result.cell.name / "quick-1/record.json", reading.record)
+    record = reading.from_file(tmp_path / result.cell.name / "quick-1/record.json", Record)
     assert record.environment.variables["THP_MEM_ALLOC_ENABLE"] == "1"
     assert record.cell == result.cell
 

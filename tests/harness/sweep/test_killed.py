@@ -12,6 +12,7 @@ from dataclasses import asdict
 import pytest
 
 from formats import reading
+from formats.result import Result
 from harness import result
 from harness.comparison import runs
 from harness.execution.environments import ROOT
@@ -78,7 +79,7 @@ def test_after_ten_kills_every_repeat_was_measured_once(tmp_path):
     measured = {}
     for series, repeat, folder in now:
         measured.setdefault((series, repeat), []).append(
-            runs.read(reading.result(json.loads((folder / "result.json").read_text())))
+            runs.read(reading.convert(json.loads((folder / "result.json").read_text()), Result))
         )
     assert set(measured) == {
         (series, repeat) for series in range(SERIES) for repeat in range(1, REPEATS + 1)

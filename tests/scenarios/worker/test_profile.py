@@ -14,6 +14,7 @@ import pytest
 
 from formats import reading
 from formats.job import PROFILE, Job
+from formats.profile import StepProfile
 from scenarios.worker import profile
 from scenarios.worker.heartbeat import Heartbeat
 from sut import mock
@@ -73,7 +74,7 @@ def test_a_step_of_inference_is_a_batch(tmp_path: Path, beat: Heartbeat, profile
     job = _job(tmp_path)
     sut = mock.load(job.workload)
     profile.profile(job, sut, beat, 1e6)
-    step = reading.from_file(job.log_dir / "profile.json", reading.step_profile)
+    step = reading.from_file(job.log_dir / "profile.json", StepProfile)
     assert profiler.windows == ["begin", "end"]
     assert (step.profiler, step.steps, step.kernels) == ("a profiler", 3, 1)
     assert step.seconds["matrix product"] == 0.5 and step.profiled_seconds == 1
