@@ -216,10 +216,7 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
             "tune: is no command any more: ./run.sh sweep … --tuned each does it",
         ),
         (["limits"], "limits: is no command any more: ./run.sh doctor --limits does it"),
-        (
-            ["history", "runs"],
-            "history: is no command any more: ./run.sh report ROOT --history does it",
-        ),
+        (["history", "runs"], "history: is no command any more: ./run.sh compare A B does it"),
         (["report", "runs", "--csv", "x"], "--csv is gone: --json has the rows"),
         (["report", "runs", "--figures=x"], "--figures is gone: the page of --html has the bars"),
         (["report", "runs", "--parquet", "x"], "--parquet is gone: --json has the rows"),
