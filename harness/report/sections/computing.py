@@ -1,16 +1,13 @@
-"""A section on how much of the machine's speed each SUT uses, compared with its framework."""
+"""Sentences on how fast the frameworks multiply large matrices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from statistics import median
+from collections.abc import Iterable, Mapping
 
-from formats.work import Roof
 from harness.comparison.tables import Group
-from harness.report.comparison import Comparison
 from harness.report.content import Content
 from harness.report.products import Products, fastest_first, meaning
-from harness.report.section import Roofline, Section
+from harness.report.section import Section
 from results.summary import matrix_products
 from sut.registry import framework_of
 
@@ -19,43 +16,8 @@ _Place = tuple[str, ...]
 
 
 def section(content: Content) -> Section:
-    """A picture of each comparison whose SUTs have limits and counted operations, and sentences on
-    the products of the frameworks.
-    """
-    return Section(
-        title="How much of what its framework can do",
-        note=(
-            "A line is what a framework reaches on this machine: on the left it reads memory at its"
-            " full bandwidth, on the right it multiplies matrices at its full rate. A dot is a SUT."
-            " If it is far below its line, the time goes to small operations, to padding or to"
-            " Python."
-        ),
-        sentences=product_sentences(content.current),
-        pictures=[each for c in content.comparisons for each in _roofline(c)],
-    )
-
-
-def _roofline(comparison: Comparison) -> Iterator[Roofline]:
-    """Yield the picture of a comparison, if its operations are counted.
-
-    A roof is the median over the SUTs of a framework.
-    """
-    found: dict[str, list[Roof]] = {}
-    dots = {}
-    for group in comparison.good:
-        record = group.last.record
-        intensity, rate = group.numbers["flops_per_byte"], group.numbers["flops_per_second"]
-        if intensity and rate:
-            dots[group.sut] = (intensity, rate)
-        if record and record.roof and "flops_per_byte" in group.last.result.metrics:
-            found.setdefault(framework_of(group.cell.sut), []).append(record.roof)
-    roofs = {}
-    for framework, measured in found.items():
-        flops_per_second = median(roof.matrix_flops for roof in measured)
-        bytes_per_second = median(roof.read_bytes_per_second for roof in measured)
-        roofs[framework] = (flops_per_second, bytes_per_second)
-    if roofs:
-        yield Roofline(caption=comparison.name, dots=dots, roofs=roofs)
+    """Sentences on the products of the frameworks."""
+    return Section(sentences=product_sentences(content.current))
 
 
 def product_sentences(groups: Iterable[Group]) -> list[str]:
