@@ -148,8 +148,7 @@ def _show(follower: Follower, as_json: bool) -> bool:
             {"preface": report.preface, "answer": answer, "jobs": jobs, "cells": cells}
         )
     else:
-        rows = exports.cells(report)
-        terminal.report(report.setting, report.headline, sentences, rows, report.advice)
+        exports.show(report, sentences)
         hint = f"./run.sh report {shlex.quote(out)} --html report.html"
         terminal.line(f"\nnext  {terminal.typed_here(hint)}")
     for number, fault in faults.items():

@@ -38,7 +38,7 @@ class Content:
         controls: control runs, which are cells that a sweep measured again.
         faults: path of a result.json that could not be read → the reason.
         not_measured: reason why cells of sweeps could not be measured → labels of these cells.
-        no_room: sentences on cells for which the time of `choose` was too short.
+        no_room: sentences on cells for which the time or the repeats of a sweep were too few.
     """
 
     source: str

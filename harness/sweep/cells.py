@@ -58,15 +58,6 @@ class Series:
             return " ".join(self.words).replace("--", "")
         return self.request.label + (" (control run)" if self.control else "")
 
-    @property
-    def without_switches(self) -> tuple[str, ...]:
-        """The flags that name the cell, without `--tuned` and its value."""
-        flag = options.flag("tuned")
-        if flag not in self.words:
-            return self.words
-        place = self.words.index(flag)
-        return (*self.words[:place], *self.words[place + 2 :])
-
     @cached_property
     def comparison(self) -> tuple[object, ...]:
         """The key of a comparison. Series with the same key differ only in the SUT and its options,

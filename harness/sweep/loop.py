@@ -237,7 +237,7 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
     known.next_s[series.number] = spent_s - _first_repeat_s(result)
     known.attempts[series.number, repeat] += 1
     results[series.number, repeat] = result
-    reporter.say(f"    {_outcome(series, sweep.series, results, result)}")
+    reporter.say(f"    {in_words(result)}")
     return result
 
 
@@ -296,21 +296,11 @@ def _first_repeat_s(result: Result) -> float:
     )
 
 
-def _outcome(
-    one: Series, series: Sequence[Series], results: Mapping[tuple[int, int], Result], result: Result
-) -> str:
-    found = schedule.ratio_to_first(one, series, results)
-    if not found:
-        return in_words(result)
-    ratio, first = found
-    return in_words(result, f"; {ratio.value:.3g} times as fast as {first.label}")
-
-
-def in_words(result: Result, ratio: str = "") -> str:
-    """The status of a result, with its speed and `ratio` or the reason why it has none."""
+def in_words(result: Result) -> str:
+    """The status of a result, with its speed or the reason why it has none."""
     if result.status is not Status.OK or not result.metric:
         return f"{result.status}: {result.reason}"
-    text = f"{result.status}: {speed(result)}{ratio}"
+    text = f"{result.status}: {speed(result)}"
     why = disturbed(result)
     if why:
         text += f"; disturbed: {why}"

@@ -160,10 +160,6 @@ def _alone(one: Series, series: Sequence[Series], results: Results) -> bool:
     return len({s.words for s in same}) > 1 and len({s.words for s in left}) == 1
 
 
-def _is_tuned(one: Series) -> bool:
-    return one.request is not None and bool(one.request.tuned.switches)
-
-
 def contenders(rivals: Sequence[Series], results: Results) -> list[Series]:
     """The series of a comparison that may be the fastest, and at least the two fastest ones. Those
     without a figure are left out.
@@ -229,28 +225,6 @@ def _spreads(rivals: Sequence[Series], results: Results) -> list[float | None]:
     if len(with_figures) == 1:
         return [statistics.summarise([*with_figures[0].values()]).spread]
     return [ratio.spread for ratio in ratios(rivals, results).values()]
-
-
-def ratio_to_first(
-    one: Series, series: Sequence[Series], results: Results
-) -> tuple[Ratio, Series] | None:
-    """(its speed over that of the first series with figures, repeat by repeat; that first series).
-
-    A cell with switches is compared with the same cell without them, if the sweep has that. For all
-    other cells the first series is that of its comparison.
-    None: it is that first one, or there is no repeat in which both have a figure.
-    """
-    rivals = [s for s in series if s.comparison == one.comparison]
-    if _is_tuned(one):
-        same = [s for s in series if s.without_switches == one.without_switches]
-        plain = [s for s in same if not _is_tuned(s)]
-        if plain:
-            rivals = sorted(same, key=_is_tuned)
-            if not any(figures(s.number, results) for s in plain):
-                return None
-    measured = [s for s in rivals if figures(s.number, results)]
-    ratio = ratios(measured, results).get(one.number)
-    return (ratio, min(measured, key=lambda s: s.control)) if ratio else None
 
 
 def ratios(rivals: Sequence[Series], results: Results) -> dict[int, Ratio]:

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from formats.result import Metric, Result
 from harness import terminal
 from harness.comparison import statistics
-from harness.comparison.statistics import Ratio, geometric_mean
 from harness.measurement import reference
-from harness.report import content, sections
+from harness.report import content, exports, sections
 from harness.request import estimate
-from harness.sweep import journal, loop, schedule
-from harness.sweep.cells import Series
+from harness.sweep import journal, loop, room, schedule
 from harness.sweep.loop import Sweep
 from harness.sweep.schedule import Results
-from results.figure import compared, short
 from scenarios.worker.preflight import available_memory_bytes
-
-_COLUMNS = ("cell", "status", "repeats", "mean", "times as fast", "reason")
 
 
 def summary(sweep: Sweep, missing: Mapping[str, str]) -> dict[str, Any]:
@@ -149,29 +144,33 @@ def show_plan(summary: Mapping[str, Any]) -> None:
 
 
 def show_results(sweep: Sweep, results: Results, out: Path, as_json: bool) -> None:
-    """Print a row for each cell, then the answer in words."""
+    """Print the answer in words, and a line for each SUT of each comparison."""
     report = content.of_results(list(results.values()), terminal.near(str(out)))
     sentences = sections.sentences(sections.of(report))
     if as_json:
         refused = [{"command": s.command, "reason": s.obstacle} for s in sweep.series if s.obstacle]
-        cells_ = [terminal.result_as_json(result) for _, result in sorted(results.items())]
+        cells = [terminal.result_as_json(result) for _, result in sorted(results.items())]
+        answer = [report.headline, *sentences]
         terminal.document(
-            {
-                "preface": report.preface,
-                "answer": [report.headline, *sentences],
-                "cells": cells_,
-                "refused": refused,
-            }
+            {"preface": report.preface, "answer": answer, "cells": cells, "refused": refused}
         )
-    else:
-        terminal.report(report.setting, report.headline, sentences, (), report.advice)
-        rows = _rows(sweep.series, results)
-        terminal.line("")
-        terminal.table(f"Sweep {sweep.folder.name}", _COLUMNS, rows)
-        for sentence in _advice(sweep, results):
-            terminal.line(sentence)
-        hint = f"./run.sh report {shlex.quote(terminal.near(str(out)))} --html report.html"
-        terminal.line(f"\nnext  {terminal.typed_here(hint)}")
+        return
+    no_room = list(_advice(sweep, results))
+    if sweep.deadline:
+        no_room += room.sentences(room.missing(sweep, results))
+    report = replace(report, no_room=no_room, not_measured=obstacles(sweep))
+    exports.show(report, sentences, report.obstacles)
+    hint = f"./run.sh report {shlex.quote(terminal.near(str(out)))} --html report.html"
+    terminal.line(f"\nnext  {terminal.typed_here(hint)}")
+
+
+def obstacles(sweep: Sweep) -> dict[str, list[str]]:
+    """Reason why cells cannot be measured → their labels."""
+    found: dict[str, list[str]] = {}
+    for series in sweep.series:
+        if series.obstacle:
+            found.setdefault(series.obstacle, []).append(series.label)
+    return found
 
 
 def _advice(sweep: Sweep, results: Results) -> Iterator[str]:
@@ -192,43 +191,3 @@ def _advice(sweep: Sweep, results: Results) -> Iterator[str]:
             f"{cells} skipped, because their tests take longer: a sweep with --duration"
             f" {max(durations):g} measures all"
         )
-
-
-def _rows(series: Sequence[Series], results: Results) -> Iterator[list[str]]:
-    """A row for each cell: its status, its mean, and its speed (`schedule.ratio_to_first`)."""
-    for one in series:
-        own = [result for (number, _), result in sorted(results.items()) if number == one.number]
-        good = [compared(result) for result in own if result.status == "ok"]
-        metrics = [metric for metric in good if metric]
-        found = schedule.ratio_to_first(one, series, results)
-        status, reason = _status(one, own)
-        speed = _mean(metrics) if metrics else ""
-        times = _compared(found[0]) if found else ""
-        yield [one.label, status, f"{len(metrics)}", speed, times, reason]
-
-
-def _status(one: Series, own: Sequence[Result]) -> tuple[str, str]:
-    """(how a cell ended, why). The first of its runs that is not ok decides."""
-    for result in own:
-        if result.status != "ok":
-            return result.status, result.reason
-    if not own:
-        return "unsupported" if one.obstacle else "not measured", one.obstacle
-    disturbed = sum(bool(loop.disturbed(result)) for result in own)
-    if not disturbed:
-        return "ok", ""
-    return "ok", f"{disturbed} of {len(own)} runs disturbed"
-
-
-def _mean(metrics: Sequence[Metric]) -> str:
-    """The mean with its unit, and the smallest and largest value of several runs."""
-    figures = [metric.value for metric in metrics]
-    text = f"{short(geometric_mean(figures))} {metrics[0].unit}"
-    if len(figures) == 1:
-        return text
-    return f"{text}, {short(min(figures))} to {short(max(figures))}"
-
-
-def _compared(ratio: Ratio) -> str:
-    decided = ratio.different or ratio.low is None
-    return ratio.times() if decided else f"{ratio.times()}, no difference shown"

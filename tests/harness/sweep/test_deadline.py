@@ -9,9 +9,8 @@ import time
 import pytest
 
 from formats.result import Status
-from harness.comparison.statistics import Ratio
 from harness.execution.environments import ROOT
-from harness.sweep import deadline, loop, recipe, words
+from harness.sweep import deadline, loop, recipe
 from tests.conftest import CACHE
 
 FLAGS = ["--cache", CACHE, "--repeats", 1, "--for", "60s"]
@@ -149,13 +148,6 @@ def test_suts_that_an_interpreter_lacks_are_unsupported(sweep, write):
     (refused,) = document["refused"]
     assert " lacks torch" in refused["reason"]
     assert sweep(recipe_, *FLAGS, "--python", "no-such-python")[0] == 3
-
-
-def test_only_an_interval_that_contains_1_shows_no_difference():
-    single = Ratio(value=0.5, repeats=(1, 1))
-    assert words._compared(single) == "0.5 × (no interval)"
-    level = Ratio(value=1.02, low=0.9, high=1.2, repeats=(3, 3))
-    assert words._compared(level).endswith(", no difference shown")
 
 
 def test_a_block_with_a_limit_ends_in_time():
