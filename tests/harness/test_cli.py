@@ -5,7 +5,6 @@ each mistake.
 import json
 import os
 import re
-import shlex
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -35,201 +34,104 @@ def run_sh(*arguments, cwd=ROOT, timeout=120):
 
 
 def mock(out, *arguments, scenario="SingleStream"):
-    return run_sh(
-        "--sut",
-        "mock",
-        "--scenario",
-        scenario,
-        "--model",
-        "bert",
-        "--duration",
-        "0.5",
-        "--out",
-        out,
-        *arguments,
-    )
+    words = f"--sut mock --scenario {scenario} --model bert --duration 0.5".split()
+    return run_sh(*words, "--out", out, *arguments)
 
 
-MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
+MOCK_OF = "--sut mock --scenario Offline"
+MOCK = f"{MOCK_OF} --model bert"
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (
-            ["--sut", "keras3-jacks", "--scenario", "Offline", "--model", "mistral"],
+            "--sut keras3-jacks --scenario Offline --model mistral",
             "--sut keras3-jacks: unknown (did you mean keras3-jax?)",
         ),
-        (["--sut", "mock", "--scenario", "Offlin", "--model", "bert"], "did you mean Offline?"),
-        (["--sut", "mock", "--scenario", "Offline", "--model", "mistrl"], "did you mean mistral?"),
+        ("--sut mock --scenario Offlin --model bert", "did you mean Offline?"),
+        (f"{MOCK_OF} --model mistrl", "did you mean mistral?"),
+        (f"{MOCK} --size huge", "--size huge: unknown; there are tiny, mid, full"),
         (
-            ["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--size", "huge"],
-            "--size huge: unknown; there are tiny, mid, full",
-        ),
-        (
-            ["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--size", "base"],
+            f"{MOCK} --size base",
             "--size base: `base` means BERT base, 12 layers of 768, to most readers, and the middle",
         ),
+        ("--sut mock --scenario Offline", "--model is needed, or --weights DIR: bert, "),
         (
-            ["--sut", "mock", "--scenario", "Offline"],
-            "--model is needed, or --weights DIR: bert, ",
-        ),
-        (
-            ["--sut", "mock", "--scenario", "SingleStream", "--model", "bert", "--batch-size", "8"],
+            "--sut mock --scenario SingleStream --model bert --batch-size 8",
             "SingleStream issues one sample a query",
         ),
+        (f"{MOCK} --batch-size 0", "--batch-size 0: at least 1"),
+        (f"{MOCK} --dataset nowhere.txt", "nowhere.txt: there is no such file"),
+        (f"{MOCK} --sut-option latancy-ms=2", "did you mean latency-ms?"),
+        (f"{MOCK} --sut-option latency-ms=fast", "the value is a number"),
+        (f"{MOCK} --precision bfloat16", "mock computes in float32"),
+        (f"{MOCK} --device cuda", "mock runs on cpu"),
+        (f"{MOCK} --submitter ../up", "is the name of a folder"),
+        (f"{MOCK_OF} --model mistral --seq-len 9", "models that predict"),
+        (f"{MOCK} --sut-option wrong=foo", "there are swap-rows, zero-position"),
+        (f"{MOCK} --duration nan", "--duration nan: more than 0"),
+        (f"{MOCK} --duration 5 --mode valid", "is for --mode quick"),
+        (f"{MOCK} --python python3", "leave it out"),
+        (f"{MOCK} --eos stop", "--eos stop: is for models that generate"),
+        (f"{MOCK} --eos halt", "--eos halt: unknown; there are stop, ignore"),
+        (f"{MOCK_OF} --model mistral --eos stop", "no end token is known. It needs --weights"),
+        (f"{MOCK} --precision fp32", "did you mean float32?"),
+        (f"{MOCK} --dataset .", "is a directory; give one file"),
+        (f"{MOCK} --dataset prompts.json", "there is no such file"),
+        (f"{MOCK} --sut keras3-jax", "--sut keras3-jax: given twice"),
+        (f"{MOCK} --precision float32 --precision tf32", "--precision tf32: given twice"),
+        (f"{MOCK} --duration 1 --duration 2", "--duration 2.0: given twice"),
+        (f"{MOCK} --out a --out b", "--out b: given twice"),
+        ("list --cache a --cache a", "--cache a: given twice"),
+        (f"{MOCK} --batch-size 100000000000000000000", "at least 1, and at most 1048576"),
+        (f"{MOCK} --out runs-\udcff", "is not UTF-8: rename the file"),
+        ("clean runs", "clean runs: unknown; there are environments, checkpoints"),
         (
-            ["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--batch-size", "0"],
-            "--batch-size 0: at least 1",
-        ),
-        (
-            [
-                "--sut",
-                "mock",
-                "--scenario",
-                "Offline",
-                "--model",
-                "bert",
-                "--dataset",
-                "nowhere.txt",
-            ],
-            "nowhere.txt: there is no such file",
-        ),
-        (
-            [
-                "--sut",
-                "mock",
-                "--scenario",
-                "Offline",
-                "--model",
-                "bert",
-                "--sut-option",
-                "latancy-ms=2",
-            ],
-            "did you mean latency-ms?",
-        ),
-        (
-            [
-                "--sut",
-                "mock",
-                "--scenario",
-                "Offline",
-                "--model",
-                "bert",
-                "--sut-option",
-                "latency-ms=fast",
-            ],
-            "the value is a number",
-        ),
-        (
-            [
-                "--sut",
-                "mock",
-                "--scenario",
-                "Offline",
-                "--model",
-                "bert",
-                "--precision",
-                "bfloat16",
-            ],
-            "mock computes in float32",
-        ),
-        (
-            ["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--device", "cuda"],
-            "mock runs on cpu",
-        ),
-        (
-            ["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--submitter", "../up"],
-            "is the name of a folder",
-        ),
-        (
-            ["--sut", "mock", "--scenario", "Offline", "--model", "mistral", "--seq-len", "9"],
-            "models that predict",
-        ),
-        ([*MOCK, "--sut-option", "wrong=foo"], "there are swap-rows, zero-position"),
-        ([*MOCK, "--duration", "nan"], "--duration nan: more than 0"),
-        ([*MOCK, "--duration", "5", "--mode", "valid"], "is for --mode quick"),
-        ([*MOCK, "--python", "python3"], "leave it out"),
-        ([*MOCK, "--eos", "stop"], "--eos stop: is for models that generate"),
-        ([*MOCK, "--eos", "halt"], "--eos halt: unknown; there are stop, ignore"),
-        (
-            ["--sut", "mock", "--scenario", "Offline", "--model", "mistral", "--eos", "stop"],
-            "no end token is known. It needs --weights",
-        ),
-        ([*MOCK, "--precision", "fp32"], "did you mean float32?"),
-        ([*MOCK, "--dataset", "."], "is a directory; give one file"),
-        ([*MOCK, "--dataset", "prompts.json"], "there is no such file"),
-        ([*MOCK, "--sut", "keras3-jax"], "--sut keras3-jax: given twice"),
-        ([*MOCK, "--precision", "float32", "--precision", "tf32"], "--precision tf32: given twice"),
-        ([*MOCK, "--duration", "1", "--duration", "2"], "--duration 2.0: given twice"),
-        ([*MOCK, "--out", "a", "--out", "b"], "--out b: given twice"),
-        (["list", "--cache", "a", "--cache", "a"], "--cache a: given twice"),
-        ([*MOCK, "--batch-size", str(10**20)], "at least 1, and at most 1048576"),
-        ([*MOCK, "--out", b"runs-\xff"], "is not UTF-8: rename the file"),
-        (["clean", "runs"], "clean runs: unknown; there are environments, checkpoints"),
-        (
-            ["sweep", "--sut", "mock", "--scenario", "Offline"],
+            "sweep --sut mock --scenario Offline",
             "--model, or the name of a recipe: accelerator, front-page, keras3-published",
         ),
+        ("sweep --sut mock --scenario Offline --model bert --until 2", "such as 2%"),
         (
-            ["sweep", "--sut", "mock", "--scenario", "Offline", "--model", "bert", "--until", "2"],
-            "such as 2%",
-        ),
-        (
-            ["--sut", "mock", "--scenario", "Offline", "--model", "roberta", "--seq-len", "1024"],
+            f"{MOCK_OF} --model roberta --seq-len 1024",
             "roberta has positions for 512 tokens, and no more",
         ),
+        (f"{MOCK_OF} --model gpt2 --seq-len 0", "--seq-len 0: at least 1"),
         (
-            ["--sut", "mock", "--scenario", "Offline", "--model", "gpt2", "--seq-len", "0"],
-            "--seq-len 0: at least 1",
-        ),
-        (
-            [
-                "--sut",
-                "native-torch-eager",
-                "--scenario",
-                "Offline",
-                "--model",
-                "roberta",
-                "--precision",
-                "bfloat16",
-            ],
+            "--sut native-torch-eager --scenario Offline --model roberta --precision bfloat16",
             "roberta has limits of accuracy only for float32 and tf32",
         ),
         (
-            [*MOCK[2:], "--sut", "native-torch-script"],
+            "--scenario Offline --model bert --sut native-torch-script",
             "--sut native-torch-script: it is gone: PyTorch has deprecated TorchScript",
         ),
-        ([*MOCK, "--lora", "own"], "--lora is gone: Fit trains the parameters"),
-        (["sweep", "hf-2019"], "recipe hf-2019: it is gone: "),
-        ([*MOCK, "--task", "generate"], "--task generate: bert has only predict"),
-        ([*MOCK, "--task", "fit"], "--task fit: unknown; there are predict, generate"),
+        (f"{MOCK} --lora own", "--lora is gone: Fit trains the parameters"),
+        ("sweep hf-2019", "recipe hf-2019: it is gone: "),
+        (f"{MOCK} --task generate", "--task generate: bert has only predict"),
+        (f"{MOCK} --task fit", "--task fit: unknown; there are predict, generate"),
         (
-            ["--sut", "mock", "--scenario", "Fit", "--model", "bert", "--task", "predict"],
+            "--sut mock --scenario Fit --model bert --task predict",
             "Fit trains, and only the other scenarios have tasks",
         ),
-        (["sweep", "keras3-publishd"], "did you mean keras3-published?"),
-        (["aduit", "runs"], "there is no command 'aduit' (did you mean audit?)"),
-        (
-            ["tune", "--sut", "mock"],
-            "tune: is no command any more: ./run.sh sweep … --tuned each does it",
-        ),
-        (["limits"], "limits: is no command any more: ./run.sh doctor --limits does it"),
-        (["history", "runs"], "history: is no command any more: ./run.sh compare A B does it"),
-        (["report", "runs", "--csv", "x"], "--csv is gone: --json has the rows"),
-        (["report", "runs", "--figures=x"], "--figures is gone: the page of --html has the bars"),
-        (["report", "runs", "--parquet", "x"], "--parquet is gone: --json has the rows"),
-        (["compliance", "runs", "--force"], "--force is gone: a test that --test names runs again"),
-        (["audit", ".", "--level", "valid"], "--level is gone: --mode has its values"),
-        ([*MOCK, "--whole"], "--whole is gone: a row of a .jsonl file may have several lines"),
-        ([*MOCK, "--max-batch", "8"], "did you mean --batch-size?"),
-        (["audit", "nowhere"], "there is no such directory"),
-        (["audit", "README.md"], "is a file; an audit takes a directory"),
-        (["audit", ".", "--mode", "gold"], "--mode gold: unknown; there are quick, valid"),
+        ("sweep keras3-publishd", "did you mean keras3-published?"),
+        ("aduit runs", "there is no command 'aduit' (did you mean audit?)"),
+        ("tune --sut mock", "tune: is no command any more: ./run.sh sweep … --tuned each does it"),
+        ("limits", "limits: is no command any more: ./run.sh doctor --limits does it"),
+        ("history runs", "history: is no command any more: ./run.sh compare A B does it"),
+        ("report runs --csv x", "--csv is gone: --json has the rows"),
+        ("report runs --figures=x", "--figures is gone: the page of --html has the bars"),
+        ("report runs --parquet x", "--parquet is gone: --json has the rows"),
+        ("compliance runs --force", "--force is gone: a test that --test names runs again"),
+        ("audit . --level valid", "--level is gone: --mode has its values"),
+        (f"{MOCK} --whole", "--whole is gone: a row of a .jsonl file may have several lines"),
+        (f"{MOCK} --max-batch 8", "did you mean --batch-size?"),
+        ("audit nowhere", "there is no such directory"),
+        ("audit README.md", "is a file; an audit takes a directory"),
+        ("audit . --mode gold", "--mode gold: unknown; there are quick, valid"),
     ],
 )
 def test_a_mistake_gets_one_sentence_and_exit_code_2(arguments, words, capsys):
-    code, out, error = call(arguments, capsys)
+    code, out, error = call(arguments.split(), capsys)
     assert code == 2
     assert words in error
     assert len(error.strip().splitlines()) == 1
@@ -295,15 +197,8 @@ def test_a_failed_test_is_told_and_the_same_command_tries_it_again_in_the_same_p
 
 
 def test_wrong_answers_are_invalid_and_cost_exit_code_1(tmp_path):
-    done = mock(
-        tmp_path,
-        "--json",
-        "--sut-option",
-        "wrong=swap-rows",
-        "--batch-size",
-        "4",
-        scenario="Offline",
-    )
+    flags = ["--json", "--sut-option", "wrong=swap-rows", "--batch-size", "4"]
+    done = mock(tmp_path, *flags, scenario="Offline")
     cell = json.loads(done.stdout)["cells"][0]
     assert done.returncode == 1
     assert (cell["status"], cell["cause"]) == ("invalid", "accuracy")
@@ -321,22 +216,8 @@ def test_a_users_prompts_are_measured_all(tmp_path):
     (tmp_path / "prompts.jsonl").write_text(
         '{"prompt": "one", "max_new_tokens": 3}\n{"prompt": "and another one"}\n'
     )
-    done = run_sh(
-        "--sut",
-        "mock",
-        "--scenario",
-        "Offline",
-        "--model",
-        "mistral",
-        "--duration",
-        "0.3",
-        "--out",
-        "out",
-        "--json",
-        "--dataset",
-        "prompts.jsonl",
-        cwd=tmp_path,
-    )
+    flags = f"{MOCK_OF} --model mistral --duration 0.3 --out out --json --dataset prompts.jsonl"
+    done = run_sh(*flags.split(), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     cell = json.loads(done.stdout)["cells"][0]
     assert cell["status"] == "ok"
@@ -352,19 +233,7 @@ def test_a_users_prompts_are_measured_all(tmp_path):
 
 
 def test_a_dry_run_says_what_no_framework_needs_to_be_asked_for(tmp_path):
-    plan = [
-        "--sut",
-        "native-torch",
-        "--scenario",
-        "Offline",
-        "--model",
-        "gemma",
-        "--size",
-        "tiny",
-        "--device",
-        "cpu",
-        "--dry-run",
-    ]
+    plan = ["--sut", "native-torch", "--scenario", "Offline", "--model", "gemma", "--size", "tiny", "--device", "cpu", "--dry-run"]
     told = json.loads(run_sh(*plan, "--precision", "tf32", "--json").stdout)
     assert told["sut"] == "native-torch-compile"  # the alias is that name
     assert told["refused"].startswith("--precision tf32: a format of NVIDIA GPUs")
@@ -402,7 +271,7 @@ def test_version_and_help_are_answered():
 
 @pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&-", "| true"])
 def test_a_standard_output_that_is_closed_costs_no_traceback(tmp_path, redirection):
-    command = shlex.join([str(ROOT / "run.sh"), *MOCK, "--duration", "0.3", "--out", str(tmp_path)])
+    command = f"{ROOT}/run.sh {MOCK} --duration 0.3 --out {tmp_path}"
     done = subprocess.run(
         ["bash", "-c", f"{command} {redirection}"],
         capture_output=True,
@@ -417,7 +286,7 @@ def test_a_standard_output_that_is_closed_costs_no_traceback(tmp_path, redirecti
 def test_a_folder_whose_name_is_not_utf_8_is_worked_in(tmp_path):
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
     folder.mkdir()
-    done = run_sh(*MOCK, "--duration", "0.3", "--out", tmp_path / "out", cwd=folder)
+    done = run_sh(*MOCK.split(), "--duration", "0.3", "--out", tmp_path / "out", cwd=folder)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
 
 
