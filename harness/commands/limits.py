@@ -17,7 +17,7 @@ from harness.comparison.statistics import plural
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, limits, machine
 from harness.execution.environments import Environment
-from harness.report.products import Products, meaning
+from harness.report.sections.computing import Products, meaning
 from harness.request import options, plan, replicas
 from harness.request.flags import sut_name
 from results.summary import library
