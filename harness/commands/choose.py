@@ -34,7 +34,7 @@ _WITHIN = "10min"
 _SCENARIOS, _DURATION_S = "Offline,SingleStream", "3"
 _NEW_TOKENS = "16"
 """The tokens of an answer to a user's prompt on a CPU, on which 128 take ten minutes a SUT."""
-_LEAST, _MOST, _UNTIL = 3, 10, 0.05
+_LEAST, _MOST = 3, 10
 _PAGE = "report.html"
 _LOOK_S = 1.0
 _SAVED_MODEL = "saved_model.pb"  # a model of TensorFlow; --model refuses it with advice
@@ -56,7 +56,6 @@ def main(arguments: list[str]) -> int:
     repeats = RepeatPlan(
         least=_LEAST,
         most=_MOST,
-        until=_UNTIL,
         as_listed=True,
         decisive=True,
         later=_without_environment(series),

@@ -76,7 +76,7 @@ def main(
         array=array,
         cluster=cluster,
         out=options.out,
-        repeats=journal.Repeats(least=repeats.least, most=repeats.most, until=repeats.until),
+        repeats=repeats.least,
         reporter=reporter,
     )
     follower.run()

@@ -35,23 +35,15 @@ _END = "end.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Repeats:
-    """How often each cell of a sweep is measured: see `RepeatPlan`."""
-
-    least: int
-    most: int
-    until: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class End:
     """The end of a sweep of which nothing is left to measure.
 
     Attributes:
+        repeats: how often each cell is measured.
         failed: whether the same command would try a cell again.
     """
 
-    repeats: Repeats
+    repeats: int
     failed: bool
 
 
@@ -207,7 +199,7 @@ def end(folder: Path) -> End | None:
     """The end of a sweep. None: something is left to measure."""
     try:
         document = json.loads((_fresh(folder) / _END).read_text(encoding="utf-8"))
-        return End(repeats=Repeats(**document["repeats"]), failed=document["failed"])
+        return End(**document)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -159,10 +159,8 @@ def _end(sweep: Sweep, results: Results) -> journal.End | None:
     """The end of a sweep. None: something is left to measure."""
     if schedule.steps(sweep.series, results, sweep.repeats):
         return None
-    plan = sweep.repeats
-    repeats = journal.Repeats(least=plan.least, most=plan.most, until=plan.until)
     failed = any(result.status in _AGAIN for result in results.values())
-    return journal.End(repeats=repeats, failed=failed)
+    return journal.End(repeats=sweep.repeats.least, failed=failed)
 
 
 def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:

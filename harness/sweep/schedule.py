@@ -33,10 +33,8 @@ class RepeatPlan:
     """How often every cell is measured.
 
     Attributes:
-        least: the least number of repeats.
-        most: the largest number of repeats; used only with `until`.
-        until: repeats are added until the half width of each ratio's interval is below this share;
-            None: none are added.
+        least: the number of repeats.
+        most: the largest number of repeats of a decisive sweep, which adds some.
         seed: seed of the order of the cells in each round.
         as_listed: whether each round has the order of the list, and the control run last.
         decisive: whether only SUTs that may be the fastest of a comparison are repeated, until it
@@ -46,7 +44,6 @@ class RepeatPlan:
 
     least: int
     most: int
-    until: float | None = None
     seed: int = 0
     as_listed: bool = False
     decisive: bool = False
@@ -127,14 +124,6 @@ def _order(series: Sequence[Series], repeats: RepeatPlan, repeat: int) -> Iterat
         yield from cells
 
 
-def wide(series: Sequence[Series], results: Results, until: float) -> int:
-    """Count the comparisons in which the half width of a ratio's interval is at least the share
-    `until`, or is not known yet.
-    """
-    comparisons = _comparisons(series, results)
-    return sum(_is_wide(_spreads(rivals, results), until) for rivals in comparisons)
-
-
 def _comparisons(series: Sequence[Series], results: Results) -> list[list[Series]]:
     """The series that can still be measured, grouped by comparison."""
     ended = _ended(results)
@@ -191,13 +180,11 @@ def _target(
     number, because their ratios are computed repeat by repeat.
     """
     target = repeats.least
-    if repeats.until is None or not repeated:
+    if not repeats.decisive or not repeated:
         return target
     while target < repeats.most and all((s.number, target) in results for s in repeated):
         known = {key: result for key, result in results.items() if key[1] <= target}
-        if repeats.decisive and _is_decided(rivals, repeated, known):
-            break
-        if not _is_wide(_spreads(repeated, known), repeats.until):
+        if _is_decided(rivals, repeated, known):
             break
         target += 1
     return target
@@ -208,23 +195,6 @@ def _is_decided(rivals: Sequence[Series], repeated: Sequence[Series], results: R
     from_first = ratios(_fastest_first(rivals, results), results)
     known = [from_first[s.number] for s in repeated if s.number in from_first]
     return not any(map(statistics.more_repeats, known))
-
-
-def _is_wide(spreads: Sequence[float | None], until: float) -> bool:
-    """Return whether one of the intervals is as wide as `until`, or is not known yet."""
-    return any(spread is None or spread >= until for spread in spreads)
-
-
-def _spreads(rivals: Sequence[Series], results: Results) -> list[float | None]:
-    """List the half widths of the intervals of a comparison's ratios, as shares. None for an
-    interval that is not known yet.
-
-    If only one series has figures, there is no ratio, and the interval is that of its figure.
-    """
-    with_figures = list(filter(None, (figures(s.number, results) for s in rivals)))
-    if len(with_figures) == 1:
-        return [statistics.summarise([*with_figures[0].values()]).spread]
-    return [ratio.spread for ratio in ratios(rivals, results).values()]
 
 
 def ratios(rivals: Sequence[Series], results: Results) -> dict[int, Ratio]:

@@ -48,8 +48,6 @@ def summary(sweep: Sweep, missing: Mapping[str, str]) -> dict[str, Any]:
         "seed": sweep.repeats.seed,
         "most_again": sweep.most_again,
         "for_seconds": sweep.deadline.seconds if sweep.deadline else None,
-        "until": sweep.repeats.until,
-        "most_repeats": sweep.repeats.most,
         "measurements": len(left) + len(results),
         "finished": len(results),
         "left": len(left),
@@ -94,11 +92,6 @@ def announcement(summary: Mapping[str, Any]) -> Iterator[str]:
             f"each round has an order of its own (seed {summary['seed']}); a disturbed repeat"
             f" is measured again at once, at most twice, and at most {summary['most_again']}"
             " times in the whole sweep"
-        )
-    if summary["until"] and not summary["for_seconds"]:
-        yield (
-            f"this is the least time: repeats are added, up to {summary['most_repeats']} of"
-            f" each cell, until its ratio to the first one is known to ± {summary['until']:.1%}"
         )
     yield _room(summary)
     if summary["to_make"]:
@@ -155,7 +148,7 @@ def show_results(sweep: Sweep, results: Results, out: Path, as_json: bool) -> No
             {"preface": report.preface, "answer": answer, "cells": cells, "refused": refused}
         )
         return
-    no_room = list(_advice(sweep, results))
+    no_room = list(_advice(results))
     if sweep.deadline:
         no_room += room.sentences(room.missing(sweep, results))
     report = replace(report, no_room=no_room, not_measured=obstacles(sweep))
@@ -173,17 +166,8 @@ def obstacles(sweep: Sweep) -> dict[str, list[str]]:
     return found
 
 
-def _advice(sweep: Sweep, results: Results) -> Iterator[str]:
+def _advice(results: Results) -> Iterator[str]:
     """Advice on flags with which the sweep would measure more."""
-    until = sweep.repeats.until
-    if until and not schedule.steps(sweep.series, results, sweep.repeats):
-        wide = schedule.wide(sweep.series, results, until)
-        if wide:
-            repeats = statistics.plural(sweep.repeats.most, "repeat")
-            yield (
-                f"--until {until:.1%}: {statistics.plural(wide, 'comparison')} did not reach"
-                f" it in {repeats}; --max-repeats N allows more"
-            )
     durations = list(filter(None, map(loop.needed_duration, results.values())))
     if durations:
         cells = statistics.plural(len(durations), "cell")

@@ -91,7 +91,8 @@ MOCK = f"{MOCK_OF} --model bert"
             "sweep --sut mock --scenario Offline",
             "--model, or the name of a recipe: accelerator, front-page, keras3-published",
         ),
-        ("sweep --sut mock --scenario Offline --model bert --until 2", "such as 2%"),
+        ("sweep --sut mock --scenario Offline --model bert --repeats 0", "--repeats 0: at least 1"),
+        ("sweep front-page --until 5%", "--until is gone: the answer says how many more runs"),
         (
             f"{MOCK_OF} --model roberta --seq-len 1024",
             "roberta has positions for 512 tokens, and no more",

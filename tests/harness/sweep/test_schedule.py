@@ -70,7 +70,7 @@ def test_each_round_has_an_order_of_its_own_that_its_seed_decides():
     assert len({*orders[1], *orders[2]}) == 6
 
 
-DECISIVE = RepeatPlan(least=3, most=10, until=0.05, as_listed=True, decisive=True)
+DECISIVE = RepeatPlan(least=3, most=10, as_listed=True, decisive=True)
 
 
 def runs_of(order):
@@ -177,33 +177,6 @@ def test_what_is_left_is_the_same_whenever_it_is_asked_again():
     for done in range(len(order)):
         there = {key: results[key] for key in order[:done]}
         assert [(s.number, r) for s, r in schedule.steps(series, there, repeats)] == order[done:]
-
-
-def test_repeats_are_added_until_every_ratio_of_a_comparison_is_sure_enough():
-    series = make(control=True)
-    noise = (100, 104, 101, 99, 100, 100, 100, 100, 100, 100)
-
-    def figure(one, repeat):
-        return ended(one, noise[repeat - 1] if one.control else 100)
-
-    order, results = play(series, RepeatPlan(least=2, most=10, until=0.02), figure)
-    last = order[-1][1]
-    assert 2 < last < 10
-    assert schedule.ratios(series, results)[1].spread < 0.02
-    earlier = {key: result for key, result in results.items() if key[1] < last}
-    assert schedule.ratios(series, earlier)[1].spread >= 0.02
-    # The first is repeated with it.
-    assert [repeat for number, repeat in order if number == 0] == list(range(1, last + 1))
-
-
-def test_there_is_a_limit_to_added_repeats():
-    series = make(control=True)
-    repeats = RepeatPlan(least=2, most=4, until=0.001)
-    order, results = play(
-        series, repeats, lambda one, repeat: ended(one, 100 + 30 * (repeat % 2) * one.control)
-    )
-    assert max(repeat for _, repeat in order) == 4
-    assert (schedule.wide(series, results, 0.001), schedule.wide(series, results, 0.9)) == (1, 0)
 
 
 def test_where_less_is_faster_the_ratio_is_turned_over():
