@@ -88,7 +88,9 @@ def _brought(request: Request | None) -> list[object]:
     dataset = request.options.dataset
     digests: list[str | None] = [None]
     if dataset:
-        files = _files_of(dataset)
+        files = [dataset]
+        if dataset.is_dir():
+            files = sorted(path for path in dataset.iterdir() if path.is_file())
         digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
     weights = request.weights
     weight_files = [weights.path / name for name in weights.own_files] if weights else []
@@ -96,12 +98,6 @@ def _brought(request: Request | None) -> list[object]:
     chat = request.chat.digest if request.chat else None
     code = request.model.file.code_digest if request.model.file else None
     return [code, request.inputs, sorted(request.variables.items()), digests, stats, chat]
-
-
-def _files_of(dataset: Path) -> list[Path]:
-    if not dataset.is_dir():
-        return [dataset]
-    return sorted(path for path in dataset.iterdir() if path.is_file())
 
 
 def seed(folder: Path) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from formats.bounds import TooLarge
-from formats.outcome import CUT_OFF, NOT_PREPARED, PUT_OFF, TOO_SHORT
+from formats.outcome import CUT_OFF, NOT_PREPARED, PUT_OFF
 from formats.result import Result, Status
 from harness import locks
 from harness.comparison.runs import read
@@ -303,11 +303,6 @@ def in_words(result: Result) -> str:
     if why:
         text += f"; disturbed: {why}"
     return text
-
-
-def needed_duration(result: Result) -> float | None:
-    """The seconds of --duration that a skipped test needs. None if it was not skipped for that."""
-    return result.refused.get(TOO_SHORT)
 
 
 def disturbed(result: Result) -> str:

@@ -155,14 +155,14 @@ def contenders(rivals: Sequence[Series], results: Results) -> list[Series]:
     """
     ordered = _fastest_first(rivals, results)
     from_first = ratios(ordered, results)
-    slow = {n for n, ratio in from_first.items() if _is_slower(ratio)}
+    slow = set()
+    for number, ratio in from_first.items():
+        is_slower = ratio.different and ratio.value < 1
+        if ratio.low is None:
+            is_slower = ratio.value < _FAR_BEHIND
+        if is_slower:
+            slow.add(number)
     return [s for place, s in enumerate(ordered) if place < 2 or s.number not in slow]
-
-
-def _is_slower(ratio: Ratio) -> bool:
-    if ratio.low is None:
-        return ratio.value < _FAR_BEHIND
-    return ratio.different and ratio.value < 1
 
 
 def _fastest_first(rivals: Sequence[Series], results: Results) -> list[Series]:

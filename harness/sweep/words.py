@@ -10,12 +10,13 @@ from typing import Any
 
 import psutil
 
+from formats.outcome import TOO_SHORT
 from harness import terminal
 from harness.comparison import statistics
 from harness.measurement import reference
 from harness.report import content, exports, sections
 from harness.request import estimate
-from harness.sweep import journal, loop, room, schedule
+from harness.sweep import journal, room, schedule
 from harness.sweep.loop import Sweep
 from harness.sweep.schedule import Results
 from scenarios.worker.preflight import available_memory_bytes
@@ -168,7 +169,7 @@ def obstacles(sweep: Sweep) -> dict[str, list[str]]:
 
 def _advice(results: Results) -> Iterator[str]:
     """Advice on flags with which the sweep would measure more."""
-    durations = list(filter(None, map(loop.needed_duration, results.values())))
+    durations = [r.refused[TOO_SHORT] for r in results.values() if TOO_SHORT in r.refused]
     if durations:
         cells = statistics.plural(len(durations), "cell")
         yield (
