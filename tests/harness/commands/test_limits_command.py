@@ -103,11 +103,6 @@ def test_mkl_on_amd_is_explained_by_other_frameworks_and_by_onednn_in_the_same_p
     )
 
 
-def test_onednn_alone_explains_it_too(capsys):
-    text = shown(capsys, measured(IN_TORCH))
-    assert "; oneDNN in the same process multiplies 2.3 times as fast" in text
-
-
 def test_the_words_of_a_framework_stand_below_the_tables(capsys):
     lacks = {"float16": "RuntimeError: no product"}
     without_xla = replace(IN_TORCH, absent={"float32 through XLA": "RuntimeError: none"})

@@ -106,16 +106,6 @@ def test_when_the_time_is_up_the_cells_that_are_left_are_listed(sweep, write, mo
     assert "the time is up; the same command continues" in said
 
 
-def test_failed_cells_are_tried_last_and_keep_their_row(sweep, write, tests_run, monkeypatch):
-    path = write('sut-option = ["raise-at=30"]', "batch-size = 2")
-    sweep(path, *FLAGS, "--fail-fast")
-    sweep(path, *FLAGS)
-    assert tests_run == ["performance", "performance", "accuracy", "performance"]
-    monkeypatch.setattr(deadline, "_LAST", 1)
-    _, document, _ = sweep(path, *FLAGS, "--json")
-    assert [each["status"] for each in document["cells"]] == ["error", "ok"]
-
-
 def test_killed_at_any_moment_the_sweep_goes_on(tmp_path, write):
     path = write(GOOD, SLOW.replace("20000", "50"))
     words = [ROOT / "run.sh", "sweep", path, *FLAGS, "--out", tmp_path]
