@@ -67,9 +67,16 @@ class Content:
             named.setdefault(compare.describe(first), []).append(first)
         comparisons = []
         for of_one in keyed.values():
-            same_name = named[compare.describe(of_one[0])]
-            apart = self._apart(of_one[0], same_name)
-            comparisons.append(Comparison.of(of_one, apart, self.controls, tuple(self.shared)))
+            in_time = sorted(of_one, key=lambda g: g.order)
+            latest = {group.sut: group for group in in_time}
+            comparison = Comparison(
+                groups=[latest[sut] for sut in dict.fromkeys(group.sut for group in of_one)],
+                older=len(of_one) - len(latest),
+                apart=self._apart(of_one[0], named[compare.describe(of_one[0])]),
+                controls=self.controls,
+                shared=tuple(self.shared),
+            )
+            comparisons.append(comparison)
         return comparisons
 
     def _of_sut(self, engine: Group) -> Group:
