@@ -29,7 +29,6 @@ from harness.commands import checks
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.request.flags import Parser, add_common
-from scenarios.worker import counters
 from scenarios.worker.preflight import available_memory_bytes
 
 # From environments/*-cuda.txt and https://docs.nvidia.com/cuda/cuda-toolkit-release-notes, which
@@ -105,7 +104,6 @@ def examine(cache: Path) -> list[Check]:
         *_memories(m, psutil.disk_usage(str(existing)).free),
         *_speeds(m),
         *_disturbances(m),
-        _energy(),
         *(gpus or [no_gpu]),
         _check(
             "cache",
@@ -265,17 +263,6 @@ def _disturbances(m: Machine) -> Iterator[Check]:
             " B A B …), and compare their medians"
         ),
     )
-
-
-def _energy() -> Check:
-    reading = counters.read("cpu")
-    if reading.microjoules:
-        return _finding("energy counter", Verdict.PASS, ", ".join(reading.microjoules))
-    why = "; ".join(reading.absent.values())
-    files = counters.POWERCAP.glob("intel-rapl:*/energy_uj")
-    if any(not os.access(file, os.R_OK) for file in files):
-        return _check("energy counter", False, why, "if you allow it, cells record their energy")
-    return _finding("energy counter", Verdict.NA, why)
 
 
 def _accelerator(n: int, a: Accelerator) -> Iterator[Check]:
