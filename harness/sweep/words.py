@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,12 @@ from typing import Any
 import psutil
 
 from formats.outcome import TOO_SHORT
+from formats.result import Result
 from harness import terminal
 from harness.comparison import statistics
 from harness.measurement import reference
 from harness.report import content, exports, sections
+from harness.report.content import Content
 from harness.request import estimate
 from harness.sweep import journal, room, schedule
 from harness.sweep.loop import Sweep
@@ -139,22 +141,31 @@ def show_plan(summary: Mapping[str, Any]) -> None:
 
 def show_results(sweep: Sweep, results: Results, out: Path, as_json: bool) -> None:
     """Print the answer in words, and a line for each SUT of each comparison."""
-    report = content.of_results(list(results.values()), terminal.near(str(out)))
-    sentences = sections.sentences(sections.of(report))
-    if as_json:
-        refused = [{"command": s.command, "reason": s.obstacle} for s in sweep.series if s.obstacle]
-        cells = [terminal.result_as_json(result) for _, result in sorted(results.items())]
-        answer = [report.headline, *sentences]
-        terminal.document(
-            {"preface": report.preface, "answer": answer, "cells": cells, "refused": refused}
-        )
-        return
+    refused = [{"command": s.command, "reason": s.obstacle} for s in sweep.series if s.obstacle]
     no_room = list(_advice(results))
     if sweep.deadline:
         no_room += room.sentences(room.missing(sweep, results))
+    in_order = [result for _, result in sorted(results.items())]
+    report = content.of_results(in_order, terminal.near(str(out)))
     report = replace(report, no_room=no_room, not_measured=obstacles(sweep))
+    show_report(report, in_order, {"refused": refused}, as_json)
+
+
+def show_report(
+    report: Content, results: Sequence[Result], more: Mapping[str, Any], as_json: bool
+) -> None:
+    """Print the report of these results, and the command that makes its page.
+
+    `more`: what the JSON document has besides.
+    """
+    sentences = sections.sentences(sections.of(report))
+    if as_json:
+        cells = [terminal.result_as_json(result) for result in results]
+        answer = [report.headline, *sentences]
+        terminal.document({"preface": report.preface, "answer": answer, "cells": cells, **more})
+        return
     exports.show(report, sentences, report.obstacles)
-    hint = f"./run.sh report {shlex.quote(terminal.near(str(out)))} --html report.html"
+    hint = f"./run.sh report {shlex.quote(report.source)} --html report.html"
     terminal.line(f"\nnext  {terminal.typed_here(hint)}")
 
 
