@@ -60,20 +60,6 @@ class Pair:
     unproven: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Published:
-    """One figure of a published table, in milliseconds a step. `seq_len`: tokens an input; None for
-    other inputs.
-    """
-
-    sut: str
-    model: str
-    task: str
-    batch_size: int
-    seq_len: int | None
-    ms_per_step: float
-
-
 def compare(
     a: Sequence[Group], b: Sequence[Group], names: tuple[str, str] = ("A", "B")
 ) -> list[Pair]:
@@ -95,36 +81,30 @@ def compare(
     return found
 
 
-def published_for(cell: Cell) -> dict[str, Published]:
-    """SUT → its published figure for a cell's model, task and batch. A training is published for
-    one batch, which is shown for all of ours. Empty for a tuned, quantised or replicated cell.
+def published_for(cell: Cell) -> dict[str, float]:
+    """SUT → its published milliseconds a step for a cell's model, task and batch. A training is
+    published for one batch, which counts for all of ours. Empty for a tuned, quantised or
+    replicated cell.
     """
     if cell.tuned or cell.quantized or cell.replicas:
         return {}
-    same = [p for p in published() if (p.model, p.task) == (cell.model, cell.task)]
-    return {p.sut: p for p in same if p.batch_size == cell.batch_size or p.task == FIT}
+    found = {}
+    for (model, task, batch_size), times in published().items():
+        is_same = (model, task) == (cell.model, cell.task)
+        if is_same and (batch_size == cell.batch_size or task == FIT):
+            found |= times
+    return found
 
 
-def published() -> list[Published]:
-    """All figures of the published table."""
+def published() -> dict[tuple[str, str, int], dict[str, float]]:
+    """(model, task, batch size) → SUT → milliseconds a step, from Keras' published table."""
     file = resources.files("harness.comparison") / "published" / _PUBLISHED_FILE
     lines = file.read_text(encoding="utf-8").splitlines()
-    figures = []
+    table = {}
     for row in csv.DictReader(line for line in lines if not line.startswith("#")):
-        model, task, batch_size, seq_len = (row.pop(name) for name in _PUBLISHED_WORK)
-        for sut, value in row.items():
-            if value:
-                figures.append(
-                    Published(
-                        sut=sut,
-                        model=model,
-                        task=task,
-                        batch_size=int(batch_size),
-                        seq_len=int(seq_len) if seq_len else None,
-                        ms_per_step=float(value),
-                    )
-                )
-    return figures
+        times = {sut: float(row[sut]) for sut in row if sut not in _PUBLISHED_WORK and row[sut]}
+        table[row["model"], row["task"], int(row["batch_size"])] = times
+    return table
 
 
 def describe(group: Group, without: Collection[str] = (), *, exact: bool = False) -> str:
