@@ -283,7 +283,7 @@ def beside_earlier(result: Result) -> str | None:
         changes.append("no setting or version that is recorded differs")
     equal = [run for run in earlier if not differences(Group(runs=(run,)), new)]
     every = Group(runs=(*equal, last))
-    if every.summary and every.summary.spread is not None:
+    if every.summary and every.summary.low is not None:
         repeats = every.summary.repeats
         changes.append(f"the {repeats} runs so far: {figure(every)}")
     return (

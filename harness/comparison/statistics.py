@@ -54,13 +54,6 @@ class Estimate:
     low: float | None
     high: float | None
 
-    @property
-    def spread(self) -> float | None:
-        """Half the width of the interval as a share of the mean: 0.02 is ±2 %. None without an
-        interval.
-        """
-        return _spread(self.low, self.high)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
@@ -95,7 +88,9 @@ class Ratio:
         """Half the width of the interval as a share of the ratio: 0.02 is ±2 %. None without an
         interval.
         """
-        return _spread(self.low, self.high)
+        if self.low is None or self.high is None:
+            return None
+        return math.sqrt(self.high / self.low) - 1
 
     @property
     def farthest(self) -> float:
@@ -316,10 +311,6 @@ def interval(low: float, high: float) -> str:
 def plural(number: int, noun: str) -> str:
     """`1 run`, `2 runs`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _spread(low: float | None, high: float | None) -> float | None:
-    return None if low is None or high is None else math.sqrt(high / low) - 1
 
 
 def _digits(value: float, low: float, high: float) -> str:

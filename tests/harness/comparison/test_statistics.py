@@ -31,7 +31,6 @@ def test_the_interval_of_a_mean_is_students_on_logarithms():
         pytest.approx(110 * math.exp(-half)),
         pytest.approx(110 * math.exp(half)),
     )
-    assert s.spread == pytest.approx(math.expm1(half))
 
 
 def test_fewer_than_three_repeats_have_no_interval_and_no_verdict():
