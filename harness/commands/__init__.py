@@ -43,6 +43,7 @@ COMMANDS = {
         "all that a machine without a network needs, in one folder: ./run.sh bundle DIR --sut"
         " keras3-jax"
     ),
+    "clean": "what the cache holds, in sizes; --yes removes it",
     "doctor": (
         "is this machine fit to measure on? --limits: what each framework reaches here, in matrix"
         " products and memory"
@@ -52,7 +53,6 @@ COMMANDS = {
 """Command, which is also the name of its file → its text in --help."""
 
 GONE = {
-    "clean": "rm -r .cache/FOLDER (see docs/options.md)",
     "history": "./run.sh compare A B",
     "limits": "./run.sh doctor --limits",
     "tune": "./run.sh sweep … --tuned each",

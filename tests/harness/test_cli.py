@@ -86,7 +86,7 @@ MOCK = f"{MOCK_OF} --model bert"
         ("list --cache a --cache a", "--cache a: given twice"),
         (f"{MOCK} --batch-size 100000000000000000000", "at least 1, and at most 1048576"),
         (f"{MOCK} --out runs-\udcff", "is not UTF-8: rename the file"),
-        ("clean --yes", "clean: is no command any more: rm -r .cache/FOLDER"),
+        ("clean runs", "clean runs: unknown; there are environments, checkpoints"),
         (
             "sweep --sut mock --scenario Offline",
             "--model, or the name of a recipe: accelerator, front-page, keras3-published",
@@ -323,6 +323,45 @@ def test_a_listing_of_80_columns_breaks_no_word():
     assert max(map(len, lines)) <= 80
     words = set(run_sh("list").stdout.split())
     assert {word for line in lines for word in line.split()} <= words
+
+
+def test_clean_tells_sizes_and_removes_with_yes_alone(tmp_path):
+    cache = tmp_path / "cache"
+    for name, size in (
+        ("environments/keras3-jax-cpu/lib", 3000),
+        ("environments/core/lib", 7),
+        ("references/bert-tiny-0123456789abcdef/b", 2000),
+        ("checkpoints/my-model-20240101/x", 11),
+        ("elsewhere/x", 9),
+    ):
+        (cache / name).parent.mkdir(parents=True, exist_ok=True)
+        (cache / name).write_bytes(bytes(size))
+    (cache / "checkpoints/bert-own-0123456789ab").symlink_to(tmp_path)
+    (cache / "environments/core.lock").touch()
+    look = json.loads(run_sh("clean", "--cache", cache, "--json").stdout)
+    sizes = {Path(entry["path"]).name: entry["bytes"] for entry in look["entries"]}
+    reference, own = "bert-tiny-0123456789abcdef", "bert-own-0123456789ab"
+    assert (sizes.keys(), sizes[reference], sizes["keras3-jax-cpu"]) == (
+        {"keras3-jax-cpu", reference, own},
+        2000,
+        3000,
+    )
+    assert sizes[own] < 1000 and not look["removed"]
+    assert "nothing was removed; --yes removes them" in run_sh("clean", "--cache", cache).stdout
+    assert run_sh("clean", "references", "--cache", cache, "--yes").returncode == 0
+    assert (
+        not (cache / "references" / reference).exists()
+        and (cache / "environments/keras3-jax-cpu/lib").exists()
+    )
+    assert run_sh("clean", "--cache", cache, "--yes").returncode == 0
+    left = {str(path.relative_to(cache)) for path in cache.rglob("*") if not path.is_dir()}
+    assert left == {
+        "environments/core/lib",
+        "environments/core.lock",
+        "elsewhere/x",
+        "checkpoints/my-model-20240101/x",
+    }
+    assert tmp_path.exists()
 
 
 def test_the_matrix_is_read_from_the_registry(capsys):
