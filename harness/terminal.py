@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # they import rich and scipy, which would slow `list` down
 
     from compliance.findings.verdict import Audit
     from harness.comparison.compare import Pair
+    from harness.comparison.history import Trend
     from harness.samples.words import Words
 
 _COLOURS = {
@@ -384,3 +385,15 @@ def answers(samples: Iterable[Words]) -> None:
         if sample.ended is not None:
             remark += "; it ended by itself" if sample.ended else "; it was cut off there"
         write(f"{margin}{remark}", style="dim")
+
+
+def history(trends: Iterable[Trend]) -> None:
+    """Print each cell over time: its summary, and each change with what differed then."""
+    for trend in trends:
+        write(f"{trend.sut}  {trend.work}", style="bold")
+        write(f"  {trend.sentence}")
+        for change in trend.changes:
+            style = "yellow" if change.speed.different else "dim"
+            write(f"  {change.at[:16]}  {change.verdict}", style=style)
+            for what in change.what:
+                write(f"                    {what}", style="dim")

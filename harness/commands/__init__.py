@@ -27,7 +27,7 @@ COMMANDS = {
     "list": "the SUTs, models, sizes and scenarios there are",
     "report": (
         "the answer in words, a table and a page, from finished runs: ./run.sh report runs --html"
-        " report.html"
+        " report.html; --history: when did a cell get slower"
     ),
     "compare": (
         "two folders of finished runs, cell by cell: ./run.sh compare runs/before runs/after"
@@ -53,7 +53,7 @@ COMMANDS = {
 """Command, which is also the name of its file → its text in --help."""
 
 GONE = {
-    "history": "./run.sh compare A B",
+    "history": "./run.sh report ROOT --history",
     "limits": "./run.sh doctor --limits",
     "tune": "./run.sh sweep … --tuned each",
 }

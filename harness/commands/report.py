@@ -1,15 +1,22 @@
-"""`./run.sh report ROOT` shows the results of finished runs in words, as a table or a page."""
+"""`./run.sh report ROOT` shows the results of finished runs in words, as a table or a page. With
+`--history` it shows the runs of each cell over time, and what changed when it became slower or
+faster.
+"""
 
 from __future__ import annotations
 
 import signal
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from harness import terminal
 from harness.commands.folders import found_below
 from harness.commands.pages import drawing, write_page
+from harness.comparison import history, tables
+from harness.comparison.tables import Group
+from harness.errors import UsageError
 from harness.report import content, exports, sections
 from harness.request.flags import Parser, add_common
 from harness.sweep import journal
@@ -20,6 +27,9 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     flags = _parser().parse_args(arguments)
     results, faults = found_below(flags.root)
+    if flags.history:
+        _show_history(flags, tables.grouped(results))
+        return 0
     report = replace(
         content.of_results(results, terminal.near(str(flags.root.absolute()))),
         faults=faults,
@@ -49,12 +59,31 @@ def _parser() -> Parser:
         gone={
             "--csv": "--json has the rows",
             "--figures": "the page of --html has the bars",
-            "--history": "compare A B compares the runs before and after a change",
             "--markdown": "the page of --html has the tables",
             "--parquet": "--json has the rows",
         },
     )
     parser.add_argument("root", metavar="ROOT", type=Path, help="a folder of run directories")
+    parser.add_argument(
+        "--history",
+        action="store_true",
+        help="when did a cell get slower or faster, and what else changed then?",
+    )
     parser.add_argument("--html", type=Path, metavar="FILE", help="one page that needs no network")
     add_common(parser)
     return parser
+
+
+def _show_history(flags: Any, groups: list[Group]) -> None:
+    if flags.html:
+        raise UsageError("--html: is not for --history: take --json")
+    trends = history.trends(groups)
+    if not trends:
+        raise UsageError(
+            f"report --history {flags.root}: the folder has no cell that was measured twice"
+        )
+    if flags.json:
+        cells = [asdict(trend) for trend in trends]
+        terminal.document({"schema": "history-1", "cells": cells})
+    else:
+        terminal.history(trends)

@@ -262,7 +262,7 @@ class Content:
         if older:
             sentences.append(
                 f"left out: {plural(older, 'cell')} measured earlier, with other versions,"
-                " other files of SUTs, or another duration"
+                " other files of SUTs, or another duration (see ./run.sh report --history)"
             )
         return sentences
 

@@ -118,7 +118,7 @@ MOCK = f"{MOCK_OF} --model bert"
         ("aduit runs", "there is no command 'aduit' (did you mean audit?)"),
         ("tune --sut mock", "tune: is no command any more: ./run.sh sweep … --tuned each does it"),
         ("limits", "limits: is no command any more: ./run.sh doctor --limits does it"),
-        ("history runs", "history: is no command any more: ./run.sh compare A B does it"),
+        ("history runs", "history: is no command any more: ./run.sh report ROOT --history does it"),
         ("report runs --csv x", "--csv is gone: --json has the rows"),
         ("report runs --figures=x", "--figures is gone: the page of --html has the bars"),
         ("report runs --parquet x", "--parquet is gone: --json has the rows"),
