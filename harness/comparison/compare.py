@@ -88,7 +88,7 @@ def published_for(cell: Cell) -> dict[str, float]:
     """
     if cell.tuned or cell.quantized or cell.replicas:
         return {}
-    found = {}
+    found: dict[str, float] = {}
     for (model, task, batch_size), times in published().items():
         is_same = (model, task) == (cell.model, cell.task)
         if is_same and (batch_size == cell.batch_size or task == FIT):
