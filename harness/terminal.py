@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -41,10 +42,8 @@ _COLOURS = {
     Verdict.NA: "dim",
 }
 
-_STYLES = {"bold": "1", "dim": "2", "strike": "9", "red": "31", "green": "32", "yellow": "33"}
-"""Style → its code in an escape sequence of a terminal."""
 Styled = str | tuple[str, str]
-"""A text, or a text and its styles."""
+"""A text, or a text and its style in rich's words."""
 Placed = tuple[str, list[Styled]]
 """A SUT, and its figure with remarks."""
 _WIDE = 200  # columns, if the output is no terminal
@@ -142,16 +141,18 @@ def write(*parts: Styled, style: str = "", stream: TextIO | None = None, end: st
     """Print texts on one line. Styles are shown only on a terminal.
 
     Args:
-        style: words of _STYLES for the parts that have none.
+        style: rich's words for the style of the parts that have none.
         stream: standard output by default.
     """
     stream = stream or sys.stdout
-    is_plain = not stream.isatty() or "NO_COLOR" in os.environ
-    for part in parts:
-        text, own = part if isinstance(part, tuple) else (part, style)
-        codes = ";".join(_STYLES[word] for word in own.split())
-        stream.write(text if is_plain or not codes else f"\x1b[{codes}m{text}\x1b[0m")
-    stream.write(end)
+    texts = [part if isinstance(part, tuple) else (part, style) for part in parts]
+    if stream.isatty():
+        from rich.console import Console
+        from rich.text import Text
+
+        Console(file=stream, soft_wrap=True).print(Text.assemble(*texts), end=end)
+    else:
+        stream.write("".join(text for text, _ in texts) + end)
     stream.flush()
 
 
@@ -289,22 +290,19 @@ def table(title: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) ->
     If it is too wide for the terminal, the last column is printed below each row.
     """
     rows = [list(row) for row in lines]
+    heads = list(zip_longest(*(column.split("\n") for column in columns), fillvalue=""))
+    widths = [max(map(len, texts)) for texts in zip(*heads, *rows, strict=True)]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
-    heads = [column.split("\n") for column in columns]
-    widths = []
-    for n, head in enumerate(heads):
-        texts = [*head, *(row[n] for row in rows)]
-        widths.append(max(map(len, texts)))
     narrow = sum(widths) + 2 * len(widths) > width
-    shown = widths[:-1] if narrow else widths
+    if narrow:
+        widths.pop()
     write(title, style="bold")
-    for level in range(max(map(len, heads))):
-        words = [head[level] if level < len(head) else "" for head in heads]
-        write(_joined(words, shown), style="dim")
+    for head in heads:
+        write(_joined(head, widths), style="dim")
     if narrow and any(row[-1] for row in rows):
-        write(f"    {' '.join(heads[-1])}", style="dim")
+        write(f"    {' '.join(columns[-1].split())}", style="dim")
     for row in rows:
-        write(_joined(row, shown))
+        write(_joined(row, widths))
         if narrow and row[-1]:
             words = textwrap.wrap(row[-1], max(width, 40) - 4, break_long_words=False)
             write(textwrap.indent("\n".join(words), "    "))

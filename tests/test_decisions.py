@@ -41,7 +41,6 @@ ALLOWED = {
     "harness/execution/bundle.py:_pip": "pip has one exit code for all its errors",
     "harness/request/flags.py:error": "argparse gives only its message to Parser.error",
     "harness/sweep/cells.py:_switched": "the words of a command line",
-    "harness/sweep/cells.py:without_switches": "the words of a command line",
     "scenarios/worker/failures.py:outcome_of": "frameworks have no common error for lack of memory",
     "scenarios/worker/replicas/dispatcher.py:_lost": "the words of srun or Ray for lack of memory",
     "scenarios/worker/replicas/placement.py:failed": "the output of srun or of Ray",

@@ -37,7 +37,7 @@ class Follower:
     array: Array
     cluster: Slurm | Ray
     out: Path
-    repeats: journal.Repeats
+    repeats: int
     reporter: Terminal
     states: dict[int, str] = field(default_factory=dict)
     seen: dict[Path, int] = field(default_factory=dict)

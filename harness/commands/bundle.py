@@ -24,8 +24,7 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import bundle, environments, machine, wheels
 from harness.execution.bundle import Package
 from harness.execution.environments import ROOT
-from harness.inputs import checkpoint, models
-from harness.request.flags import Parser, add_common, known_name, model_names, size_name, sut_name
+from harness.request.flags import Parser, add_common, known_name, sut_name
 from sut.devices import DEVICES, HOST
 from sut.registry import REFERENCE, SUTS, spec_of
 
@@ -37,19 +36,19 @@ _BECAUSE = {
     "reference": "--sut brings the environment of the reference. Leave --reference out.",
     "tests": "the tests need complete environments. Use --sut.",
 }
+_OF_CACHE = (
+    "the other machine draws the same weights; references can be copied (docs/use/offline.md)"
+)
 _EPILOG = """\
 Copy DIR to the other machine and call DIR/run.sh there. It makes its environments from DIR and uses
 no network. With --core only the harness itself is bundled, for an interpreter that has its
 frameworks: DIR/run.sh --python PATH …"""
-
-_Weights = tuple[models.Model, models.Size]
 
 
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     options = _parser().parse_args(arguments)
     _check(options)
-    weights = _weights(options)
     with tempfile.TemporaryDirectory() as scratch:
         locks = _locks(options, Path(scratch))
         target = (options.python, options.platform)
@@ -63,10 +62,9 @@ def main(arguments: list[str]) -> int:
             "device": options.device,
             "environments": {name: sorted(map(str, set(each))) for name, each in plan.items()},
             "source_bytes": sum(path.stat().st_size for path in sources.values()),
-            "weight_bytes": _weight_bytes(options, weights),
         }
         if not options.dry_run:
-            summary["bytes"] = _write(options, plan, sources, weights)
+            summary["bytes"] = _write(options, plan, sources)
     if options.json:
         terminal.document(summary)
     elif options.dry_run:
@@ -87,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Write all that a machine without a network needs into one folder.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        gone=dict.fromkeys(("--model", "--size"), _OF_CACHE),
     )
     here = f"manylinux_2_28_{os.uname().machine}"
     own = f"3.{sys.version_info.minor}"
@@ -101,15 +100,12 @@ def _parser() -> argparse.ArgumentParser:
     there = f"with --core: packages that the Python there has, of {', '.join(_LEFT_TO_PYTHON)}"
     libraries = "with --core: the reference's libraries without PyTorch, such as Transformers"
     machine_there = f"the oldest glibc there, and the processor (default {here})"
-    weights = "with seeded weights of these models, and with their references in the cache"
     add("--without", there, metavar="A,B", type=_without, default=[])
     add("--reference", libraries, action="store_true")
     add("--tests", "with --sut: what ./run.sh test needs", action="store_true")
     add("--device", f"the device there (default {HOST})", choices=tuple(DEVICES), default=HOST)
     add("--python", f"the Python there (default {own})", choices=_PYTHONS, default=own)
     add("--platform", machine_there, metavar="TAG,TAG", type=_platforms, default=[here])
-    add("--model", weights, metavar="A,B", type=_words, default=[])
-    add("--size", "of these weights (default tiny)", metavar="S", default="tiny")
     add("--dry-run", "list the packages, and write nothing", action="store_true")
     add_common(parser)
     return parser
@@ -151,18 +147,6 @@ def _check(options: argparse.Namespace) -> None:
 
 def _is_bundle(folder: Path) -> bool:
     return (folder / wheels.MANIFEST).exists() or (folder / _UNFINISHED).exists()
-
-
-def _weights(options: argparse.Namespace) -> list[_Weights]:
-    """Return each model, once for each of its tasks, with its size. Raises UsageError."""
-    result = []
-    for word in options.model:
-        name = known_name(word, model_names(), "--model")
-        for task in models.load(name).tasks:
-            model = models.load(name, task)
-            size = size_name(options.size, model.sizes)
-            result.append((model, model.sizes[size]))
-    return result
 
 
 def _locks(options: argparse.Namespace, scratch: Path) -> dict[str, list[Path]]:
@@ -208,13 +192,6 @@ def _sources(options: argparse.Namespace) -> dict[str, Path]:
     return sources
 
 
-def _weight_bytes(options: argparse.Namespace, weights: Sequence[_Weights]) -> int:
-    sizes = {}
-    for model, size in weights:
-        sizes[checkpoint.place(model, size, options.cache)] = size.weight_bytes(size.precision)
-    return sum(sizes.values())
-
-
 def _show(summary: Mapping[str, Any]) -> None:
     rows = []
     for environment, packages in summary["environments"].items():
@@ -222,41 +199,17 @@ def _show(summary: Mapping[str, Any]) -> None:
     terminal.table("Bundle (nothing was written)", ("environment", "package", "version"), rows)
     packages = {package for _, package, _ in rows}
     terminal.line(
-        f"{len(packages)} packages; source {summary['source_bytes'] / 1e6:.1f} MB; weights"
-        f" {summary['weight_bytes'] / 1e6:,.1f} MB. The locks have no sizes of wheels:"
-        " docs/use/offline.md shows those of some bundles."
+        f"{len(packages)} packages; source {summary['source_bytes'] / 1e6:.1f} MB. The locks have"
+        " no sizes of wheels: docs/use/offline.md shows those of some bundles."
     )
-
-
-def _data(weights: Sequence[_Weights], cache: Path, reporter: terminal.Terminal) -> dict[str, Path]:
-    """Return path in the bundle → file of the checkpoints and of their references in the cache.
-
-    A checkpoint that is missing is written to the cache first.
-    """
-    folders = [checkpoint.ensure(model, size, cache, reporter.say).path for model, size in weights]
-    for model, size in dict.fromkeys((model.name, size.name) for model, size in weights):
-        references = list(cache.glob(f"references/{model}-{size}-*/reference.npz"))
-        if not references:
-            reporter.say(
-                f"{model} {size}: there is no reference in {cache}. The other machine computes"
-                " its own."
-            )
-        folders += [path.parent for path in references]
-    files = {}
-    for folder in folders:
-        for path in sorted(folder.rglob("*")):
-            if path.is_file():
-                files[f".cache/{path.relative_to(cache).as_posix()}"] = path
-    return files
 
 
 def _write(
     options: argparse.Namespace,
     plan: Mapping[str, Sequence[Package]],
     sources: Mapping[str, Path],
-    weights: Sequence[_Weights],
 ) -> int:
-    """Write the wheels, the weights, the source, the manifest and finally run.sh, which uses them.
+    """Write the wheels, the source, the manifest and finally run.sh, which uses them.
 
     Returns the bytes of all files.
     """
@@ -267,17 +220,16 @@ def _write(
     partial.touch()
     for name in (wheels.MANIFEST, "run.sh"):
         (folder / name).unlink(missing_ok=True)
-    copied = {**sources, **_data(weights, options.cache, reporter)}
     target = (options.python, options.device)
     found = bundle.download(plan, *target, folder / wheels.FOLDER, reporter.say)
-    paths = dict(copied)
+    paths = dict(sources)
     for name in {name for each in found.values() for name in each}:
         paths[f"{wheels.FOLDER}/{name}"] = folder / wheels.FOLDER / name
     _remove_others(folder, paths, sources)
     files: dict[str, Any] = {}
     for name, path in sorted(paths.items()):
         files[name] = {"bytes": path.stat().st_size, "sha256": wheels.sha256(path)}
-        if name in copied and name != "run.sh":
+        if name in sources and name != "run.sh":
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, folder / name)
     git = machine.git()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+from formats.outcome import PUT_OFF
 from harness import terminal
 from harness.commands.pages import drawing, write_page
 from harness.errors import UsageError
@@ -32,7 +34,7 @@ _WITHIN = "10min"
 _SCENARIOS, _DURATION_S = "Offline,SingleStream", "3"
 _NEW_TOKENS = "16"
 """The tokens of an answer to a user's prompt on a CPU, on which 128 take ten minutes a SUT."""
-_LEAST, _MOST, _UNTIL = 3, 10, 0.05
+_LEAST, _MOST = 3, 10
 _PAGE = "report.html"
 _LOOK_S = 1.0
 _SAVED_MODEL = "saved_model.pb"  # a model of TensorFlow; --model refuses it with advice
@@ -54,7 +56,6 @@ def main(arguments: list[str]) -> int:
     repeats = RepeatPlan(
         least=_LEAST,
         most=_MOST,
-        until=_UNTIL,
         as_listed=True,
         decisive=True,
         later=_without_environment(series),
@@ -185,15 +186,15 @@ def _next(sweep: Sweep, results: Results, report: Content, command: str) -> str:
     `command`: the typed one, without --again.
     """
 
-    left = room.missing(sweep, results)
-    if left:
-        longer = f"{without(command, '--within')} --within {room.minutes(left)}m"
-        return f"{longer}  (continues, with room for all)"
+    causes = {cause for _, cause in room.missing(sweep, results)}
+    if causes - {PUT_OFF} and sweep.deadline:
+        minutes = math.ceil(2 * sweep.deadline.seconds / 60)
+        longer = f"{without(command, '--within')} --within {minutes}m"
+        return f"{longer}  (continues, with twice the time)"
     compared = report.with_rivals
     if any(c.doubt for c in compared) and not any(c.decided for c in compared):
         return f"{command} --again  (measures all again: end other programs first)"
-    is_put_off = any(room.put_off(results))
-    if is_put_off or schedule.next_step(sweep.series, results, sweep.repeats):
+    if causes or schedule.next_step(sweep.series, results, sweep.repeats):
         return f"{command}  (continues, for a surer answer)"
     for one in sweep.series:
         rivals = [s for s in sweep.series if s.comparison == one.comparison]
@@ -203,22 +204,13 @@ def _next(sweep: Sweep, results: Results, report: Content, command: str) -> str:
     return "./run.sh list --matrix  (which SUT runs which model)"
 
 
-def _obstacles(sweep: Sweep) -> dict[str, list[str]]:
-    """Reason why cells cannot be measured → their labels."""
-    found: dict[str, list[str]] = {}
-    for series in sweep.series:
-        if series.obstacle:
-            found.setdefault(series.obstacle, []).append(series.label)
-    return found
-
-
 def _show(sweep: Sweep, results: Results, as_json: bool, command: str) -> None:
     """Write the page, and print the answer, a table, the page's path and the next command."""
 
     path = sweep.folder / _PAGE
     report = content.of_results(list(results.values()), terminal.near(str(sweep.folder)))
-    no_room = [*room.sentences(room.missing(sweep, results)), *room.put_off(results)]
-    report = replace(report, no_room=no_room, not_measured=_obstacles(sweep))
+    no_room = [*room.sentences(room.missing(sweep, results))]
+    report = replace(report, no_room=no_room, not_measured=words.obstacles(sweep))
     parts = sections.of(report)
     document = exports.document(report, parts)
     page = drawing("choose", "page")
@@ -227,13 +219,7 @@ def _show(sweep: Sweep, results: Results, as_json: bool, command: str) -> None:
     if as_json:
         terminal.document(document)
         return
-    terminal.report(
-        report.setting,
-        report.headline,
-        sections.sentences(parts),
-        exports.cells(report),
-        report.advice,
-    )
+    exports.show(report, sections.sentences(parts))
     terminal.line(f"\npage  {terminal.near(str(path))}")
     hint = _next(sweep, results, report, command)
     terminal.line(f"next  {terminal.typed_here(hint)}")

@@ -1,6 +1,4 @@
-"""`./run.sh compare A B` compares two folders of finished runs cell by cell, or one folder with
-Keras' published table.
-"""
+"""`./run.sh compare A B` compares two folders of finished runs cell by cell."""
 
 from __future__ import annotations
 
@@ -13,12 +11,14 @@ from pathlib import Path
 from harness import terminal
 from harness.commands.folders import groups_below
 from harness.comparison import compare
-from harness.comparison.compare import PUBLISHED, Pair
+from harness.comparison.compare import Pair
 from harness.errors import UsageError
 from harness.request.flags import Parser, add_common
 
 _UNPROVEN = 4
 """Exit code: no cell is shown to be slower, but for one or more cells nothing is proven."""
+_PUBLISHED = "published"
+"""In earlier releases the name of Keras' own table in place of B."""
 
 
 def main(arguments: list[str]) -> int:
@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     flags = _parser().parse_args(arguments)
     limit = None if flags.fail_if_slower is None else _share(flags.fail_if_slower)
-    comparisons = _comparisons(flags.a, flags.b, limit)
+    comparisons = _comparisons(flags.a, flags.b)
     if flags.allow_unproven and limit is None:
         raise UsageError("--allow-unproven: is for --fail-if-slower; give both, or neither")
     _show(comparisons, flags)
@@ -53,8 +53,6 @@ def _say(text: str) -> None:
 
 def _show(comparisons: list[Pair], flags: Namespace) -> None:
     a, b = str(flags.a), str(flags.b)
-    if b == PUBLISHED:
-        a, b = PUBLISHED, a
     if flags.json:
         cells = [asdict(comparison) for comparison in comparisons]
         terminal.document({"schema": "compare-1", "a": a, "b": b, "comparisons": cells})
@@ -71,12 +69,7 @@ def _parser() -> Parser:
         ),
     )
     parser.add_argument("a", metavar="A", type=Path, help="a folder of run directories")
-    parser.add_argument(
-        "b",
-        metavar="B",
-        type=Path,
-        help=f"the folder that is compared with A; or `{PUBLISHED}`: Keras' published table",
-    )
+    parser.add_argument("b", metavar="B", type=Path, help="the folder that is compared with A")
     parser.add_argument(
         "--fail-if-slower",
         metavar="SHARE",
@@ -97,28 +90,20 @@ def _parser() -> Parser:
     return parser
 
 
-def _comparisons(a: Path, b: Path, limit: float | None) -> list[Pair]:
-    if str(b) != PUBLISHED:
-        names = ("A", "B")
-        if a.name != b.name:
-            names = (a.name or str(a), b.name or str(b))
-        found = compare.compare(groups_below(a), groups_below(b), names)
-        if not any(c.a and c.b for c in found):
-            raise UsageError(
-                f"compare {a} {b}: the folders have no cell in common (same model, size, task,"
-                " scenario, precision, batch, inputs and weights)"
-            )
-        return found
-    if limit is not None:
+def _comparisons(a: Path, b: Path) -> list[Pair]:
+    if str(b) == _PUBLISHED and not b.exists():
         raise UsageError(
-            f"--fail-if-slower: the figures of `{PUBLISHED}` are of another machine, so no cell is"
-            " shown to be slower; leave it out"
+            f"compare {a} {b}: is gone: the page of ./run.sh report {a} --html has Keras' published"
+            " ratio beside each of yours"
         )
-    found = compare.with_published(groups_below(a))
-    if not found:
+    names = ("A", "B")
+    if a.name != b.name:
+        names = (a.name or str(a), b.name or str(b))
+    found = compare.compare(groups_below(a), groups_below(b), names)
+    if not any(c.a and c.b for c in found):
         raise UsageError(
-            f"compare {a} {PUBLISHED}: the table has no figure for a SUT, model and batch of these;"
-            " see harness/comparison/published/"
+            f"compare {a} {b}: the folders have no cell in common (same model, size, task,"
+            " scenario, precision, batch, inputs and weights)"
         )
     return found
 

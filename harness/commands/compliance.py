@@ -7,7 +7,7 @@ audit.config differs. If anything else has changed since the run, the command re
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from compliance import audit as audits
 from compliance import rules
 from compliance.audit_tests import compliance_tests
 from compliance.findings.check import not_applicable
-from compliance.folders import subfolders
 from compliance.logs import files
 from formats.checks import Check
 from formats.job import TESTS, Job
@@ -24,7 +23,7 @@ from formats.record import Record
 from formats.writing import write_json
 from harness import locks, result, terminal
 from harness.commands import checks
-from harness.errors import EnvironmentFailure, UsageError
+from harness.errors import EnvironmentFailure, Refused, UsageError, about
 from harness.execution import environments, loadgen_run, rundir
 from harness.execution.loadgen_run import Reporter
 from harness.execution.process import read_outcome
@@ -100,7 +99,8 @@ def comply(
     Raises UsageError or EnvironmentFailure with one sentence if the directory, the environment, the
     source, the inputs or the weights have changed.
     """
-    record, job, performance = _finished(directory)
+    with about(f"compliance {near(str(directory))}"):
+        record, job, performance = _finished(directory)
     of = rules.load(record.round)
     prepared = _prepared(directory, record, cache, reporter)
     if changed := _changed(record, job, prepared):
@@ -114,12 +114,11 @@ def comply(
         reporter.say(_QUICK)
     command = f"./run.sh compliance {directory}"
     with locks.machine(reporter.warn, command), rundir.reopened(directory):
-        missing = [name for name in tests if again or not _done(directory, name)]
+        good = _ended_well(directory, tests)
+        missing = [name for name in tests if again or name not in good]
         if missing:
-            reporter.say(
-                f"{', '.join(missing)}: about"
-                f" {duration(loadgen_run.expected_seconds(missing, performance))}"
-            )
+            seconds = loadgen_run.expected_seconds(missing, performance)
+            reporter.say(f"{', '.join(missing)}: about {duration(seconds)}")
         for log_dir in (directory / "raw" / name for name in tests):
             if again and log_dir.exists():
                 rundir.set_aside(log_dir)
@@ -135,8 +134,9 @@ def comply(
                     worker=worker,
                     reporter=reporter,
                 )
-        submitter = record.submitter or _submitter(directory)
-        done = [name for name in of.compliance_tests if _done(directory, name)]
+        submitters = [path.name for path in subfolders(directory / "open")]
+        submitter = record.submitter or next(iter(submitters), "unofficial")
+        done = _ended_well(directory, of.compliance_tests)
         score = inference.write(directory, record, of, submitter, done)
         audit = audits.audit(directory, of.round, with_result=False)
         derived = result.derive(directory, record, score, audit)
@@ -146,43 +146,35 @@ def comply(
     return [*quick, *(check for check in audit.checks if check.id.startswith(ids))]
 
 
-def _done(directory: Path, name: str) -> bool:
-    outcome = read_outcome(directory / "raw" / name)
-    return outcome is not None and outcome.status == "ok"
+def _ended_well(directory: Path, tests: Iterable[str]) -> list[str]:
+    """Those of the compliance tests that ended with `ok`."""
+    outcomes = {name: read_outcome(directory / "raw" / name) for name in tests}
+    return [name for name, outcome in outcomes.items() if outcome and outcome.status == "ok"]
 
 
 def _finished(directory: Path) -> tuple[Record, Job, WorkerOutcome]:
-    """Return (record, job and outcome of the performance test). Raises UsageError if the directory
-    is no finished run.
+    """Return (record, job and outcome of the performance test). Raises Refused if the directory is
+    no finished run.
     """
     record, fault = files.attempt(files.record, directory / "record.json")
     if record is None:
-        raise UsageError(
-            f"compliance {near(str(directory))}: {fault}: give a run directory, such as"
-            " runs/…/valid-1"
-        )
+        raise Refused(f"{fault}: give a run directory, such as runs/…/valid-1")
     for test in TESTS:
         outcome = read_outcome(directory / "raw" / test)
         if outcome is None or outcome.status != "ok":
             how = "not finished" if outcome is None else outcome.status
-            raise UsageError(
-                f"compliance {near(str(directory))}: its {test} test is {how}: go on with"
-                f" {record.command} first"
-            )
+            raise Refused(f"its {test} test is {how}: go on with {record.command} first")
     job, fault = files.attempt(files.job, directory / "raw" / "performance" / "job.json")
     performance = read_outcome(directory / "raw" / "performance")
     if job is None or performance is None:
-        raise UsageError(f"compliance {near(str(directory))}: {fault}: {_anew(record)}")
+        raise Refused(f"{fault}: {_anew(record)}")
     if job.procedure != "loadgen":
-        raise UsageError(
-            f"compliance {near(str(directory))}: is a training, and these tests are LoadGen's: give"
-            " a run of another scenario"
+        raise Refused(
+            "is a training, and these tests are LoadGen's: give a run of another scenario"
         )
-    if job.log_dir.parent.parent.resolve() != directory.resolve():
-        raise UsageError(
-            f"compliance {near(str(directory))}: was measured in {job.log_dir.parent.parent}: put"
-            f" it back there, or {_anew(record)}"
-        )
+    measured_in = job.log_dir.parent.parent
+    if measured_in.resolve() != directory.resolve():
+        raise Refused(f"was measured in {measured_in}: put it back there, or {_anew(record)}")
     return record, job, performance
 
 
@@ -194,7 +186,6 @@ def _prepared(directory: Path, record: Record, cache: Path, reporter: Reporter) 
     """Plan the recorded command again, and make what its worker needs. Raises EnvironmentFailure if
     something of it is gone.
     """
-    about = f"compliance {near(str(directory))}"
     _, *words = shlex.split(record.command)
     if words[:1] == ["run"]:
         del words[0]
@@ -208,13 +199,15 @@ def _prepared(directory: Path, record: Record, cache: Path, reporter: Reporter) 
         where = ""
         if record.working_directory != str(Path.cwd()):
             where = f" (it was typed in {record.working_directory})"
-        raise EnvironmentFailure(f"{about}: {e}{where}; {_anew(record)}") from None
+        raise EnvironmentFailure(
+            f"compliance {near(str(directory))}: {e}{where}; {_anew(record)}"
+        ) from None
     name = request.spec.environment
     is_made = environments.is_made(cache, name, request.device, request.rules.round)
     if not asked.python and not is_made:
         raise EnvironmentFailure(
-            f"{about}: the environment {name} is not in {cache}, or its lock has changed: give its"
-            f" --cache, or {_anew(record)}"
+            f"compliance {near(str(directory))}: the environment {name} is not in {cache}, or its"
+            f" lock has changed: give its --cache, or {_anew(record)}"
         )
     return preparation.prepare(request, reporter, {})
 
@@ -226,7 +219,3 @@ def _changed(record: Record, job: Job, prepared: Attempt) -> list[str]:
     if prepared.checkpoint.digest != record.digests.weights:
         names.append("the weights")
     return names
-
-
-def _submitter(directory: Path) -> str:
-    return next((path.name for path in subfolders(directory / "open")), "unofficial")

@@ -22,18 +22,14 @@ from pathlib import Path
 
 import psutil
 
-from compliance import CURRENT
 from formats.checks import Check, Verdict
 from formats.record import Accelerator, Machine
 from harness import terminal
 from harness.commands import checks
 from harness.errors import UsageError
 from harness.execution import machine
-from harness.execution.environments import made_for
 from harness.request.flags import Parser, add_common
-from scenarios.worker import counters
 from scenarios.worker.preflight import available_memory_bytes
-from sut.registry import SUTS
 
 # From environments/*-cuda.txt and https://docs.nvidia.com/cuda/cuda-toolkit-release-notes, which
 # lists the driver that each CUDA needs.
@@ -43,8 +39,6 @@ _LOW_MEMORY_BYTES = 2 << 30
 _BUSY_LOAD_PER_THREAD = 0.25
 _BUSY_PROCESS_PERCENT = 5.0
 _LOOK_S = 0.5
-_OF_LIMITS = ("python", "threads", "again")
-"""Flags that are only for `--limits`."""
 # Reading one of these takes nanoseconds. The others are read over a bus (hpet: a microsecond and
 # more).
 _FAST_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "xen")
@@ -57,10 +51,10 @@ def main(arguments: list[str]) -> int:
         from harness.commands import limits  # the findings need none of its imports
 
         return limits.measure(flags, shlex.join(["./run.sh", "doctor", *arguments]))
-    for name in _OF_LIMITS:
+    for name in ("python", "threads", "again"):
         if getattr(flags, name):
             raise UsageError(f"--{name}: is for the limits: also give --limits")
-    results = examine(flags.cache.absolute(), CURRENT)
+    results = examine(flags.cache.absolute())
     code = checks.show(results, flags)
     for c in results:
         if c.verdict is Verdict.MANUAL and not flags.json:
@@ -98,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def examine(cache: Path, round_: str) -> list[Check]:
+def examine(cache: Path) -> list[Check]:
     """All findings about this machine, in the order in which they are shown."""
     m = machine.describe()
     gpus = [check for n, a in enumerate(m.accelerators) for check in _accelerator(n, a)]
@@ -110,9 +104,7 @@ def examine(cache: Path, round_: str) -> list[Check]:
         *_memories(m, psutil.disk_usage(str(existing)).free),
         *_speeds(m),
         *_disturbances(m),
-        _energy(),
         *(gpus or [no_gpu]),
-        *_environments(cache, round_),
         _check(
             "cache",
             can_write,
@@ -127,6 +119,14 @@ def _check(
     name: str, good: bool, detail: str, fix: str = "", bad: Verdict = Verdict.MANUAL
 ) -> Check:
     return _finding(name, Verdict.PASS if good else bad, detail, "" if good else fix)
+
+
+def _reported(name: str, value: str | None, good: bool, fix: str) -> Check:
+    """Check what the kernel reports. None: it does not."""
+    if value is None:
+        text = "the kernel does not report it (a virtual machine, or not Linux)"
+        return _finding(name, Verdict.NA, text)
+    return _check(name, good, value, fix)
 
 
 def _finding(name: str, verdict: Verdict, detail: str, fix: str = "") -> Check:
@@ -212,34 +212,20 @@ def _speeds(m: Machine) -> Iterator[Check]:
             " --threads auto gives SUTs at most the quota, rounded up"
         ),
     )
-    if m.governor is None:
-        text = "the kernel does not report it (a virtual machine, or not Linux)"
-        yield _finding("governor", Verdict.NA, text)
-    else:
-        fix = "sudo cpupower frequency-set -g performance"
-        yield _check("governor", m.governor == "performance", m.governor, fix)
-    if m.boost is None:
-        now = f"; {m.frequency_now_mhz} MHz now" if m.frequency_now_mhz else ""
-        text = f"the kernel does not report whether boost is on{now}"
-        yield _finding("frequency scaling", Verdict.NA, text)
-    else:
+    fix = "sudo cpupower frequency-set -g performance"
+    yield _reported("governor", m.governor, m.governor == "performance", fix)
+    boost = None
+    if m.boost is not None:
         state = "on" if m.boost else "off"
-        yield _check(
-            "frequency scaling",
-            not m.boost,
-            f"boost {state}, {m.frequency_now_mhz} MHz now, {m.frequency_mhz} at most",
-            (
-                "for figures that repeat, switch boost off: echo 0 | sudo tee"
-                " /sys/devices/system/cpu/cpufreq/boost (Intel: echo 1 | sudo tee"
-                " /sys/devices/system/cpu/intel_pstate/no_turbo)"
-            ),
-        )
-    if m.clock_source is None:
-        text = "the kernel does not report its clock source"
-        yield _finding("clock", Verdict.NA, text)
-    else:
-        fix = "a slow clock adds to every latency: boot with clocksource=tsc"
-        yield _check("clock", m.clock_source in _FAST_CLOCKS, m.clock_source, fix)
+        boost = f"boost {state}, {m.frequency_now_mhz} MHz now, {m.frequency_mhz} at most"
+    fix = (
+        "for figures that repeat, switch boost off: echo 0 | sudo tee"
+        " /sys/devices/system/cpu/cpufreq/boost (Intel: echo 1 | sudo tee"
+        " /sys/devices/system/cpu/intel_pstate/no_turbo)"
+    )
+    yield _reported("frequency scaling", boost, not m.boost, fix)
+    fix = "a slow clock adds to every latency: boot with clocksource=tsc"
+    yield _reported("clock", m.clock_source, m.clock_source in _FAST_CLOCKS, fix)
 
 
 def _disturbances(m: Machine) -> Iterator[Check]:
@@ -277,17 +263,6 @@ def _disturbances(m: Machine) -> Iterator[Check]:
             " B A B …), and compare their medians"
         ),
     )
-
-
-def _energy() -> Check:
-    reading = counters.read("cpu")
-    if reading.microjoules:
-        return _finding("energy counter", Verdict.PASS, ", ".join(reading.microjoules))
-    why = "; ".join(reading.absent.values())
-    files = counters.POWERCAP.glob("intel-rapl:*/energy_uj")
-    if any(not os.access(file, os.R_OK) for file in files):
-        return _check("energy counter", False, why, "if you allow it, cells record their energy")
-    return _finding("energy counter", Verdict.NA, why)
 
 
 def _accelerator(n: int, a: Accelerator) -> Iterator[Check]:
@@ -333,21 +308,3 @@ def _accelerator(n: int, a: Accelerator) -> Iterator[Check]:
             " energy is not reported"
         ),
     )
-    yield _finding(
-        f"gpu {n} clocks",
-        Verdict.PASS if a.sm_most_mhz else Verdict.NA,
-        (
-            f"{a.sm_mhz} MHz now, {a.sm_most_mhz} at most, limited to {a.power_limit_w} W"
-            " (recorded with each cell)"
-        ),
-    )
-
-
-def _environments(cache: Path, round_: str) -> list[Check]:
-    results = []
-    for name in dict.fromkeys(spec.environment for spec in SUTS.values()):
-        devices = made_for(cache, name, round_)
-        detail = f"made for {', '.join(devices)}" if devices else "made on first use"
-        verdict = Verdict.PASS if devices else Verdict.NA
-        results.append(_finding(f"environment {name}", verdict, detail))
-    return results

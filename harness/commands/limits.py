@@ -17,7 +17,7 @@ from harness.comparison.statistics import plural
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, limits, machine
 from harness.execution.environments import Environment
-from harness.report.products import Products, meaning
+from harness.report.sections.computing import Products, meaning
 from harness.request import options, plan, replicas
 from harness.request.flags import sut_name
 from results.summary import library
@@ -30,11 +30,19 @@ _USUAL_S = 60  # of one environment on one device
 _LEGEND = (
     f"large: two square matrices; layer: {' × '.join(map(str, LAYER_SHAPE))}; one row:"
     " with a matrix larger than the last-level cache, as decoding needs it, and the bytes"
-    " that it reads; ±: the repeat that is furthest from the median. Above ±15% other programs or"
-    " the host disturbed it: --again measures again"
+    " that it reads; read and copy: a large array; ±: the repeat that is furthest from the"
+    " median. Above ±15% other programs or the host disturbed it: --again measures again"
 )
-
-
+_FIGURES = {
+    "large\nGFLOP/s": "matrix_flops",
+    "layer\nGFLOP/s": "layer_flops",
+    "one row\nGFLOP/s": "thin_flops",
+    "it reads\nGB/s": "thin_bytes_per_second",
+    "read\nGB/s": "read_bytes_per_second",
+    "copy\nGB/s": "copy_bytes_per_second",
+    "to device\nGB/s": "to_device_bytes_per_second",
+}
+"""Heading → field of `Limits`. A column without a value is left out."""
 _Place = tuple[Environment, str]
 """An environment and the device that it is measured on."""
 
@@ -153,12 +161,11 @@ def _refuse_variables(environment: str, device: str) -> None:
 
 
 def show(measured: Sequence[Measured], here: Machine) -> None:
-    """Print two tables for each device, and in words what differs and what was refused."""
+    """Print a table for each device, and in words what differs and what was refused."""
     rows = [each for of_one in measured for each in of_one.limits]
     for device in dict.fromkeys(row.device for row in rows):
         of_device = [row for row in rows if row.device == device]
-        _show_products(device, of_device)
-        _show_memory(device, of_device)
+        _show_table(device, of_device)
         for sentence in _explained(of_device, here):
             terminal.line(f"- {sentence}")
     for of_one in measured:
@@ -172,43 +179,25 @@ def show(measured: Sequence[Measured], here: Machine) -> None:
     terminal.line(_LEGEND)
 
 
-def _show_products(device: str, rows: Sequence[Limits]) -> None:
-    fastest = max(row.matrix_flops.median for row in rows)
-    unit, scale = ("TFLOP/s", 1e12) if fastest >= 1e13 else ("GFLOP/s", 1e9)
+def _show_table(device: str, rows: Sequence[Limits]) -> None:
+    figures = {
+        name: field for name, field in _FIGURES.items() if any(getattr(row, field) for row in rows)
+    }
     lines = []
     for row in rows:
-        figures = (row.matrix_flops, row.layer_flops, row.thin_flops)
-        texts = [_text(figure, scale) for figure in figures]
-        texts += [_text(row.thin_bytes_per_second, 1e9), library(row.matrix_products)]
-        lines.append([row.environment, row.precision, *texts])
+        texts = [_text(getattr(row, field)) for field in figures.values()]
+        by = library(row.matrix_products)
+        lines.append([row.environment, row.precision, *texts, by])
         for way, spread in row.other_matrix_flops.items():
-            name = f"  through {way}"
-            lines.append([name, row.precision, _text(spread, scale), "", "", "", ""])
-    columns = ("environment", "precision", "large", "layer", "one row", "it reads\nGB/s", "by")
-    title = f"Matrix products on {device}: {unit}, the median of the repeats"
-    terminal.table(title, columns, lines)
+            blank = [""] * (len(figures) - 1)
+            lines.append([f"  through {way}", row.precision, _text(spread), *blank, ""])
+    title = f"What the frameworks reach on {device}: the median of the repeats"
+    terminal.table(title, ("environment", "precision", *figures, "by"), lines)
 
 
-def _show_memory(device: str, rows: Sequence[Limits]) -> None:
-    """Print the figures that are the same in all precisions of an environment."""
-    columns = ["environment", "version", "read\nGB/s", "copy\nGB/s", "to device\nGB/s"]
-    lines = []
-    for row in {row.environment: row for row in rows}.values():
-        rates = (
-            row.read_bytes_per_second,
-            row.copy_bytes_per_second,
-            row.to_device_bytes_per_second,
-        )
-        texts = [_text(rate, 1e9) for rate in rates]
-        lines.append([row.environment, f"{row.framework} {row.version}", *texts])
-    terminal.table(f"Memory on {device}", columns, lines)
-
-
-def _text(spread: Spread | None, scale: float) -> str:
-    """`471 ±2%`: the median, and the distance of the repeat that is furthest from it."""
-    if spread is None:
-        return "–"
-    value = spread.median / scale
+def _text(spread: Spread) -> str:
+    """`471 ±2%`: the median in 10⁹ a second, and the distance of the repeat that is furthest."""
+    value = spread.median / 1e9
     digits = f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"
     furthest = max(spread.maximum - spread.median, spread.median - spread.minimum)
     return f"{digits} ±{furthest / spread.median:.0%}"

@@ -10,12 +10,10 @@ from typing import Any
 
 from compliance import CURRENT
 from formats.cell import MODES, PRECISIONS
-from formats.result import Result, Status
 from harness import terminal
 from harness.execution.environments import made_for
 from harness.inputs import models
 from harness.inputs.models import Model, Size
-from harness.request import options
 from harness.request.flags import Parser, add_common
 from scenarios.table import SCENARIOS
 from sut.devices import HOST
@@ -30,20 +28,10 @@ def main(arguments: list[str]) -> int:
         description="The SUTs, models, sizes and scenarios there are.",
     )
     add_common(parser)
-    parser.add_argument(
-        "--matrix",
-        metavar="DIR",
-        type=Path,
-        nargs="?",
-        const=options.Options.out,
-        help=(
-            "only which SUT runs which model, by the registry and by the finished runs below DIR"
-            " (default: runs/ beside run.sh)"
-        ),
-    )
+    parser.add_argument("--matrix", action="store_true", help="only which SUT runs which model")
     flags = parser.parse_args(arguments)
     if flags.matrix:
-        rows = matrix(flags.matrix)
+        rows = matrix()
         terminal.document({"matrix": rows}) if flags.json else show_matrix(rows)
         return 0
     catalogue = gather(flags.cache.absolute(), CURRENT)
@@ -51,22 +39,17 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def matrix(folder: Path) -> list[dict[str, str]]:
+def matrix() -> list[dict[str, str]]:
     """One row for each SUT that reads weights and each task of each model, including `fit`:
-    `sut`, `model`, `task`, `status`, `reason`.
-
-    If the registry says that it is unsupported, that is the status. Else it is `ok` if any finished
-    run below the folder is ok, `not run` if there is none, and otherwise the status of the latest
-    run.
+    `sut`, `model`, `task`, `status`, `reason`. `reason`: why it is unsupported; else empty.
     """
-    from harness.comparison.runs import find
-
-    runs: dict[tuple[str, str, str], Result] = {}
-    for run in sorted(find(folder)[0], key=lambda run: (run.status is Status.OK, run.started)):
-        runs[run.cell.sut, run.cell.model, run.cell.task] = run
+    loaded = [models.load(name) for name in models.names()]
+    works = [(models.load(model.name, task), task) for model in loaded for task in model.tasks]
+    works += [(model, FIT) for model in loaded if model.fit]
     rows = []
-    suts = [name for name, spec in SUTS.items() if spec.runs_models]
-    for sut, (model, task) in product(suts, _works()):
+    for sut, (model, task) in product(SUTS, works):
+        if not SUTS[sut].runs_models:
+            continue
         reason = unsupported(
             sut,
             model=model.name,
@@ -75,26 +58,10 @@ def matrix(folder: Path) -> list[dict[str, str]]:
             precision="float32",
             device=HOST,
         )
-        latest = runs.get((sut, model.name, task))
-        status = "not run"
-        if reason:
-            status = Status.UNSUPPORTED.value
-        elif latest:
-            status = latest.status.value
-            reason = latest.reason
-        else:
-            reason = f"no finished run below {folder}"
-        rows.append(
-            {"sut": sut, "model": model.name, "task": task, "status": status, "reason": reason}
-        )
+        status = "unsupported" if reason else "supported"
+        row = {"sut": sut, "model": model.name, "task": task}
+        rows.append({**row, "status": status, "reason": reason or ""})
     return rows
-
-
-def _works() -> list[tuple[Model, str]]:
-    """(model, task) for each task of each model."""
-    loaded = [models.load(name) for name in models.names()]
-    works = [(models.load(model.name, task), task) for model in loaded for task in model.tasks]
-    return works + [(model, FIT) for model in loaded if model.fit]
 
 
 def show_matrix(rows: Sequence[Mapping[str, str]]) -> None:
@@ -131,15 +98,11 @@ def _sut(name: str, cache: Path, round_: str) -> dict[str, Any]:
         "environment": spec.environment,
         "devices": list(spec.devices),
         "made": made_for(cache, spec.environment, round_),
-        "streams": any(streams(name, architecture) for architecture in _architectures()),
+        "streams": any(streams(name, models.load(model).architecture) for model in models.names()),
         "summary": spec.summary,
         "aliases": [alias for alias, of in ALIASES.items() if of == name],
         "options": {option: text for option, (_, text) in spec.options.items()},
     }
-
-
-def _architectures() -> set[str]:
-    return {models.load(name).architecture for name in models.names()}
 
 
 def _model(model: Model) -> dict[str, Any]:

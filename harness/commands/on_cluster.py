@@ -15,10 +15,10 @@ from harness.cluster.array import Array
 from harness.cluster.follow import Follower
 from harness.errors import UsageError
 from harness.execution import clusters, rundir
-from harness.report import content, exports, sections
+from harness.report import content
 from harness.request.flags import known_name, without
 from harness.request.options import Options
-from harness.sweep import cells, journal
+from harness.sweep import cells, journal, words
 from harness.sweep.cells import Series
 from harness.sweep.recipe import Recipe, Values
 from harness.sweep.schedule import RepeatPlan
@@ -76,7 +76,7 @@ def main(
         array=array,
         cluster=cluster,
         out=options.out,
-        repeats=journal.Repeats(least=repeats.least, most=repeats.most, until=repeats.until),
+        repeats=repeats.least,
         reporter=reporter,
     )
     follower.run()
@@ -137,21 +137,9 @@ def _show(follower: Follower, as_json: bool) -> bool:
     array = follower.array
     results = follower.results()
     faults = {number: follower.fault(number) for number in array.numbers}
-    out = terminal.near(str(follower.out))
-    report = content.of_results(results, out)
-    sentences = sections.sentences(sections.of(report))
-    if as_json:
-        jobs = [{"work": array.label(number), "fault": fault} for number, fault in faults.items()]
-        answer = [report.headline, *sentences]
-        cells = [terminal.result_as_json(result) for result in results]
-        terminal.document(
-            {"preface": report.preface, "answer": answer, "jobs": jobs, "cells": cells}
-        )
-    else:
-        rows = exports.cells(report)
-        terminal.report(report.setting, report.headline, sentences, rows, report.advice)
-        hint = f"./run.sh report {shlex.quote(out)} --html report.html"
-        terminal.line(f"\nnext  {terminal.typed_here(hint)}")
+    jobs = [{"work": array.label(number), "fault": fault} for number, fault in faults.items()]
+    report = content.of_results(results, terminal.near(str(follower.out)))
+    words.show_report(report, results, {"jobs": jobs}, as_json)
     for number, fault in faults.items():
         if fault:
             follower.reporter.warn(f"comparison {number} is not complete: {fault}")

@@ -156,7 +156,7 @@ def _show(found: Profile, path: Path) -> None:
 
     terminal.line(f"{found.title}, {found.machine}")
     for table in profile.tables(found):
-        terminal.table(table.title, table.columns, table.rows)
+        terminal.table(*table)
     for sentence in profile.sentences(found):
         terminal.line(f"- {sentence}")
     terminal.line(f"\nfile  {terminal.near(str(path))}")

@@ -44,20 +44,12 @@ def main(arguments: list[str]) -> int:
     if flags.json:
         terminal.document(document)
     else:
-        _show(report, sections.sentences(parts), flags.quiet)
+        sentences = sections.sentences(parts)
+        if flags.quiet:  # only the answer
+            terminal.report(report.setting, report.headline, sentences, (), ())
+        else:
+            exports.show(report, sentences, report.obstacles)
     return 0
-
-
-def _show(report: content.Content, sentences: list[str], quiet: bool) -> None:
-    """Print the report. `quiet`: only the answer."""
-    unsupported = [f"unsupported: {why}" for why in report.obstacles]
-    terminal.report(
-        report.setting,
-        report.headline,
-        sentences,
-        () if quiet else exports.cells(report),
-        () if quiet else [*unsupported, *report.advice],
-    )
 
 
 def _parser() -> Parser:

@@ -10,7 +10,6 @@ import sys
 import textwrap
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from harness import terminal
 from harness.cluster import array
@@ -31,8 +30,9 @@ _EPILOG = textwrap.fill(
     " models. A flag after a recipe replaces the recipe's value.",
     width=100,
 )
-_REPEATS, _MOST = 3, 10
+_REPEATS = 3
 _LONG_S = 3600.0
+_UNTIL = "the answer says how many more runs decide, and a larger --repeats adds them"
 
 
 def main(arguments: list[str]) -> int:
@@ -44,7 +44,9 @@ def main(arguments: list[str]) -> int:
         interpreter.inventory(flags.python)  # one error instead of one for each SUT
     values = options.given(flags)
     chosen = _recipe(flags.recipe, values)
-    repeats = _repeats(flags)
+    if flags.repeats < 1:
+        raise UsageError(f"--repeats {flags.repeats}: at least 1")
+    repeats = RepeatPlan(least=flags.repeats, most=flags.repeats)
     if flags.on:
         return on_cluster.main(flags, arguments, chosen, values, repeats)
     if flags.slurm or flags.print:
@@ -94,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         ),
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        gone=dict.fromkeys(("--until", "--max-repeats"), _UNTIL),
     )
     parser.add_argument(
         "recipe",
@@ -102,16 +105,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     options.add_list_flags(parser)
     parser.add_argument(
-        "--repeats", type=int, metavar="N", help=f"measure each cell so often (default {_REPEATS})"
-    )
-    parser.add_argument(
-        "--until", metavar="P%", help="add repeats until each ratio is known to ± P %%"
-    )
-    parser.add_argument(
-        "--max-repeats",
+        "--repeats",
         type=int,
+        default=_REPEATS,
         metavar="N",
-        help=f"with --until: at most so many (default {_MOST})",
+        help=f"measure each cell so often (default {_REPEATS})",
     )
     parser.add_argument(
         "--for",
@@ -171,31 +169,6 @@ def _recipe(name: str | None, values: Mapping[str, list[str]]) -> Recipe:
             f" {', '.join(recipe.names())}"
         )
     return recipe.Recipe(name="sweep", grids=(values,), missing={})
-
-
-def _repeats(flags: Any) -> RepeatPlan:
-
-    least = flags.repeats
-    if least is None:
-        least = min(_REPEATS, flags.max_repeats or _REPEATS)
-    most = flags.max_repeats
-    if most is None:
-        most = max(_MOST, least)
-    if not 1 <= least <= most:
-        raise UsageError(f"--repeats {least}: at least 1, and at most --max-repeats ({most})")
-    if flags.until is None:
-        if flags.max_repeats is not None:
-            raise UsageError(
-                f"--max-repeats {most}: is for --until; without it, only --repeats counts"
-            )
-        return RepeatPlan(least=least, most=least)
-    try:
-        percent = float(flags.until.removesuffix("%"))
-    except ValueError:
-        percent = 0.0
-    if not flags.until.endswith("%") or not 0 < percent < 100:
-        raise UsageError(f"--until {flags.until}: a percentage above 0 and below 100, such as 2%")
-    return RepeatPlan(least=max(least, 2), most=max(most, 2), until=percent / 100)
 
 
 def _confirm(seconds: float, yes: bool) -> None:

@@ -5,10 +5,9 @@ refused or weak.
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,11 @@ from harness.comparison.tables import Group
 from results.figure import short, with_facts
 from sut.registry import FIT, SUTS
 
-PUBLISHED = "published"
-"""The name of Keras' published table on the command line."""
 _PUBLISHED_FILE = "keras3_a100_40gb.csv"
 _PUBLISHED_WORK = ("model", "task", "batch_size", "seq_len")
 SHARED = tuple(fields_with("shared"))
 """The fields of `Cell` that a page states once at its top if all its cells share the value."""
 _KERAS_FILE = "keras_file"
-_PUBLISHED_MACHINE = "NVIDIA A100 40 GB, 12 vCPU, 85 GB"
 OTHER_FACTORS = "their LoRA trains different parameters"
 NOT_IN_TURNS = (
     "the repeats were not measured in turns, so a drift of the machine between the two counts as a"
@@ -55,32 +51,13 @@ class Pair:
     name: str
     a: str
     b: str
-    a_figure: str = ""
-    b_figure: str = ""
-    ratio: statistics.Ratio | None = None
+    a_figure: str
+    b_figure: str
+    ratio: statistics.Ratio | None
     verdict: str
-    flags: tuple[str, ...] = ()
-    comparable: bool = True
-    unproven: str = ""
-
-    def __post_init__(self) -> None:
-        """Set `unproven` to the verdict if the two are not comparable."""
-        if not self.comparable:
-            object.__setattr__(self, "unproven", self.verdict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Published:
-    """One figure of a published table, in milliseconds a step. `seq_len`: tokens an input; None for
-    other inputs.
-    """
-
-    sut: str
-    model: str
-    task: str
-    batch_size: int
-    seq_len: int | None
-    ms_per_step: float
+    flags: tuple[str, ...]
+    comparable: bool
+    unproven: str
 
 
 def compare(
@@ -91,80 +68,43 @@ def compare(
     Cells belong together if SUT, model, size, task, scenario, precision, batch, device, lengths,
     inputs and weights are equal. The SUTs may differ if each side has exactly one for that work. If
     a cell was measured several times in different ways (mode, versions, machine), the last one
-    counts. A cell without a partner gives a comparison too, whose verdict says what differs.
+    counts. A cell without a partner gives a comparison too, whose verdict says so.
     """
     newest_b = _newest(b)
     machines = {group.cell.digest: group.last.machine for group in newest_b}
-    pairs, alone_a, alone_b = _pairs(_newest(a, machines), newest_b)
-    found = [_of_pair(x, y, names) for x, y in pairs]
-    partners = set()
-    for y in alone_b:
-        near = _near(y, alone_a)
-        if near is None:
-            found.append(_refused(None, y, f"only in {names[1]}"))
-        else:
-            partners.add(near)
-            found.append(_refused(near, y, _other_work(near, y)))
-    alone = [x for x in alone_a if x not in partners]
-    return found + [_refused(x, None, f"only in {names[0]}") for x in alone]
+    newest_a = _newest(a, machines)
+    pairs = _partners(newest_a, newest_b)
+    used = {group for pair in pairs for group in pair}
+    found = [_compared(x, y, names) for x, y in pairs]
+    found += [_pair(None, y, f"only in {names[1]}") for y in newest_b if y not in used]
+    found += [_pair(x, None, f"only in {names[0]}") for x in newest_a if x not in used]
+    return found
 
 
-def with_published(groups: Iterable[Group]) -> list[Pair]:
-    """Show every cell with the published figure of its SUT and work (`published_for`). None is
-    comparable, because the machines differ.
-    """
-    pairs = []
-    for group in _newest(groups):
-        # For Stable Diffusion a step is a denoising step.
-        ours = group.numbers["ms_per_denoising_step"] or group.numbers["ms_per_step"]
-        theirs = published_for(group.cell).get(group.cell.sut)
-        if theirs is None or not ours or not group.good:
-            continue
-        verdict = (
-            "not comparable: another machine and another way of measuring (their time is"
-            f" {theirs.ms_per_step / ours:.3g} × ours)"
-        )
-        pair = replace(
-            _refused(None, group, verdict),
-            a=theirs.sut,
-            a_figure=f"{theirs.ms_per_step:,.4g} ms/step",
-            b_figure=f"{ours:,.4g} ms/step",
-            flags=tuple(_differences_from(theirs, group)),
-        )
-        pairs.append(pair)
-    return pairs
-
-
-def published_for(cell: Cell) -> dict[str, Published]:
-    """SUT → its published figure for a cell's model, task and batch. A training is published for
-    one batch, which is shown for all of ours. Empty for a tuned, quantised or replicated cell.
+def published_for(cell: Cell) -> dict[str, float]:
+    """SUT → its published milliseconds a step for a cell's model, task and batch. A training is
+    published for one batch, which counts for all of ours. Empty for a tuned, quantised or
+    replicated cell.
     """
     if cell.tuned or cell.quantized or cell.replicas:
         return {}
-    same = [p for p in published() if (p.model, p.task) == (cell.model, cell.task)]
-    return {p.sut: p for p in same if p.batch_size == cell.batch_size or p.task == FIT}
+    found: dict[str, float] = {}
+    for (model, task, batch_size), times in published().items():
+        is_same = (model, task) == (cell.model, cell.task)
+        if is_same and (batch_size == cell.batch_size or task == FIT):
+            found |= times
+    return found
 
 
-def published() -> list[Published]:
-    """All figures of the published table."""
+def published() -> dict[tuple[str, str, int], dict[str, float]]:
+    """(model, task, batch size) → SUT → milliseconds a step, from Keras' published table."""
     file = resources.files("harness.comparison") / "published" / _PUBLISHED_FILE
     lines = file.read_text(encoding="utf-8").splitlines()
-    figures = []
+    table = {}
     for row in csv.DictReader(line for line in lines if not line.startswith("#")):
-        model, task, batch_size, seq_len = (row.pop(name) for name in _PUBLISHED_WORK)
-        for sut, value in row.items():
-            if value:
-                figures.append(
-                    Published(
-                        sut=sut,
-                        model=model,
-                        task=task,
-                        batch_size=int(batch_size),
-                        seq_len=int(seq_len) if seq_len else None,
-                        ms_per_step=float(value),
-                    )
-                )
-    return figures
+        times = {sut: float(row[sut]) for sut in row if sut not in _PUBLISHED_WORK and row[sut]}
+        table[row["model"], row["task"], int(row["batch_size"])] = times
+    return table
 
 
 def describe(group: Group, without: Collection[str] = (), *, exact: bool = False) -> str:
@@ -349,7 +289,7 @@ def beside_earlier(result: Result) -> str | None:
         changes.append("no setting or version that is recorded differs")
     equal = [run for run in earlier if not differences(Group(runs=(run,)), new)]
     every = Group(runs=(*equal, last))
-    if every.summary and every.summary.spread is not None:
+    if every.summary and every.summary.low is not None:
         repeats = every.summary.repeats
         changes.append(f"the {repeats} runs so far: {figure(every)}")
     return (
@@ -392,53 +332,27 @@ def _newest(groups: Iterable[Group], machines: Mapping[str, str] | None = None) 
     return list(kept.values())
 
 
-def _pairs(
-    a: Sequence[Group], b: Sequence[Group]
-) -> tuple[list[tuple[Group, Group]], list[Group], list[Group]]:
-    """(pairs, the rest of A, the rest of B)."""
+def _partners(a: Sequence[Group], b: Sequence[Group]) -> list[tuple[Group, Group]]:
+    """(a cell of A, its partner of B) for each cell that has one."""
     by_digest = {group.cell.digest: group for group in a}
     pairs = [(by_digest[y.cell.digest], y) for y in b if y.cell.digest in by_digest]
-    for y in _without(b, pairs):
-        same_a = [group for group in a if group.work == y.work]
-        same_b = [group for group in b if group.work == y.work]
-        if len(same_a) == len(same_b) == 1:
-            pairs.append((same_a[0], y))
-    return pairs, _without(a, pairs), _without(b, pairs)
-
-
-def _without(groups: Sequence[Group], pairs: Sequence[tuple[Group, Group]]) -> list[Group]:
     used = {group for pair in pairs for group in pair}
-    return [group for group in groups if group not in used]
+    for y in b:
+        same = [group for group in (*a, *b) if group.work == y.work]
+        if y not in used and len(same) == 2 and same[0] in a and same[1] in b:
+            pairs.append((same[0], y))
+    return pairs
 
 
-def _of_pair(a: Group, b: Group, names: tuple[str, str]) -> Pair:
-    flags = differences(a, b)
-    refusal = _refusal(a, b, names)
-    if refusal:
-        return replace(_refused(a, b, refusal), flags=tuple(flags))
-    ratio = tables.ratio(b, a)
-    if ratio.method == "Welch t":
-        flags.append(NOT_IN_TURNS)
-    sides: dict[str, list[str]] = {}
-    for name, group in zip(names, (a, b), strict=True):
-        for reason in group.unranked:
-            sides.setdefault(reason, []).append(name)
-    for reason, of in sides.items():
-        flags.append(f"not ranked ({' and '.join(of)}): {reason}")
-    one, other = names if a.sut == b.sut else (a.sut, b.sut)
-    unsure = _unsure(ratio)
-    verdict = f"inconclusive, because {unsure}" if unsure else ratio.verdict(other, one)
-    return replace(
-        _refused(a, b, verdict),
-        ratio=ratio,
-        flags=tuple(flags),
-        comparable=True,
-        unproven=_unproven(a, b, ratio),
-    )
-
-
-def _refused(a: Group | None, b: Group | None, verdict: str) -> Pair:
-    """Return a pair without a ratio, or a cell that only one side has."""
+def _pair(
+    a: Group | None,
+    b: Group | None,
+    verdict: str,
+    flags: Sequence[str] = (),
+    ratio: statistics.Ratio | None = None,
+    unproven: str = "",
+) -> Pair:
+    """Return a pair. `a` or `b` is None for a cell that only the other side has."""
     group = b or a
     assert group
     return Pair(
@@ -447,79 +361,45 @@ def _refused(a: Group | None, b: Group | None, verdict: str) -> Pair:
         b=b.sut if b else "",
         a_figure=figure(a) if a else "",
         b_figure=figure(b) if b else "",
+        ratio=ratio,
         verdict=verdict,
-        comparable=False,
+        flags=tuple(flags),
+        comparable=ratio is not None,
+        unproven=unproven if ratio else verdict,
     )
 
 
-def _refusal(a: Group, b: Group, names: tuple[str, str]) -> str:
-    """Return why there is no ratio of two cells with the same work; empty if there is one."""
+def _compared(a: Group, b: Group, names: tuple[str, str]) -> Pair:
+    """Return the pair of two cells with the same work."""
+    flags = differences(a, b)
     for name, group in zip(names, (a, b), strict=True):
         if not group.good:
-            return f"no figure in {name}: {group.last.obstacle}"
-    if not a.metric or not b.metric or tables.alike(a, b):
-        return ""
-    statistic = "{0.name} by {0.estimate}"
-    return (
-        f"refused: other statistics ({statistic.format(a.metric)} / {statistic.format(b.metric)})"
-    )
+            return _pair(a, b, f"no figure in {name}: {group.last.obstacle}", flags)
+    if a.metric and b.metric and not tables.alike(a, b):
+        x, y = (f"{metric.name} by {metric.estimate}" for metric in (a.metric, b.metric))
+        return _pair(a, b, f"refused: other statistics ({x} / {y})", flags)
+    ratio = tables.ratio(b, a)
+    if ratio.method == "Welch t":
+        flags.append(NOT_IN_TURNS)
+    for reason in dict.fromkeys((*a.unranked, *b.unranked)):
+        sides = [
+            name for name, group in zip(names, (a, b), strict=True) if reason in group.unranked
+        ]
+        flags.append(f"not ranked ({' and '.join(sides)}): {reason}")
+    unsure = ""
+    if ratio.unsure and not ratio.different:
+        between = statistics.interval(ratio.low or 0, ratio.high or 0)
+        unsure = f"the ratio is uncertain by more than a factor of two ({between})"
+    one, other = names if a.sut == b.sut else (a.sut, b.sut)
+    verdict = f"inconclusive, because {unsure}" if unsure else ratio.verdict(other, one)
+    return _pair(a, b, verdict, flags, ratio, _unproven(a, b, ratio, unsure))
 
 
-def _unsure(ratio: statistics.Ratio) -> str:
-    if not ratio.unsure or ratio.different:
-        return ""
-    between = statistics.interval(ratio.low or 0, ratio.high or 0)
-    return f"the ratio is uncertain by more than a factor of two ({between})"
-
-
-def _unproven(a: Group, b: Group, ratio: statistics.Ratio) -> str:
+def _unproven(a: Group, b: Group, ratio: statistics.Ratio, unsure: str) -> str:
+    """Return why a ratio proves nothing. Empty if it is proven."""
     if a.last.machine != b.last.machine:
         return "the two were measured on different machines"
     if ratio.low is None or ratio.high is None:
         return f"it has too few repeats ({min(ratio.repeats)}, and {statistics.FEWEST} are needed)"
     failures = [group.failure for group in (a, b) if group.failure_counts]
-    reasons = (_unsure(ratio), a.disturbed, b.disturbed, *failures)
-    return next(filter(None, reasons), "")
-
-
-def _other_work(near: Group, y: Group) -> str:
-    """Return the difference of two cells, of which one did other work."""
-    differing = []
-    for (name, one), (_, other) in zip(near.work, y.work, strict=True):
-        if one != other:
-            differing.append(f"{name.replace('_', ' ')} {one} / {other}")
-    if near.sut != y.sut:
-        differing.append(f"SUT {near.sut} / {y.sut}")
-    return f"refused: this is other work ({', '.join(differing)})"
-
-
-def _near(y: Group, others: Sequence[Group]) -> Group | None:
-    """The cell of the other side that differs in the fewest values. None if no cell has the same
-    SUT, model, task and scenario.
-    """
-    equal = attrgetter("sut", "model", "task", "scenario")
-    same = [x for x in others if equal(x.cell) == equal(y.cell)]
-
-    def distance(x: Group) -> int:
-        return sum(one != other for one, other in zip(x.work, y.work, strict=True))
-
-    return min(same, key=distance, default=None)
-
-
-def _differences_from(theirs: Published, group: Group) -> Iterator[str]:
-    """Yield the differences between a published figure and ours, one sentence each."""
-    c = group.cell
-    machine = group.last.machine or "unknown"
-    yield f"machine: {_PUBLISHED_MACHINE} / {machine}"
-    if c.size != "full":
-        yield f"size: theirs is the published model, ours is {c.size}"
-    if c.batch_size != theirs.batch_size:
-        yield f"batch: {theirs.batch_size} / {c.batch_size}"
-    if theirs.seq_len and c.seq_len != theirs.seq_len:
-        yield f"tokens an input: {theirs.seq_len} / {c.seq_len}"
-    if c.dataset not in STANDARD_INPUTS or c.size == "user":
-        yield "inputs or weights: ours are a user's"
-    if c.dataset == "uneven" and c.task == "generate":
-        yield "inputs: our prompts are of uneven length"
-    yield f"precision: their table does not state it, ours is {c.precision}"
-    yield "method: theirs is the mean of 100 steps, without a check of answers or of what ran"
+    return next(filter(None, (unsure, a.disturbed, b.disturbed, *failures)), "")

@@ -6,9 +6,14 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from harness.comparison import compare, statistics
 from harness.comparison.runs import Run
 from harness.comparison.tables import Group
+
+# A drift that is shown has a smaller p of Kendall's tau, and is larger over all runs.
+_DRIFT_P, _DRIFT = 0.05, 0.03
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +113,23 @@ def _sentence(stretches: Sequence[Group], changes: Sequence[Change]) -> str:
         count = statistics.plural(len(changes), "change")
         return f"{runs}, {count}; no difference of speed shown"
     only = stretches[0]
-    figure = statistics.drift(only.figures) or compare.figure(only)
+    figure = _drift(only.figures) or compare.figure(only)
     return f"{runs}, nothing changed: {figure}"
+
+
+def _drift(figures: Sequence[float]) -> str:
+    """A sentence on how the figures change from run to run, although nothing else did. Empty if
+    that is not shown, or for fewer than 5 figures.
+    """
+    n = len(figures)
+    if n < 5:
+        return ""
+    from scipy import stats
+
+    slope = stats.theilslopes(np.log(figures))[0]
+    change = float(np.expm1(slope * (n - 1)))
+    is_shown = stats.kendalltau(range(n), figures).pvalue < _DRIFT_P
+    return f"the figures drift by {change:+.0%}" if is_shown and abs(change) > _DRIFT else ""
 
 
 def _change(a: Group, b: Group) -> Change:

@@ -35,7 +35,6 @@ _MOST_FLIPS = 12  # up to 4096 sign flips are all counted; of more, 4096 are dra
 # A repeat is an outlier if it exceeds both this number of deviations (Iglewicz & Hoaglin 1993, the
 # modified z score) and this share.
 _OUTLYING_Z, _OUTLYING_SHARE = 5.0, 0.08
-_DRIFT_SHARE, _DRIFT_P = 0.03, 0.05
 _MOST_DECIMALS = 4
 _ROUNDING = 1e-12  # the logarithms of equal figures may differ by this much
 
@@ -54,13 +53,6 @@ class Estimate:
     mean: float
     low: float | None
     high: float | None
-
-    @property
-    def spread(self) -> float | None:
-        """Half the width of the interval as a share of the mean: 0.02 is ±2 %. None without an
-        interval.
-        """
-        return _spread(self.low, self.high)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +88,9 @@ class Ratio:
         """Half the width of the interval as a share of the ratio: 0.02 is ±2 %. None without an
         interval.
         """
-        return _spread(self.low, self.high)
+        if self.low is None or self.high is None:
+            return None
+        return math.sqrt(self.high / self.low) - 1
 
     @property
     def farthest(self) -> float:
@@ -303,33 +297,10 @@ def advice(figures: Sequence[float], disturbed: int = 0) -> list[str]:
             f"repeat {', '.join(map(str, outliers))} is far from the others, so something"
             " disturbed it: measure more repeats"
         )
-    drifting = drift(figures)
-    if drifting:
-        sentences.append(drifting)
     if disturbed:
         were = "was" if disturbed == 1 else "were"
         sentences.append(f"{disturbed} of {repeats} {were} disturbed")
     return sentences
-
-
-def drift(figures: Sequence[float]) -> str:
-    """Return a sentence on the change of the figures over the repeats. Empty if none is shown, or
-    for fewer than 5 figures.
-    """
-    n = len(figures)
-    if n < 5:
-        return ""
-    from scipy import stats
-
-    slope = stats.theilslopes(_logs(figures))[0]
-    change = float(np.expm1(slope * (n - 1)))
-    is_shown = stats.kendalltau(range(n), figures).pvalue < _DRIFT_P
-    if not is_shown or abs(change) <= _DRIFT_SHARE:
-        return ""
-    return (
-        f"the figures drift by {change:+.0%} over the repeats: let the machine settle, and"
-        " compare only with interleaved runs"
-    )
 
 
 def interval(low: float, high: float) -> str:
@@ -340,10 +311,6 @@ def interval(low: float, high: float) -> str:
 def plural(number: int, noun: str) -> str:
     """`1 run`, `2 runs`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _spread(low: float | None, high: float | None) -> float | None:
-    return None if low is None or high is None else math.sqrt(high / low) - 1
 
 
 def _digits(value: float, low: float, high: float) -> str:

@@ -81,34 +81,11 @@ class Comparison:
         shared: fields of `Cell` that are equal on the whole page, and are written at its top.
     """
 
-    groups: tuple[Group, ...]
-    older: int = 0
-    apart: str = ""
-    controls: tuple[Group, ...] = ()
-    shared: Collection[str] = ()
-
-    @classmethod
-    def of(
-        cls,
-        groups: Sequence[Group],
-        apart: str = "",
-        controls: Sequence[Group] = (),
-        shared: Collection[str] = (),
-    ) -> Comparison:
-        """Return the comparison of groups that did the same work, with each SUT's last group."""
-        latest: dict[str, Group] = {}
-        for group in groups:
-            other = latest.get(group.sut)
-            if other is None or group.order > other.order:
-                latest[group.sut] = group
-        older = len(groups) - len(latest)
-        return cls(
-            groups=tuple(latest.values()),
-            older=older,
-            apart=apart,
-            controls=tuple(controls),
-            shared=shared,
-        )
+    groups: Sequence[Group]
+    older: int
+    apart: str
+    controls: Sequence[Group]
+    shared: Collection[str]
 
     @cached_property
     def parts(self) -> list[str]:

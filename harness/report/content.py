@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ class Content:
         controls: control runs, which are cells that a sweep measured again.
         faults: path of a result.json that could not be read → the reason.
         not_measured: reason why cells of sweeps could not be measured → labels of these cells.
-        no_room: sentences on cells for which the time of `choose` was too short.
+        no_room: sentences on cells for which the time or the repeats of a sweep were too few.
     """
 
     source: str
@@ -67,26 +67,26 @@ class Content:
             named.setdefault(compare.describe(first), []).append(first)
         comparisons = []
         for of_one in keyed.values():
-            same_name = named[compare.describe(of_one[0])]
-            apart = self._apart(of_one[0], same_name)
-            comparisons.append(Comparison.of(of_one, apart, self.controls, tuple(self.shared)))
+            in_time = sorted(of_one, key=lambda g: g.order)
+            latest = {group.sut: group for group in in_time}
+            comparison = Comparison(
+                groups=[latest[sut] for sut in dict.fromkeys(group.sut for group in of_one)],
+                older=len(of_one) - len(latest),
+                apart=self._apart(of_one[0], named[compare.describe(of_one[0])]),
+                controls=self.controls,
+                shared=tuple(self.shared),
+            )
+            comparisons.append(comparison)
         return comparisons
 
     def _of_sut(self, engine: Group) -> Group:
         """Return a group of a SUT that did the same work as an engine. Return `engine` itself if
         there is none, or if such groups differ among themselves.
         """
-        others = self._by_work.get(_with_any_engine(engine), [])
+        work = _with_any_engine(engine)
+        suts = [group for group in self.groups if group.execution != ENGINE]
+        others = [group for group in suts if _with_any_engine(group) == work]
         return others[0] if len({other.work for other in others}) == 1 else engine
-
-    @cached_property
-    def _by_work(self) -> dict[Any, list[Group]]:
-        """Work → the groups of SUTs that did it."""
-        found: dict[Any, list[Group]] = {}
-        for group in self.groups:
-            if group.execution != ENGINE:
-                found.setdefault(_with_any_engine(group), []).append(group)
-        return found
 
     @cached_property
     def with_rivals(self) -> list[Comparison]:
@@ -120,29 +120,27 @@ class Content:
         """One sentence with the models that the headline does not name, the settings that all cells
         share, and the machines, exactly.
         """
-        facts = [text for words in self.shared.values() for text in words]
-        return self._setting(facts, {name: name for name in self.machines})
+        return self._setting(exact=True)
 
     @cached_property
     def setting(self) -> str:
         """`preface` for a reader: without environment variables and digests."""
-        facts = [
-            text for name, words in self.shared.items() if name != "variables" for text in words
-        ]
-        names = {}
-        for group in self.groups:
-            if group.last.record:
-                names[group.last.machine] = brief_words(group.last.record.machine)
-        return self._setting(facts, names)
+        return self._setting(exact=False)
 
-    def _setting(self, facts: Sequence[str], machines: Mapping[str, str]) -> str:
+    def _setting(self, exact: bool) -> str:
         models = dict.fromkeys(compare.named(g) for g in self.current if g.last.result.model_facts)
         in_headline = answer.named(self.comparisons)
         parts = [name for name in models if name not in in_headline]
-        if facts:
-            parts.append(f"all cells: {', '.join(facts)}")
-        for machine, words in machines.items():
-            label = self.machine_labels.get(machine)
+        shared = [words for name, words in self.shared.items() if exact or name != "variables"]
+        if any(shared):
+            parts.append(f"all cells: {', '.join(chain(*shared))}")
+        machines = {}
+        for group in self.groups:
+            name, record = group.last.machine, group.last.record
+            if record:
+                machines[name] = name if exact else brief_words(record.machine)
+        for name, words in machines.items():
+            label = self.machine_labels.get(name)
             parts.append(f"{label}: {words}" if label else words)
         if not machines and any(group.good for group in self.groups):
             parts.append("unknown machine")

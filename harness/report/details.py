@@ -1,27 +1,24 @@
 """This module collects a report's details of one cell.
 
-They are LoadGen's summary line by line, settings, evidence, audit, latencies, and the command that
-repeats the cell.
+They are LoadGen's summary line by line, evidence, and the command that repeats the cell.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from compliance.logs import files, read_summary
-from formats.record import Git
 from harness import terminal
 from harness.comparison import compare
 from harness.comparison.tables import Group
 from harness.samples import images, words
 from harness.samples.words import Words
 from results import summary
-from results.figure import short
 
 # Label of LoadGen's summary → its meaning. Labels without an entry are shown without a meaning.
 _MEANING = {
@@ -125,11 +122,6 @@ class Details:
         return [(label, value, _MEANING.get(label, "")) for label, value in summary.values.items()]
 
     @cached_property
-    def settings(self) -> list[tuple[str, str]]:
-        """(name, value) of versions, machine, revision and other settings."""
-        return list(_settings(self.group))
-
-    @cached_property
     def evidence(self) -> list[tuple[str, str]]:
         """(name, value) of the evidence that the worker took after the test."""
         seen = self.group.last.result.seen
@@ -159,24 +151,6 @@ class Details:
     @property
     def _performance(self) -> Path:
         return Path(self.group.last.result.directory) / "raw" / "performance"
-
-
-def _settings(group: Group) -> Iterator[tuple[str, str]]:
-    run, c = group.last, group.cell
-    yield "inputs", c.dataset
-    source = run.record.digests.weights_source if run.record else None
-    yield "weights", f"{c.weights} ({source or 'unknown'})"
-    if c.options:
-        yield "options", ", ".join(f"{name}={value}" for name, value in c.options.items())
-    yield "machine", run.machine or "unknown"
-    yield (
-        "versions",
-        ", ".join(f"{name} {version}" for name, version in run.versions.items()) or "unknown",
-    )
-    git = run.record.git if run.record else Git()
-    yield "source", f"{git.revision or 'no revision'}{' with changes' if git.dirty else ''}"
-    yield "began", run.started or "unknown"
-    yield "repeats", ", ".join(short(figure) for figure in group.figures) or "none"
 
 
 def _plain(value: Any) -> str:

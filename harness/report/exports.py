@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from harness import terminal
 from harness.comparison import tables
 from harness.report import answer
 from harness.report.comparison import Comparison, Standing, range_of
@@ -34,6 +35,17 @@ def document(content: Content, sections: Sequence[Section]) -> dict[str, Any]:
         "advice": content.advice,
         "left_out": {str(path): why for path, why in content.faults.items()},
     }
+
+
+def show(content: Content, sentences: Sequence[str], obstacles: Sequence[str] = ()) -> None:
+    """Print the answer, the sentences, a line for each SUT of each comparison, and the advice.
+
+    Args:
+        sentences: those of the sections.
+        obstacles: why SUTs have no place in a comparison.
+    """
+    advice = [*(f"unsupported: {why}" for why in obstacles), *content.advice]
+    terminal.report(content.setting, content.headline, sentences, cells(content), advice)
 
 
 def cells(content: Content) -> Iterator[tuple[str, list[Placed]]]:

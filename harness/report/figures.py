@@ -12,16 +12,15 @@ from collections.abc import Mapping
 from statistics import median_low
 from typing import Any
 
-import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.colors import hsv_to_rgb, to_hex
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator
 
 from harness.report import answer
 from harness.report.comparison import Comparison, Standing
-from harness.report.section import Bars, Lines, Picture, Roofline
+from harness.report.section import Bars, Lines, Picture
 from results.figure import short
 from sut.registry import SUTS
 
@@ -69,8 +68,6 @@ def colour(sut: str) -> str:
 
 _OVER_LIMIT = 3.0  # height of the axis over a limit
 _LONGEST = 6  # a latency of more than so many times the median of all SUTs is cut off
-_BESIDE = 3.0  # a logarithmic axis goes on for this factor beyond its dots
-_DASHES = ("-", "--", ":", "-.")  # of the lines of frameworks
 _ROOM = 1.25  # width of the axis over the longest bar or interval; its figure is written after it
 
 
@@ -85,10 +82,8 @@ def draw(picture: Picture, name: str, colours: Mapping[str, str]) -> str:
         if isinstance(picture, Bars):
             figure = _bars(picture.comparison, colours)
             title = f"{picture.comparison.full_name}: {answer.sentence(picture.comparison)}"
-        elif isinstance(picture, Lines):
-            figure, title = _lines(picture, colours), picture.caption
         else:
-            figure, title = _roofline(picture, colours), picture.caption
+            figure, title = _lines(picture, colours), picture.caption
         return _svg(figure, name, title) if figure else ""
 
 
@@ -145,7 +140,7 @@ def _interval(axes: Axes, n: int, entry: Standing, room: float) -> float:
 def _lines(picture: Lines, colours: Mapping[str, str]) -> Figure:
     """Draw a line a SUT, both axes from zero."""
     figure, axes = _canvas(2.2, left=0.14, below=0.5 + _legend_height(len(picture.series)))
-    style: dict[str, Any] = {"marker": "o", "markersize": 4} if picture.marked else {}
+    style: dict[str, Any] = {"marker": "o", "markersize": 4}
     for sut, points in picture.series.items():
         xs, ys = zip(*sorted(points), strict=True)
         axes.plot(xs, ys, color=colours.get(sut, _GREY), linewidth=1.6, label=sut, **style)
@@ -161,35 +156,6 @@ def _lines(picture: Lines, colours: Mapping[str, str]) -> Figure:
     if len(measured) < 7 and all(x == int(x) for x in measured):
         axes.xaxis.set_major_locator(FixedLocator(measured))
     _label(figure, axes, picture.x, picture.y)
-    return figure
-
-
-def _roofline(picture: Roofline, colours: Mapping[str, str]) -> Figure:
-    """Draw each SUT as a dot below the roof of its framework, on logarithmic axes."""
-    dots, roofs = picture.dots, picture.roofs
-    places = [flops_per_byte for flops_per_byte, _ in dots.values()]
-    places += [flops / bytes_ for flops, bytes_ in roofs.values()]
-    ends = np.array([min(places) / _BESIDE, max(places) * _BESIDE])
-    rates = [flops for flops, _ in roofs.values()]
-    reached = [flops for _, flops in dots.values()]
-    below = 0.5 + _legend_height(len(dots) + len(roofs))
-    figure, axes = _canvas(2.4, left=0.14, below=below)
-    for (framework, (flops, bytes_)), dashes in zip(roofs.items(), _DASHES, strict=False):
-        xs = np.sort(np.append(ends, flops / bytes_))
-        ys = np.minimum(flops, bytes_ * xs)
-        label = f"{framework}'s limits"
-        axes.plot(xs, ys / 1e9, color=_SOFT, linewidth=1.2, linestyle=dashes, label=label)
-    for sut, (flops_per_byte, flops) in dots.items():
-        style: dict[str, Any] = {"marker": "o", "markersize": 6, "linestyle": "none"}
-        axes.plot(flops_per_byte, flops / 1e9, color=colours.get(sut, _GREY), label=sut, **style)
-    axes.set(xscale="log", yscale="log", xlim=ends)
-    axes.set_ylim(min(reached) / _BESIDE / 1e9, 2 * max(*rates, *reached) / 1e9)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-        axis.set_minor_formatter(NullFormatter())
-    axes.xaxis.grid(True)
-    _label(figure, axes, "operations a byte", "GFLOP/s")
     return figure
 
 

@@ -10,7 +10,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -26,7 +25,7 @@ from harness.comparison.tables import Group
 from harness.report import exports, figures
 from harness.report.content import Content
 from harness.report.details import Details
-from harness.report.section import Section, Table
+from harness.report.section import Section
 from results.figure import short
 
 BEGINNING = "\n".join(
@@ -46,23 +45,6 @@ _MOST_DETAILS, _MOST_ROWS, _MOST_PICTURES, _MOST_SENTENCES = 30, 200, 4, 4
 _SCRIPT = (Path(__file__).parent / "sort.js").read_text(encoding="utf-8")
 # A browser runs only the script with this digest.
 _SHA256 = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Drawn:
-    """A section of the page.
-
-    Attributes:
-        tables: those that have rows.
-        pictures: (caption, <svg> element) of each.
-        more: how many pictures are left out.
-    """
-
-    title: str
-    note: str
-    tables: Sequence[Table]
-    pictures: Sequence[tuple[str, Markup]]
-    more: int
 
 
 def render(
@@ -85,7 +67,7 @@ def render(
         .render(
             content=content,
             sentences=[sentence for section in sections for sentence in section.sentences],
-            sections=[_drawn(section, n, colours) for n, section in enumerate(sections)],
+            sections=[(each, _pictures(each, n, colours)) for n, each in enumerate(sections)],
             title=_title(measured or content.current),
             how=list(_how(content)),
             json=f"data:application/json;base64,{base64.b64encode(text).decode()}",
@@ -101,19 +83,16 @@ def render(
     return f"{BEGINNING}\n{body}"
 
 
-def _drawn(section: Section, number: int, colours: Mapping[str, str]) -> Drawn:
+def _pictures(
+    section: Section, number: int, colours: Mapping[str, str]
+) -> list[tuple[str, Markup]]:
+    """Return (caption, <svg> element) of each picture of a section that is drawn."""
     pictures = []
     for n, picture in enumerate(section.pictures[:_MOST_PICTURES]):
         drawing = figures.draw(picture, f"s{number}p{n}", colours)
         if drawing:
             pictures.append((picture.caption, Markup(drawing)))
-    return Drawn(
-        title=section.title,
-        note=section.note,
-        tables=[table for table in section.tables if table.groups],
-        pictures=pictures,
-        more=max(0, len(section.pictures) - _MOST_PICTURES),
-    )
+    return pictures
 
 
 def _title(groups: Iterable[Group]) -> str:
@@ -167,6 +146,7 @@ def _environment() -> jinja2.Environment:
         "ratio_words": exports.ratio_words,
         "near": terminal.near,
         "data_uri": _data_uri,
+        "most_pictures": _MOST_PICTURES,
         "most_rows": _MOST_ROWS,
         "most_sentences": _MOST_SENTENCES,
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from formats.profile import (
     CLASSES,
@@ -22,13 +21,8 @@ _FASTER = 0.9  # a profiled step below this share of the other one
 _SIDE_BY_SIDE, _COLUMN = 4, 13  # SUTs of a table, and columns of each
 
 
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """A table for the terminal. A name of a column may have several lines."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
+Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
+"""Title, columns and rows for the terminal. A name of a column may have several lines."""
 
 
 def tables(found: Profile) -> Iterator[Table]:
@@ -39,7 +33,8 @@ def tables(found: Profile) -> Iterator[Table]:
         named = labels[first : first + _SIDE_BY_SIDE]
         yield _by_class(found, {label: shown[label] for label in named})
     if shown:
-        yield _whole_steps(shown)
+        columns = ("SUT", "step, ms", "profiled, ms", "profiler's cost", "kernels a step")
+        yield "Whole steps", (*columns, "profiler"), [_row(*each) for each in shown.items()]
 
 
 def steps(found: Profile) -> dict[str, StepProfile]:
@@ -62,35 +57,27 @@ def _by_class(found: Profile, shown: dict[str, StepProfile]) -> Table:
         for step in shown.values():
             row.append(f"{_ms(step.seconds[kind]):>7} {100 * step.shares[kind]:>5.1f}")
         rows.append(row)
-    whole = ["profiled step"]
+    columns, whole = ["class"], ["profiled step"]
     if operations:
+        columns.append("FLOPs %")
         whole.append(f"{short(sum(operations.flops.values()) / 1e9)} G")
-    whole += [f"{_ms(step.profiled_seconds):>7} 100 %" for step in shown.values()]
-    names = [textwrap.fill(label, _COLUMN, break_long_words=False) for label in shown]
-    return Table(
-        title="Time of a step by class of operation: milliseconds, percent",
-        columns=["class", *(["FLOPs %"] if operations else []), *names],
-        rows=[*rows, whole],
-    )
-
-
-def _whole_steps(shown: dict[str, StepProfile]) -> Table:
-    """Return whole steps: with and without the profiler, kernels, bytes."""
-    columns = ("SUT", "step, ms", "profiled, ms", "profiler's cost", "kernels a step")
-    rows = []
     for label, step in shown.items():
-        moved = step.bytes_accessed
-        row = [
-            label,
-            _ms(step.unprofiled_seconds),
-            _ms(step.profiled_seconds),
-            f"{step.profiled_seconds / step.unprofiled_seconds - 1:+.1%}",
-            f"{step.kernels:,.0f}",
-            "not said" if moved is None else f"{short(moved / 1e9)} GB",
-            f"{step.profiler}, {step.steps} steps",
-        ]
-        rows.append(row)
-    return Table(title="Whole steps", columns=(*columns, "bytes moved", "profiler"), rows=rows)
+        columns.append(textwrap.fill(label, _COLUMN, break_long_words=False))
+        whole.append(f"{_ms(step.profiled_seconds):>7} 100 %")
+    title = "Time of a step by class of operation: milliseconds, percent"
+    return title, columns, [*rows, whole]
+
+
+def _row(label: str, step: StepProfile) -> list[str]:
+    """Return the row of a whole step: with and without the profiler, and its kernels."""
+    return [
+        label,
+        _ms(step.unprofiled_seconds),
+        _ms(step.profiled_seconds),
+        f"{step.profiled_seconds / step.unprofiled_seconds - 1:+.1%}",
+        f"{step.kernels:,.0f}",
+        f"{step.profiler}, {step.steps} steps",
+    ]
 
 
 def sentences(found: Profile) -> Iterator[str]:

@@ -55,7 +55,6 @@ class Lines:
         series: SUT → (x, y) of its points.
         x, y: names of the axes, which begin at zero.
         limit: the y of a dashed line; None: there is none. Points far above it are cut off.
-        marked: whether each point has a mark.
     """
 
     work: str
@@ -64,7 +63,6 @@ class Lines:
     x: str
     y: str
     limit: float | None = None
-    marked: bool = True
 
     @property
     def caption(self) -> str:
@@ -76,21 +74,7 @@ class Lines:
         self.series.setdefault(sut, []).append(point)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Roofline:
-    """A drawing with a dot a SUT below the roof of its framework.
-
-    Attributes:
-        dots: SUT → (operations a byte, operations a second).
-        roofs: framework → (operations a second, bytes a second) that it reaches.
-    """
-
-    caption: str
-    dots: Mapping[str, tuple[float, float]]
-    roofs: Mapping[str, tuple[float, float]]
-
-
-Picture = Bars | Lines | Roofline
+Picture = Bars | Lines
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,15 +58,6 @@ class Series:
             return " ".join(self.words).replace("--", "")
         return self.request.label + (" (control run)" if self.control else "")
 
-    @property
-    def without_switches(self) -> tuple[str, ...]:
-        """The flags that name the cell, without `--tuned` and its value."""
-        flag = options.flag("tuned")
-        if flag not in self.words:
-            return self.words
-        place = self.words.index(flag)
-        return (*self.words[:place], *self.words[place + 2 :])
-
     @cached_property
     def comparison(self) -> tuple[object, ...]:
         """The key of a comparison. Series with the same key differ only in the SUT and its options,
@@ -119,7 +110,11 @@ def make(grids: Iterable[Values], where: Values, control: bool) -> list[Series]:
         request, obstacle = None, ""
         try:
             request = plan.resolve(options.parse([*words, *places]))
-            obstacle = plan.unsupported(request) or _lacking_for(request)
+            python, rules = request.options.python, request.rules
+            environment = request.spec.environment
+            obstacle = plan.unsupported(request) or _lacking(
+                python, environment, rules.round, request.device
+            )
         except UsageError as e:
             obstacle = str(e)
             first_error = first_error or e
@@ -171,11 +166,6 @@ def values_of(words: Sequence[str]) -> dict[str, list[str]]:
     return values
 
 
-def _lacking_for(request: Request) -> str:
-    environment = request.spec.environment
-    return _lacking(request.options.python, environment, request.rules.round, request.device)
-
-
 @cache
 def _lacking(python: str | None, environment: str, round_: str, device: str) -> str:
     """The packages that the interpreter of --python lacks for an environment, in a sentence. Empty:
@@ -225,8 +215,9 @@ def _each(name: str, texts: list[str]) -> list[str]:
         "scenario": list(SCENARIOS),
     }
     values = [value.strip() for text in texts for value in text.split(",")]
-    if name == "replicas":
-        values = list(chain(*map(_with_one_replica, values)))
+    if name == "replicas":  # 1/N gives the efficiency of N replicas
+        pairs = ([count] if "/" in count else [f"1/{count}", count] for count in values)
+        values = list(chain(*pairs))
     if values == ["all"] and name in every:
         return every[name]
     if name == "model":
@@ -235,11 +226,6 @@ def _each(name: str, texts: list[str]) -> list[str]:
         ]
         values = list(chain(*each_model))
     return list(dict.fromkeys(options.spelt(name, value) for value in values))
-
-
-def _with_one_replica(count: str) -> list[str]:
-    """The values of `--replicas` that give the efficiency of `count` replicas."""
-    return [count] if "/" in count else [f"1/{count}", count]
 
 
 def _each_set(texts: list[str]) -> list[str]:

@@ -35,23 +35,15 @@ _END = "end.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Repeats:
-    """How often each cell of a sweep is measured: see `RepeatPlan`."""
-
-    least: int
-    most: int
-    until: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class End:
     """The end of a sweep of which nothing is left to measure.
 
     Attributes:
+        repeats: how often each cell is measured.
         failed: whether the same command would try a cell again.
     """
 
-    repeats: Repeats
+    repeats: int
     failed: bool
 
 
@@ -96,7 +88,9 @@ def _brought(request: Request | None) -> list[object]:
     dataset = request.options.dataset
     digests: list[str | None] = [None]
     if dataset:
-        files = _files_of(dataset)
+        files = [dataset]
+        if dataset.is_dir():
+            files = sorted(path for path in dataset.iterdir() if path.is_file())
         digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
     weights = request.weights
     weight_files = [weights.path / name for name in weights.own_files] if weights else []
@@ -104,12 +98,6 @@ def _brought(request: Request | None) -> list[object]:
     chat = request.chat.digest if request.chat else None
     code = request.model.file.code_digest if request.model.file else None
     return [code, request.inputs, sorted(request.variables.items()), digests, stats, chat]
-
-
-def _files_of(dataset: Path) -> list[Path]:
-    if not dataset.is_dir():
-        return [dataset]
-    return sorted(path for path in dataset.iterdir() if path.is_file())
 
 
 def seed(folder: Path) -> int:
@@ -207,7 +195,7 @@ def end(folder: Path) -> End | None:
     """The end of a sweep. None: something is left to measure."""
     try:
         document = json.loads((_fresh(folder) / _END).read_text(encoding="utf-8"))
-        return End(repeats=Repeats(**document["repeats"]), failed=document["failed"])
+        return End(**document)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from formats.bounds import TooLarge
-from formats.outcome import CUT_OFF, NOT_PREPARED, PUT_OFF, TOO_SHORT
+from formats.outcome import CUT_OFF, NOT_PREPARED, PUT_OFF
 from formats.result import Result, Status
 from harness import locks
 from harness.comparison.runs import read
@@ -159,10 +159,8 @@ def _end(sweep: Sweep, results: Results) -> journal.End | None:
     """The end of a sweep. None: something is left to measure."""
     if schedule.steps(sweep.series, results, sweep.repeats):
         return None
-    plan = sweep.repeats
-    repeats = journal.Repeats(least=plan.least, most=plan.most, until=plan.until)
     failed = any(result.status in _AGAIN for result in results.values())
-    return journal.End(repeats=repeats, failed=failed)
+    return journal.End(repeats=sweep.repeats.least, failed=failed)
 
 
 def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
@@ -237,7 +235,7 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
     known.next_s[series.number] = spent_s - _first_repeat_s(result)
     known.attempts[series.number, repeat] += 1
     results[series.number, repeat] = result
-    reporter.say(f"    {_outcome(series, sweep.series, results, result)}")
+    reporter.say(f"    {in_words(result)}")
     return result
 
 
@@ -296,30 +294,15 @@ def _first_repeat_s(result: Result) -> float:
     )
 
 
-def _outcome(
-    one: Series, series: Sequence[Series], results: Mapping[tuple[int, int], Result], result: Result
-) -> str:
-    found = schedule.ratio_to_first(one, series, results)
-    if not found:
-        return in_words(result)
-    ratio, first = found
-    return in_words(result, f"; {ratio.value:.3g} times as fast as {first.label}")
-
-
-def in_words(result: Result, ratio: str = "") -> str:
-    """The status of a result, with its speed and `ratio` or the reason why it has none."""
+def in_words(result: Result) -> str:
+    """The status of a result, with its speed or the reason why it has none."""
     if result.status is not Status.OK or not result.metric:
         return f"{result.status}: {result.reason}"
-    text = f"{result.status}: {speed(result)}{ratio}"
+    text = f"{result.status}: {speed(result)}"
     why = disturbed(result)
     if why:
         text += f"; disturbed: {why}"
     return text
-
-
-def needed_duration(result: Result) -> float | None:
-    """The seconds of --duration that a skipped test needs. None if it was not skipped for that."""
-    return result.refused.get(TOO_SHORT)
 
 
 def disturbed(result: Result) -> str:

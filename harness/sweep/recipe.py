@@ -5,12 +5,12 @@ one sentence.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
+from harness.errors import Refused, UsageError, about
 from harness.request import options
 from harness.request.flags import did_you_mean
 
@@ -19,6 +19,7 @@ _TOP = ("summary", "source", "defaults", "cells", "missing")
 LEFT_OUT = ("out", "cache", "submitter", "python")
 """Flags that a recipe does not have: paths on this machine, and the submitter's name."""
 _FLAGS = tuple(name for name in options.sweep_names() if name not in LEFT_OUT)
+_LISTS = (*options.LISTS, "sut_option", "chat_option")
 _MISSING = ("what", "why")
 _GONE = {
     "hf-2019": (
@@ -67,74 +68,67 @@ def read(name: str) -> Recipe:
             f"recipe {name}: there is no such recipe{did_you_mean(name, names())}; choose from"
             f" {', '.join(names())}, or give a .toml file"
         )
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as e:
-        raise UsageError(f"recipe {path}: cannot be read as a TOML file ({e})") from None
-    _check_keys(path, "", document, _TOP)
-    defaults = _values(path, "[defaults]", document.get("defaults", {}))
-    tables = list(_tables(path, document, "cells"))
-    if not tables:
-        raise UsageError(
-            f"recipe {path}: has no [[cells]]: give at least one with `sut`, `model` and `scenario`"
-        )
+    with about(f"recipe {path}"):
+        try:
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as e:
+            raise Refused(f"cannot be read as a TOML file ({e})") from None
+        return _recipe(path.stem, document)
+
+
+def _recipe(name: str, document: Mapping[str, Any]) -> Recipe:
+    """The recipe of a TOML document. Raises Refused."""
+    _check_keys("", document, _TOP)
+    defaults = _values("[defaults]", document.get("defaults", {}))
+    grids = []
+    for where, table in _tables(document, "cells"):
+        grids.append({**defaults, **_values(where, table)})
+    if not grids:
+        raise Refused("has no [[cells]]: give at least one with `sut`, `model` and `scenario`")
     missing = {}
-    for where, table in _tables(path, document, "missing"):
-        _check_keys(path, where, table, _MISSING)
+    for where, table in _tables(document, "missing"):
+        _check_keys(where, table, _MISSING)
         if set(table) != set(_MISSING):
-            raise UsageError(f"recipe {path}: {where} needs `what` and `why`")
+            raise Refused(f"{where} needs `what` and `why`")
         missing[str(table["what"])] = str(table["why"])
-    return Recipe(
-        name=path.stem,
-        grids=tuple({**defaults, **_values(path, where, table)} for where, table in tables),
-        missing=missing,
-    )
+    return Recipe(name=name, grids=tuple(grids), missing=missing)
 
 
-def _tables(
-    path: Path, document: Mapping[str, Any], key: str
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def _tables(document: Mapping[str, Any], key: str) -> list[tuple[str, dict[str, Any]]]:
     tables = document.get(key, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise UsageError(f"recipe {path}: {key} is written as [[{key}]]")
-    yield from ((f"[[{key}]] number {n}", table) for n, table in enumerate(tables, 1))
+        raise Refused(f"{key} is written as [[{key}]]")
+    return [(f"[[{key}]] number {n}", table) for n, table in enumerate(tables, 1)]
 
 
-def _values(path: Path, where: str, table: Any) -> dict[str, list[str]]:
+def _values(where: str, table: Any) -> dict[str, list[str]]:
     """The flags of one table, checked. `batch-size` becomes the field `batch_size`, and a single
     value a list of one.
 
-    `where` names the table in messages. Raises UsageError.
+    `where` names the table in messages. Raises Refused.
     """
     if not isinstance(table, dict):
-        raise UsageError(f"recipe {path}: {where} is a table of flags")
-    _check_keys(path, where, table, tuple(name.replace("_", "-") for name in _FLAGS))
-    values, lists = {}, (*options.LISTS, "sut_option", "chat_option")
+        raise Refused(f"{where} is a table of flags")
+    _check_keys(where, table, [name.replace("_", "-") for name in _FLAGS])
+    values = {}
     for key, value in table.items():
         name = key.replace("-", "_")
         typed = value if isinstance(value, list) else [value]
-        if not typed or not all(map(_is_text_or_number, typed)):
-            raise UsageError(
-                f"recipe {path}: {where}: {key} is a text, a number or a list of these"
-            )
-        if len(typed) > 1 and name not in lists:
-            spelt = ", ".join(each.replace("_", "-") for each in lists)
-            raise UsageError(
-                f"recipe {path}: {where}: {key} takes one value; lists are for {spelt}"
-            )
+        # A boolean is an integer, too.
+        if not typed or not all(type(each) in (str, int, float) for each in typed):
+            raise Refused(f"{where}: {key} is a text, a number or a list of these")
+        if len(typed) > 1 and name not in _LISTS:
+            spelt = ", ".join(each.replace("_", "-") for each in _LISTS)
+            raise Refused(f"{where}: {key} takes one value; lists are for {spelt}")
         values[name] = [str(v) for v in typed]
     return values
 
 
-def _is_text_or_number(value: Any) -> bool:
-    return isinstance(value, str | int | float) and not isinstance(value, bool)
-
-
-def _check_keys(path: Path, where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
+def _check_keys(where: str, table: Mapping[str, Any], known: Sequence[str]) -> None:
     for key in table:
         if key not in known:
             place = f"{where}: " if where else ""
-            raise UsageError(
-                f"recipe {path}: {place}{key} is unknown{did_you_mean(key, known)}; choose from"
-                f" {', '.join(known)}"
+            choices = ", ".join(known)
+            raise Refused(
+                f"{place}{key} is unknown{did_you_mean(key, known)}; choose from {choices}"
             )

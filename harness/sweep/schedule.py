@@ -33,10 +33,8 @@ class RepeatPlan:
     """How often every cell is measured.
 
     Attributes:
-        least: the least number of repeats.
-        most: the largest number of repeats; used only with `until`.
-        until: repeats are added until the half width of each ratio's interval is below this share;
-            None: none are added.
+        least: the number of repeats.
+        most: the largest number of repeats of a decisive sweep, which adds some.
         seed: seed of the order of the cells in each round.
         as_listed: whether each round has the order of the list, and the control run last.
         decisive: whether only SUTs that may be the fastest of a comparison are repeated, until it
@@ -46,7 +44,6 @@ class RepeatPlan:
 
     least: int
     most: int
-    until: float | None = None
     seed: int = 0
     as_listed: bool = False
     decisive: bool = False
@@ -127,14 +124,6 @@ def _order(series: Sequence[Series], repeats: RepeatPlan, repeat: int) -> Iterat
         yield from cells
 
 
-def wide(series: Sequence[Series], results: Results, until: float) -> int:
-    """Count the comparisons in which the half width of a ratio's interval is at least the share
-    `until`, or is not known yet.
-    """
-    comparisons = _comparisons(series, results)
-    return sum(_is_wide(_spreads(rivals, results), until) for rivals in comparisons)
-
-
 def _comparisons(series: Sequence[Series], results: Results) -> list[list[Series]]:
     """The series that can still be measured, grouped by comparison."""
     ended = _ended(results)
@@ -160,24 +149,20 @@ def _alone(one: Series, series: Sequence[Series], results: Results) -> bool:
     return len({s.words for s in same}) > 1 and len({s.words for s in left}) == 1
 
 
-def _is_tuned(one: Series) -> bool:
-    return one.request is not None and bool(one.request.tuned.switches)
-
-
 def contenders(rivals: Sequence[Series], results: Results) -> list[Series]:
     """The series of a comparison that may be the fastest, and at least the two fastest ones. Those
     without a figure are left out.
     """
     ordered = _fastest_first(rivals, results)
     from_first = ratios(ordered, results)
-    slow = {n for n, ratio in from_first.items() if _is_slower(ratio)}
+    slow = set()
+    for number, ratio in from_first.items():
+        is_slower = ratio.different and ratio.value < 1
+        if ratio.low is None:
+            is_slower = ratio.value < _FAR_BEHIND
+        if is_slower:
+            slow.add(number)
     return [s for place, s in enumerate(ordered) if place < 2 or s.number not in slow]
-
-
-def _is_slower(ratio: Ratio) -> bool:
-    if ratio.low is None:
-        return ratio.value < _FAR_BEHIND
-    return ratio.different and ratio.value < 1
 
 
 def _fastest_first(rivals: Sequence[Series], results: Results) -> list[Series]:
@@ -195,13 +180,11 @@ def _target(
     number, because their ratios are computed repeat by repeat.
     """
     target = repeats.least
-    if repeats.until is None or not repeated:
+    if not repeats.decisive or not repeated:
         return target
     while target < repeats.most and all((s.number, target) in results for s in repeated):
         known = {key: result for key, result in results.items() if key[1] <= target}
-        if repeats.decisive and _is_decided(rivals, repeated, known):
-            break
-        if not _is_wide(_spreads(repeated, known), repeats.until):
+        if _is_decided(rivals, repeated, known):
             break
         target += 1
     return target
@@ -212,45 +195,6 @@ def _is_decided(rivals: Sequence[Series], repeated: Sequence[Series], results: R
     from_first = ratios(_fastest_first(rivals, results), results)
     known = [from_first[s.number] for s in repeated if s.number in from_first]
     return not any(map(statistics.more_repeats, known))
-
-
-def _is_wide(spreads: Sequence[float | None], until: float) -> bool:
-    """Return whether one of the intervals is as wide as `until`, or is not known yet."""
-    return any(spread is None or spread >= until for spread in spreads)
-
-
-def _spreads(rivals: Sequence[Series], results: Results) -> list[float | None]:
-    """List the half widths of the intervals of a comparison's ratios, as shares. None for an
-    interval that is not known yet.
-
-    If only one series has figures, there is no ratio, and the interval is that of its figure.
-    """
-    with_figures = list(filter(None, (figures(s.number, results) for s in rivals)))
-    if len(with_figures) == 1:
-        return [statistics.summarise([*with_figures[0].values()]).spread]
-    return [ratio.spread for ratio in ratios(rivals, results).values()]
-
-
-def ratio_to_first(
-    one: Series, series: Sequence[Series], results: Results
-) -> tuple[Ratio, Series] | None:
-    """(its speed over that of the first series with figures, repeat by repeat; that first series).
-
-    A cell with switches is compared with the same cell without them, if the sweep has that. For all
-    other cells the first series is that of its comparison.
-    None: it is that first one, or there is no repeat in which both have a figure.
-    """
-    rivals = [s for s in series if s.comparison == one.comparison]
-    if _is_tuned(one):
-        same = [s for s in series if s.without_switches == one.without_switches]
-        plain = [s for s in same if not _is_tuned(s)]
-        if plain:
-            rivals = sorted(same, key=_is_tuned)
-            if not any(figures(s.number, results) for s in plain):
-                return None
-    measured = [s for s in rivals if figures(s.number, results)]
-    ratio = ratios(measured, results).get(one.number)
-    return (ratio, min(measured, key=lambda s: s.control)) if ratio else None
 
 
 def ratios(rivals: Sequence[Series], results: Results) -> dict[int, Ratio]:

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from formats.result import Metric, Result
+from formats.outcome import TOO_SHORT
+from formats.result import Result
 from harness import terminal
 from harness.comparison import statistics
-from harness.comparison.statistics import Ratio, geometric_mean
 from harness.measurement import reference
-from harness.report import content, sections
+from harness.report import content, exports, sections
+from harness.report.content import Content
 from harness.request import estimate
-from harness.sweep import journal, loop, schedule
-from harness.sweep.cells import Series
+from harness.sweep import journal, room, schedule
 from harness.sweep.loop import Sweep
 from harness.sweep.schedule import Results
-from results.figure import compared, short
 from scenarios.worker.preflight import available_memory_bytes
-
-_COLUMNS = ("cell", "status", "repeats", "mean", "times as fast", "reason")
 
 
 def summary(sweep: Sweep, missing: Mapping[str, str]) -> dict[str, Any]:
@@ -53,8 +51,6 @@ def summary(sweep: Sweep, missing: Mapping[str, str]) -> dict[str, Any]:
         "seed": sweep.repeats.seed,
         "most_again": sweep.most_again,
         "for_seconds": sweep.deadline.seconds if sweep.deadline else None,
-        "until": sweep.repeats.until,
-        "most_repeats": sweep.repeats.most,
         "measurements": len(left) + len(results),
         "finished": len(results),
         "left": len(left),
@@ -100,11 +96,6 @@ def announcement(summary: Mapping[str, Any]) -> Iterator[str]:
             f" is measured again at once, at most twice, and at most {summary['most_again']}"
             " times in the whole sweep"
         )
-    if summary["until"] and not summary["for_seconds"]:
-        yield (
-            f"this is the least time: repeats are added, up to {summary['most_repeats']} of"
-            f" each cell, until its ratio to the first one is known to ± {summary['until']:.1%}"
-        )
     yield _room(summary)
     if summary["to_make"]:
         yield f"made first: {', '.join(summary['to_make'])}"
@@ -149,86 +140,50 @@ def show_plan(summary: Mapping[str, Any]) -> None:
 
 
 def show_results(sweep: Sweep, results: Results, out: Path, as_json: bool) -> None:
-    """Print a row for each cell, then the answer in words."""
-    report = content.of_results(list(results.values()), terminal.near(str(out)))
+    """Print the answer in words, and a line for each SUT of each comparison."""
+    refused = [{"command": s.command, "reason": s.obstacle} for s in sweep.series if s.obstacle]
+    no_room = list(_advice(results))
+    if sweep.deadline:
+        no_room += room.sentences(room.missing(sweep, results))
+    in_order = [result for _, result in sorted(results.items())]
+    report = content.of_results(in_order, terminal.near(str(out)))
+    report = replace(report, no_room=no_room, not_measured=obstacles(sweep))
+    show_report(report, in_order, {"refused": refused}, as_json)
+
+
+def show_report(
+    report: Content, results: Sequence[Result], more: Mapping[str, Any], as_json: bool
+) -> None:
+    """Print the report of these results, and the command that makes its page.
+
+    `more`: what the JSON document has besides.
+    """
     sentences = sections.sentences(sections.of(report))
     if as_json:
-        refused = [{"command": s.command, "reason": s.obstacle} for s in sweep.series if s.obstacle]
-        cells_ = [terminal.result_as_json(result) for _, result in sorted(results.items())]
-        terminal.document(
-            {
-                "preface": report.preface,
-                "answer": [report.headline, *sentences],
-                "cells": cells_,
-                "refused": refused,
-            }
-        )
-    else:
-        terminal.report(report.setting, report.headline, sentences, (), report.advice)
-        rows = _rows(sweep.series, results)
-        terminal.line("")
-        terminal.table(f"Sweep {sweep.folder.name}", _COLUMNS, rows)
-        for sentence in _advice(sweep, results):
-            terminal.line(sentence)
-        hint = f"./run.sh report {shlex.quote(terminal.near(str(out)))} --html report.html"
-        terminal.line(f"\nnext  {terminal.typed_here(hint)}")
+        cells = [terminal.result_as_json(result) for result in results]
+        answer = [report.headline, *sentences]
+        terminal.document({"preface": report.preface, "answer": answer, "cells": cells, **more})
+        return
+    exports.show(report, sentences, report.obstacles)
+    hint = f"./run.sh report {shlex.quote(report.source)} --html report.html"
+    terminal.line(f"\nnext  {terminal.typed_here(hint)}")
 
 
-def _advice(sweep: Sweep, results: Results) -> Iterator[str]:
+def obstacles(sweep: Sweep) -> dict[str, list[str]]:
+    """Reason why cells cannot be measured → their labels."""
+    found: dict[str, list[str]] = {}
+    for series in sweep.series:
+        if series.obstacle:
+            found.setdefault(series.obstacle, []).append(series.label)
+    return found
+
+
+def _advice(results: Results) -> Iterator[str]:
     """Advice on flags with which the sweep would measure more."""
-    until = sweep.repeats.until
-    if until and not schedule.steps(sweep.series, results, sweep.repeats):
-        wide = schedule.wide(sweep.series, results, until)
-        if wide:
-            repeats = statistics.plural(sweep.repeats.most, "repeat")
-            yield (
-                f"--until {until:.1%}: {statistics.plural(wide, 'comparison')} did not reach"
-                f" it in {repeats}; --max-repeats N allows more"
-            )
-    durations = list(filter(None, map(loop.needed_duration, results.values())))
+    durations = [r.refused[TOO_SHORT] for r in results.values() if TOO_SHORT in r.refused]
     if durations:
         cells = statistics.plural(len(durations), "cell")
         yield (
             f"{cells} skipped, because their tests take longer: a sweep with --duration"
             f" {max(durations):g} measures all"
         )
-
-
-def _rows(series: Sequence[Series], results: Results) -> Iterator[list[str]]:
-    """A row for each cell: its status, its mean, and its speed (`schedule.ratio_to_first`)."""
-    for one in series:
-        own = [result for (number, _), result in sorted(results.items()) if number == one.number]
-        good = [compared(result) for result in own if result.status == "ok"]
-        metrics = [metric for metric in good if metric]
-        found = schedule.ratio_to_first(one, series, results)
-        status, reason = _status(one, own)
-        speed = _mean(metrics) if metrics else ""
-        times = _compared(found[0]) if found else ""
-        yield [one.label, status, f"{len(metrics)}", speed, times, reason]
-
-
-def _status(one: Series, own: Sequence[Result]) -> tuple[str, str]:
-    """(how a cell ended, why). The first of its runs that is not ok decides."""
-    for result in own:
-        if result.status != "ok":
-            return result.status, result.reason
-    if not own:
-        return "unsupported" if one.obstacle else "not measured", one.obstacle
-    disturbed = sum(bool(loop.disturbed(result)) for result in own)
-    if not disturbed:
-        return "ok", ""
-    return "ok", f"{disturbed} of {len(own)} runs disturbed"
-
-
-def _mean(metrics: Sequence[Metric]) -> str:
-    """The mean with its unit, and the smallest and largest value of several runs."""
-    figures = [metric.value for metric in metrics]
-    text = f"{short(geometric_mean(figures))} {metrics[0].unit}"
-    if len(figures) == 1:
-        return text
-    return f"{text}, {short(min(figures))} to {short(max(figures))}"
-
-
-def _compared(ratio: Ratio) -> str:
-    decided = ratio.different or ratio.low is None
-    return ratio.times() if decided else f"{ratio.times()}, no difference shown"

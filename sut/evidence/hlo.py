@@ -23,7 +23,7 @@ _ID_FIELD = 5 * 8  # field 5, a number
 _WITH_LENGTH = 2  # the wire type of a field that begins with its length. Others are numbers here
 FUSION = "fusion"
 """The opcode of an instruction that runs the instructions of a computation as one kernel."""
-_CUSTOM, _LOOP = "custom-call", "while"
+_CUSTOM = "custom-call"
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,6 @@ def _instruction(opcode: str, line: str, functions: Mapping[str, str]) -> Instru
         scope=f"{scope[1] if scope else ''}/{function}",
         fused=fused[1] if fused else "",
     )
-
-
-def has_loop(program: Program) -> bool:
-    """Return whether a program runs some instructions several times."""
-    every = (each for computation in program.values() for each in computation.values())
-    return any(each.opcode == _LOOP for each in every)
 
 
 def classes(program: Program) -> dict[str, str]:

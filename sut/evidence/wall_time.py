@@ -46,8 +46,6 @@ class Trace:
         profiler: its name.
         start_ns, end_ns: the part of the call to look at.
         spans: the operators that ran, in any order.
-        bytes_accessed: bytes that the compiler says the call reads and writes; None: it does not
-            say.
         notes: sentences for a reader.
     """
 
@@ -55,7 +53,6 @@ class Trace:
     start_ns: float
     end_ns: float
     spans: Sequence[Span]
-    bytes_accessed: float | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -79,14 +76,12 @@ def divided(trace: Trace, steps: int, unprofiled_seconds: float) -> StepProfile:
         Operation(name=name, kind=kind, seconds=ns / steps / 1e9, calls=calls[name, kind] / steps)
         for (name, kind), ns in times.most_common(_MOST_OPERATIONS)
     ]
-    moved = trace.bytes_accessed
     return StepProfile(
         profiler=trace.profiler,
         steps=steps,
         unprofiled_seconds=unprofiled_seconds,
         seconds=seconds,
         kernels=_kernels(spans) / steps,
-        bytes_accessed=None if moved is None else moved / steps,
         operations=tuple(operations),
         notes=trace.notes,
     )

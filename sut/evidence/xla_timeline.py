@@ -32,12 +32,10 @@ class Program:
 
     Attributes:
         classes: name of an instruction → its class.
-        bytes_accessed: bytes that XLA says a run reads and writes; None: not known.
         number: XLA's own number of the program.
     """
 
     classes: Mapping[str, str]
-    bytes_accessed: float | None = None
     number: int | None = None
 
 
@@ -117,7 +115,6 @@ def trace_of(
         start_ns=window.start_ns,
         end_ns=window.end_ns,
         spans=on_device or spans,
-        bytes_accessed=_bytes_accessed(ordered, runs, window),
     )
 
 
@@ -184,25 +181,3 @@ def _class_in(programs: Sequence[Program], instruction: str) -> str:
     """Return the class of an instruction. OTHER if the programs have several."""
     classes = {program.classes.get(instruction, OTHER) for program in programs}
     return classes.pop() if len(classes) == 1 else OTHER
-
-
-def _bytes_accessed(
-    events: Iterable[Event], runs: Mapping[Hashable, Sequence[Program]], window: Event
-) -> float | None:
-    """Return the bytes that all runs in the window read and write, as XLA estimates them. None if
-    they are not known for each.
-    """
-    in_window = set()
-    for event in events:
-        if event.instruction and window.start_ns <= event.start_ns <= window.end_ns:
-            if event.run is None:
-                return None
-            in_window.add(_run_of(event))
-    moved = 0.0
-    for run in in_window:
-        sizes = {program.bytes_accessed for program in runs[run]}
-        size = sizes.pop() if len(sizes) == 1 else None
-        if size is None:
-            return None
-        moved += size
-    return moved or None

@@ -112,3 +112,12 @@ def test_a_sweep_takes_lists_of_them(tmp_path):
         (300, 45),
     ]
     assert len({one.comparison for one in made}) == 4
+
+
+@pytest.mark.parametrize(
+    ("sut", "new", "noted"),
+    [("keras3-jax", 1, True), ("keras3-jax", 2, False), ("native-jax", 1, False)],
+)
+def test_a_result_notes_the_two_passes(tmp_path, sut, new, noted):
+    reasons = request(tmp_path, sut=sut, model="mistral", new_tokens=new).reasons
+    assert any("two passes to the first token" in reason for reason in reasons) is noted

@@ -5,8 +5,10 @@ easier.
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from compliance import rules
+from harness.request.request import _PACE, _Pace
 
 
 def shortened():
@@ -53,3 +55,11 @@ def loosened(tolerance: float = 0.8) -> rules.Rules:
         for name, c in real.compliance_tests.items()
     }
     return msgspec.structs.replace(real, compliance_tests=tests)
+
+
+@pytest.fixture
+def short_round(monkeypatch):
+    """The tests of --mode submission last a third of a second."""
+    short = shortened()
+    monkeypatch.setattr(rules, "load", lambda round="v6.1": short)
+    monkeypatch.setitem(_PACE, "submission", _Pace(0.1, 3.0, 1 << 20))

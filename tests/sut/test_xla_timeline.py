@@ -83,7 +83,7 @@ def ran(instruction: str, start: float, end: float, run: int = 1, **facts: objec
     )
 
 
-PROGRAMS = {"jit_step": [Program(hlo.classes(hlo.read(TEXT)), bytes_accessed=100.0)]}
+PROGRAMS = {"jit_step": [Program(hlo.classes(hlo.read(TEXT)))]}
 
 
 def seconds(
@@ -119,12 +119,6 @@ def test_kernels_of_an_accelerator_count_and_not_those_who_start_them():
     assert seconds(events) == {"matrix product": 6, HOST: 4}
 
 
-def test_bytes_are_those_of_all_runs_in_the_steps():
-    events = [event(WINDOW, 2, 9), ran("dot.1", 0, 1), ran("dot.1", 3, 4, 2), ran("dot.1", 5, 6, 3)]
-    assert trace_of("test", events, PROGRAMS).bytes_accessed == 200
-    assert trace_of("test", events, {"jit_step": [Program({})]}).bytes_accessed is None
-
-
 def test_kernels_of_a_framework_outside_of_a_program_have_the_class_of_their_name():
     events = [
         event(WINDOW, 0, 10),
@@ -138,8 +132,8 @@ def test_kernels_of_a_framework_outside_of_a_program_have_the_class_of_their_nam
 
 
 PRODUCT, POINTWISE = "matrix product", "pointwise"
-FORWARD = Program({"fusion.1": PRODUCT, "dot.2": PRODUCT}, bytes_accessed=100.0)
-UPDATE = Program({"fusion.1": POINTWISE, "add.3": POINTWISE}, bytes_accessed=10.0)
+FORWARD = Program({"fusion.1": PRODUCT, "dot.2": PRODUCT})
+UPDATE = Program({"fusion.1": POINTWISE, "add.3": POINTWISE})
 TWINS = {"jit_step": [FORWARD, UPDATE]}
 
 
@@ -152,17 +146,14 @@ def test_the_instructions_of_a_run_say_which_program_of_a_name_it_is():
         ran("add.3", 7, 10, 2),
     ]
     assert seconds(events, TWINS) == {PRODUCT: 5, POINTWISE: 5}
-    assert trace_of("test", events, TWINS).bytes_accessed == 110
 
 
 @pytest.mark.parametrize("run", [1, None])
 def test_the_number_of_a_program_tells_it_from_others_of_its_name(run: int | None):
-    kinds = {"copy.1": "data movement"}
-    programs = [Program(kinds, 10.0 * number, number) for number in (56, 50, 41)]
+    kinds = {56: "pointwise", 50: "data movement", 41: "matrix product"}
+    programs = [Program({"copy.1": kind}, number) for number, kind in kinds.items()]
     # Program 50 was read from a cache: its events have another number.
     events = [event(WINDOW, 0, 4), ran("copy.1", 0, 3, run, program=48)]
-    trace = trace_of("test", events, {"jit_step": programs})
-    assert trace.bytes_accessed == (None if run is None else 500)
     assert seconds(events, {"jit_step": programs}) == {"data movement": 3, HOST: 1}
 
 
@@ -170,18 +161,11 @@ def test_the_number_of_a_program_tells_it_from_others_of_its_name(run: int | Non
 def test_an_instruction_that_programs_of_a_name_class_differently_is_other(run: int | None):
     events = [event(WINDOW, 0, 4), ran("fusion.1", 0, 4, run)]
     assert seconds(events, TWINS) == {"other": 4}
-    assert trace_of("test", events, TWINS).bytes_accessed is None
 
 
 def test_an_instruction_of_a_run_without_number_belongs_to_the_program_that_has_it():
     events = [event(WINDOW, 0, 4), ran("dot.2", 0, 3, None), ran("add.3", 3, 4, None)]
     assert seconds(events, TWINS) == {PRODUCT: 3, POINTWISE: 1}
-
-
-def test_a_program_with_a_loop_is_found():
-    looping = TEXT.replace("call(%dot.1)", "while(%dot.1)")
-    assert hlo.has_loop(hlo.read(looping))
-    assert not hlo.has_loop(hlo.read(TEXT))
 
 
 def test_operators_outside_of_a_program_have_the_class_of_their_name():

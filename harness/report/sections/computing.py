@@ -1,61 +1,91 @@
-"""A section on how much of the machine's speed each SUT uses, compared with its framework."""
+"""Sentences on how fast the frameworks multiply large matrices, by which libraries, and what a
+difference means.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 
-from formats.work import Roof
+from formats.record import Machine
 from harness.comparison.tables import Group
-from harness.report.comparison import Comparison
+from harness.report.comparison import listed
 from harness.report.content import Content
-from harness.report.products import Products, fastest_first, meaning
-from harness.report.section import Roofline, Section
-from results.summary import matrix_products
+from harness.report.section import Section
+from results.summary import library, matrix_products
+from sut.evidence.matrix_library import UNKNOWN, unused_avx512
 from sut.registry import framework_of
 
+CLEARLY = 1.2
+"""Times as fast. Smaller differences give no sentence."""
 _Place = tuple[str, ...]
 """Precision, device, machine and environment variables."""
 
 
+@dataclass
+class Products:
+    """How one framework multiplied matrices in one place.
+
+    Attributes:
+        rates: floating-point operations a second of a large product, of each run.
+        libraries: the library with instructions and threads, in words, of each run that names it.
+        narrow: the instructions that MKL used, if an AMD processor has wider ones; otherwise empty.
+        ways: name of another way to multiply in the same process → how many times as fast it is,
+            in each process.
+    """
+
+    rates: list[float] = field(default_factory=list)
+    libraries: list[str] = field(default_factory=list)
+    narrow: str = ""
+    ways: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def rate(self) -> float:
+        """The median of the rates."""
+        return median(self.rates)
+
+    def add(self, rate: float, fact: Mapping[str, Any], machine: Machine | None) -> None:
+        """Add one run: its rate, the evidence of its library, and the machine it ran on."""
+        self.rates.append(rate)
+        if fact.get("library", UNKNOWN) == UNKNOWN:
+            return
+        self.libraries.append(library(fact))
+        if machine and not self.narrow:
+            self.narrow = unused_avx512(fact, machine.cpu, machine.cpu_flags)
+
+
+def meaning(precision: str, of_one: Mapping[str, Products]) -> Iterator[str]:
+    """Yield a sentence on each framework whose MKL leaves instructions unused, if other frameworks
+    or other libraries of the same framework are faster.
+    """
+    for name, products in of_one.items():
+        faster = {}
+        for other, others in fastest_first(of_one):
+            if others.rate > CLEARLY * products.rate and not others.narrow:
+                faster[other] = f"{others.rate / products.rate:.1f}"
+        for way, times in products.ways.items():
+            if median(times) > CLEARLY:
+                faster[f"{way} in the same process"] = f"{median(times):.1f}"
+        if products.narrow and faster:
+            multiply = "multiply" if len(faster) > 1 else "multiplies"
+            yield (
+                f"{name} multiplies {precision} matrices with MKL, which takes its"
+                f" {products.narrow} path on this AMD processor although it has AVX-512;"
+                f" {listed(list(faster))} {multiply} {listed(list(faster.values()))} times as"
+                f" fast, so {name}'s figures here say little about an Intel processor"
+            )
+
+
+def fastest_first(of_one: Mapping[str, Products]) -> list[tuple[str, Products]]:
+    """Return (name, products) of each framework, the fastest first."""
+    return sorted(of_one.items(), key=lambda item: (item[1].rate, item[0]), reverse=True)
+
+
 def section(content: Content) -> Section:
-    """A picture of each comparison whose SUTs have limits and counted operations, and sentences on
-    the products of the frameworks.
-    """
-    return Section(
-        title="How much of what its framework can do",
-        note=(
-            "A line is what a framework reaches on this machine: on the left it reads memory at its"
-            " full bandwidth, on the right it multiplies matrices at its full rate. A dot is a SUT."
-            " If it is far below its line, the time goes to small operations, to padding or to"
-            " Python."
-        ),
-        sentences=product_sentences(content.current),
-        pictures=[each for c in content.comparisons for each in _roofline(c)],
-    )
-
-
-def _roofline(comparison: Comparison) -> Iterator[Roofline]:
-    """Yield the picture of a comparison, if its operations are counted.
-
-    A roof is the median over the SUTs of a framework.
-    """
-    found: dict[str, list[Roof]] = {}
-    dots = {}
-    for group in comparison.good:
-        record = group.last.record
-        intensity, rate = group.numbers["flops_per_byte"], group.numbers["flops_per_second"]
-        if intensity and rate:
-            dots[group.sut] = (intensity, rate)
-        if record and record.roof and "flops_per_byte" in group.last.result.metrics:
-            found.setdefault(framework_of(group.cell.sut), []).append(record.roof)
-    roofs = {}
-    for framework, measured in found.items():
-        flops_per_second = median(roof.matrix_flops for roof in measured)
-        bytes_per_second = median(roof.read_bytes_per_second for roof in measured)
-        roofs[framework] = (flops_per_second, bytes_per_second)
-    if roofs:
-        yield Roofline(caption=comparison.name, dots=dots, roofs=roofs)
+    """Sentences on the products of the frameworks."""
+    return Section(sentences=product_sentences(content.current))
 
 
 def product_sentences(groups: Iterable[Group]) -> list[str]:

@@ -4,7 +4,7 @@ rate that each SUT holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from statistics import median
 from typing import Any
 
@@ -20,14 +20,14 @@ from scenarios.table import SCENARIOS
 
 _AXES: Mapping[str, str] = fields_with("axis")
 """Field of `Cell` that is an axis → its name in words."""
-Point = tuple[float, float]
-"""Its x and its y."""
 _LIMITS = {
     "max_latency_ms": "",
     "max_ttft_ms": " to the first token",
     "max_tpot_ms": " a later token",
 }
 """Field of `Cell` with a limit → its name in words, after the milliseconds."""
+_Charts = dict[tuple[Any, ...], Lines]
+"""What the cells of a chart share → the chart."""
 
 
 def scaling(content: Content) -> Section:
@@ -44,26 +44,22 @@ def scales(content: Content, axis: str) -> list[Lines]:
     """Return the samples a second of work that differs only in one field of `Cell`, which is above
     0: a chart for each work with two points or more of a SUT.
     """
-    label = _AXES[axis]
-
-    def point(group: Group) -> Point | None:
+    charts: _Charts = {}
+    for key, comparison, group in _works(content.conclusive, axis):
         value = getattr(group.cell, axis)
         is_faster = group.metric is not None and group.metric.higher_is_better
         if _serves(group.cell) or not value or not is_faster or not group.summary:
-            return None
-        return float(value), group.summary.mean
-
-    def chart(comparison: Comparison, group: Group) -> Lines:
+            continue
         machine = content.machine_labels.get(group.last.machine, "")
         work = compare.describe(group, (axis, *comparison.shared))
-        return Lines(
+        lines = Lines(
             work=", ".join(filter(None, (work, group.last.result.mode, machine))),
-            about=f"speed over {label}",
-            x=label,
+            about=f"speed over {_AXES[axis]}",
+            x=_AXES[axis],
             y="samples/s, more is better",
         )
-
-    return _charts(content.conclusive, lambda cell: axis, point, chart)
+        charts.setdefault(key, lines).add(group.sut, (float(value), group.summary.mean))
+    return _of_two_points(charts)
 
 
 def _best_batches(lines: Lines) -> str:
@@ -83,16 +79,13 @@ def _best_batches(lines: Lines) -> str:
 
 
 def serving(content: Content) -> Section:
-    """The rates in words, a chart of throughput against latency, and the queues at the rates that
-    were found.
-    """
+    """The rates in words, and a chart of throughput against latency."""
     served = [c for c in content.comparisons if _serves(c.groups[0].cell)]
     found = [c for c in served if c.groups[0].cell.rate is None and c.good]
-    queues = [lines for lines in map(_queue, found) if lines.series]
     return Section(
         title="Throughput against latency",
         sentences=[_held(comparison) for comparison in found][:MOST_SENTENCES],
-        pictures=[*curves(content), *queues],
+        pictures=_curves(served),
     )
 
 
@@ -118,109 +111,62 @@ def _held(comparison: Comparison) -> str:
     return f"{work}: within {' and '.join(limits)} for {share}% of the requests, {', '.join(each)}"
 
 
-def curves(content: Content) -> list[Lines]:
-    """Return latency over throughput: the same work at several rates of requests, or in several
-    batch sizes, with two points or more of a SUT. A point is the medians of a cell's runs.
+def _curves(comparisons: Iterable[Comparison]) -> list[Lines]:
+    """Return latency over throughput: the same work at several rates of requests, with two points
+    or more of a SUT. A point is the medians of a cell's runs.
     """
-
-    def axis(cell: Cell) -> str:
-        return "rate" if _serves(cell) else "batch_size"
-
-    def point(group: Group) -> Point | None:
-        every = [point for run in group.runs if (point := _point(run.result))]
-        return (median(x for x, _ in every), median(y for _, y in every)) if every else None
-
-    def chart(comparison: Comparison, group: Group) -> Lines:
-        return _curve(group, (axis(group.cell), *comparison.shared))
-
-    return _charts(content.comparisons, axis, point, chart)
-
-
-def _curve(group: Group, without: Iterable[str]) -> Lines:
-    """Return the curve of a group's work, without points."""
-    cell = group.cell
-    work = compare.describe(group, tuple(without))
-    about = "latency over throughput"
-    if not _serves(cell):
-        x = "tokens/s" if "tokens_per_second" in group.last.result.metrics else "samples/s"
-        return Lines(work=f"{work}, over batch", about=about, x=x, y="ms a batch")
-    limit = cell.max_ttft_ms if cell.stream else cell.max_latency_ms
-    if limit is not None:
-        about += f"; the dashed line is the limit of {limit:g} ms"
-    percentile = "90th" if group.last.result.mode == "quick" else "99th"
-    return Lines(
-        work=f"{work}, over rate",
-        about=about,
-        x="requests answered a second",
-        y=f"{'first token' if cell.stream else 'latency'}, ms ({percentile} percentile)",
-        limit=limit,
-    )
+    charts: _Charts = {}
+    for key, comparison, group in _works(comparisons, "rate"):
+        points = [point for run in group.runs if (point := _point(run.result))]
+        if not points:
+            continue
+        cell = group.cell
+        limit = cell.max_ttft_ms if cell.stream else cell.max_latency_ms
+        about = "latency over throughput"
+        if limit is not None:
+            about += f"; the dashed line is the limit of {limit:g} ms"
+        percentile = "90th" if group.last.result.mode == "quick" else "99th"
+        lines = Lines(
+            work=f"{compare.describe(group, ('rate', *comparison.shared))}, over rate",
+            about=about,
+            x="requests answered a second",
+            y=f"{'first token' if cell.stream else 'latency'}, ms ({percentile} percentile)",
+            limit=limit,
+        )
+        place = (median(x for x, _ in points), median(y for _, y in points))
+        charts.setdefault(key, lines).add(group.sut, place)
+    return _of_two_points(charts)
 
 
-def _point(result: Result) -> Point | None:
-    """(throughput, latency in milliseconds) of a run. None if it is not part of a curve.
-
-    In Server it is the rate of answers and the judged percentile. A run over the limits counts,
-    too, because it shows where the curve crosses them. In Offline it is the rate and the time of a
-    batch.
+def _point(result: Result) -> tuple[float, float] | None:
+    """(rate of answers, judged percentile of the latency in milliseconds) of a run. None if it is
+    not part of a curve. A run over the limits counts, too, because it shows where the curve crosses
+    them.
     """
-    metrics = result.metrics
     if result.status != "ok" and result.cause not in ("loadgen", "overload"):
         return None
-    if _serves(result.cell):
-        name = "ttft" if result.cell.stream else "latency"
-        percentile = "p90" if result.mode == "quick" else "p99"
-        y = metrics.get(f"{name}_{percentile}_ms")
-        x = metrics.get("achieved_per_second")
-    elif result.cell.scenario == "Offline":
-        y = metrics.get("ms_per_step")
-        x = metrics.get("tokens_per_second") or metrics.get("samples_per_second")
-    else:
-        return None
+    name = "ttft" if result.cell.stream else "latency"
+    percentile = "p90" if result.mode == "quick" else "p99"
+    x = result.metrics.get("achieved_per_second")
+    y = result.metrics.get(f"{name}_{percentile}_ms")
     return None if x is None or y is None else (x, y)
-
-
-def _queue(comparison: Comparison) -> Lines:
-    """Return how many requests waited over the last run of each SUT at its rate."""
-    about = "requests in the queue over the last run of each"
-    lines = Lines(
-        work=comparison.name, about=about, x="seconds", y="requests that wait", marked=False
-    )
-    for group in comparison.good:
-        serving = group.last.result.serving
-        if serving:
-            for point in zip(serving.queue.seconds, serving.queue.waiting, strict=True):
-                lines.add(group.sut, point)
-    return lines
 
 
 def _serves(cell: Cell) -> bool:
     return cell.scenario in SCENARIOS and SCENARIOS[cell.scenario].serves
 
 
-def _charts(
-    comparisons: Iterable[Comparison],
-    axis: Callable[[Cell], str],
-    point: Callable[[Group], Point | None],
-    chart: Callable[[Comparison, Group], Lines],
-) -> list[Lines]:
-    """Return a chart for each work with two points or more of a SUT.
-
-    Args:
-        axis: a cell → the field in which the cells of a chart differ.
-        point: None: the group is in no chart.
-        chart: return the chart of a work, without points.
-    """
-    known: dict[tuple[Any, ...], Lines] = {}
+def _works(
+    comparisons: Iterable[Comparison], axis: str
+) -> Iterator[tuple[tuple[Any, ...], Comparison, Group]]:
+    """Yield (what the cells of a chart over `axis` share, comparison, group) of each group."""
     for comparison in comparisons:
         last = comparison.groups[0].last
         for group in comparison.groups:
-            place = point(group)
-            if place is None:
-                continue
-            same = tuple(pair for pair in group.work if pair[0] != axis(group.cell))
-            key = (*same, last.result.mode, last.machine)
-            if key not in known:
-                known[key] = chart(comparison, group)
-            known[key].add(group.sut, place)
-    return [each for each in known.values() if max(map(len, each.series.values())) > 1]
+            same = tuple(pair for pair in group.work if pair[0] != axis)
+            yield (*same, last.result.mode, last.machine), comparison, group
+
+
+def _of_two_points(charts: _Charts) -> list[Lines]:
+    """Return the charts with two points or more of a SUT."""
+    return [each for each in charts.values() if max(map(len, each.series.values())) > 1]

@@ -28,9 +28,7 @@ def _sentences(comparison: Comparison) -> list[str]:
     if comparison.inconclusive or not all(map(_p90, runs)):
         return []
     queries = sorted(int(run.result.measured.get("samples", 0)) for run in runs)
-    count = f"{queries[0]:,}"
-    if queries[0] != queries[-1]:
-        count += f" to {queries[-1]:,}"
+    count = " to ".join(f"{number:,}" for number in dict.fromkeys((queries[0], queries[-1])))
     begin = f"90th percentile of the latency (less is better), of {count} queries a run:"
     if queries[0] < _LEAST_QUERIES:
         return [
@@ -50,7 +48,13 @@ def _sentences(comparison: Comparison) -> list[str]:
             paired=False,
             compared=len(comparison.good),
         )
-        texts.append(f"{sut} {short(means[sut])} ms ({_longer(ratio)})")
+        longer = "not shown to be higher"
+        if ratio.low is None or ratio.high is None:
+            longer = "too few runs to compare"
+        elif ratio.different:
+            between = statistics.interval(ratio.low, ratio.high)
+            longer = f"{ratio.value:.3g} times as long, {between}"
+        texts.append(f"{sut} {short(means[sut])} ms ({longer})")
     return [f"{begin} {', '.join(texts)}"]
 
 
@@ -60,16 +64,3 @@ def _p90(run: Run) -> float | None:
     None if the run issued all samples at once.
     """
     return run.result.metrics.get("latency_p90_ms")
-
-
-def _longer(ratio: statistics.Ratio) -> str:
-    """Return how a 90th percentile compares with the lowest one, in words.
-
-    `ratio` is the speed of the SUT with the lowest one over that of this SUT.
-    """
-    if ratio.low is None or ratio.high is None:
-        return "too few runs to compare"
-    if not ratio.different:
-        return "not shown to be higher"
-    between = statistics.interval(ratio.low, ratio.high)
-    return f"{ratio.value:.3g} times as long, {between}"

@@ -170,7 +170,7 @@ def _token_ms(group: Group) -> float | None:
 def _published(a: Group, b: Group) -> str:
     """Keras' published ratio of the two SUTs for the same work. Empty if there is none."""
     cell = a.cell
-    times = {sut: row.ms_per_step for sut, row in published_for(cell).items()}
+    times = published_for(cell)
     # The published BERT reads padded texts, and the published prompts have one length.
     is_uneven = cell.dataset == "uneven" and cell.task == "generate"
     is_other = cell.dataset not in STANDARD_INPUTS or cell.size == "user" or cell.lora == LORA[1]

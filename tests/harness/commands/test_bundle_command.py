@@ -9,8 +9,6 @@ import pytest
 from harness.commands import bundle
 from harness.errors import UsageError
 from harness.execution import environments, wheels
-from harness.inputs import models
-from harness.terminal import Terminal
 from tests.support.wheels import wheel
 
 CORE = (environments.LOCKS / "core.txt").read_text()
@@ -31,8 +29,10 @@ CORE = (environments.LOCKS / "core.txt").read_text()
             "--platform win_amd64: write it as manylinux_2_28_x86_64",
         ),
         (["--core", "--python", "3.9"], "argument --python: invalid choice: '3.9'"),
-        (["--core", "--model", "bret"], "did you mean bert?"),
-        (["--core", "--model", "bert", "--size", "tinny"], "did you mean tiny?"),
+        (
+            ["--core", "--model", "bert"],
+            "--model is gone: the other machine draws the same weights",
+        ),
     ],
 )
 def test_a_bundle_that_cannot_be_is_refused(tmp_path, flags, words):
@@ -49,38 +49,15 @@ def test_a_folder_of_the_users_own_is_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_the_weights_of_a_model_of_several_parts_come_with_their_folders(tmp_path):
-    model = models.load("stable-diffusion")
-    files = bundle._data([(model, model.sizes["tiny"])], tmp_path, Terminal(quiet=True))
-    names = {name.split("/", 3)[-1]: path for name, path in files.items()}
-    assert {
-        "config.json",
-        "digest.json",
-        "unet/config.json",
-        "text_encoder/config.json",
-        "vae/config.json",
-    } <= names.keys()
-    assert all(
-        path.is_file() and path == tmp_path / name.removeprefix(".cache/")
-        for name, path in files.items()
-    )
-
-
-def test_a_dry_run_lists_the_packages_and_the_size_of_the_weights_and_writes_nothing(
-    tmp_path, monkeypatch, capsys
-):
+def test_a_dry_run_lists_the_packages_and_writes_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(bundle, "_sources", lambda options: {})  # also without a git checkout
     cache = tmp_path / "cache"
-    flags = ["--sut", "mock", "--python", "3.12", "--model", "bert,gemma", "--cache", str(cache)]
+    flags = ["--sut", "mock", "--python", "3.12", "--cache", str(cache)]
     assert bundle.main([str(tmp_path / "new"), *flags, "--dry-run", "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
     assert list(tmp_path.iterdir()) == []
     numpy = [each for each in summary["environments"]["core"] if each.startswith("numpy==")]
     assert numpy == re.findall(r"^(numpy==\S+) ; python_full_version >= '3.12'", CORE, re.M)
-    weights = bundle._weights(argparse.Namespace(model=["bert", "gemma"], size="tiny"))
-    written = bundle._data(weights, cache, Terminal(quiet=True))
-    total = sum(path.stat().st_size for path in written.values() if path.suffix == ".safetensors")
-    assert summary["weight_bytes"] == pytest.approx(total, rel=0.01)
 
 
 def test_what_an_earlier_bundle_left_is_removed_and_the_users_runs_stay(tmp_path, monkeypatch):
@@ -104,7 +81,7 @@ def test_what_an_earlier_bundle_left_is_removed_and_the_users_runs_stay(tmp_path
         without=[],
         sut=[],
     )
-    total = bundle._write(options, {}, {"sut/kept.py": source, "run.sh": source}, [])
+    total = bundle._write(options, {}, {"sut/kept.py": source, "run.sh": source})
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     kept = {f"wheels/{made.name}", "sut/kept.py", "run.sh"}
     assert files == {*kept, "sut/notes.txt", "runs/mine.py", wheels.MANIFEST}

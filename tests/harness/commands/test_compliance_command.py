@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import jsonschema
-import msgspec
 import pytest
 
 from compliance import rules
@@ -30,13 +29,14 @@ from harness.execution.process import Worker
 from harness.inputs import user_weights
 from harness.measurement import run
 from harness.request import plan
-from harness.request.request import _PACE, _Pace
 from harness.submission import inference
 from sut import registry
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
-from tests.support.rounds import shortened
+from tests.support.rounds import short_round
 from tests.support.weights_folders import made
+
+__all__ = ["made", "short_round"]
 
 
 @pytest.fixture(scope="module")
@@ -181,17 +181,6 @@ def test_the_result_is_derived_again_and_its_figures_stay(complied):
         before["metric"],
         before["metrics"],
     )
-
-
-def test_the_directory_is_audited_once(complied, monkeypatch):
-    audits, audit = [], comply.audits.audit
-    monkeypatch.setattr(
-        comply.audits,
-        "audit",
-        lambda *values, **named: audits.append(audit(*values, **named)) or audits[-1],
-    )
-    checks = run_comply(complied, "TEST04")
-    assert len(audits) == 1 and checks["test04-run"] in audits[0].checks
 
 
 def test_an_interrupt_leaves_the_earlier_result(complied, monkeypatch):
@@ -339,23 +328,6 @@ def test_end_tokens_are_recorded_where_the_weights_bring_their_tokenizer(
     weights = SimpleNamespace(tokenizer=tokenizer, end_tokens=known, other_end="")
     assert list(plan._end_tokens(asked, model, weights)[0]) == ends
     assert plan._end_tokens(asked, model, None)[0] == ()
-
-
-@pytest.fixture
-def short_round(monkeypatch):
-    """Its tests last a third of a second, whose speeds differ by more than a tenth."""
-    short = shortened()
-    loose = {
-        name: (
-            c
-            if c.tolerance is None
-            else msgspec.structs.replace(c, tolerance=50.0, tolerance_single_stream=50.0)
-        )
-        for name, c in short.compliance_tests.items()
-    }
-    short = msgspec.structs.replace(short, compliance_tests=loose)
-    monkeypatch.setattr(rules, "load", lambda round="v6.1": short)
-    monkeypatch.setitem(_PACE, "submission", _Pace(0.1, 3.0, 1 << 20))
 
 
 def submit(out, **changes):

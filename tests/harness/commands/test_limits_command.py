@@ -88,25 +88,9 @@ def shown(capsys, *documents):
     return capsys.readouterr().out
 
 
-def test_lines_have_at_most_100_columns(capsys):
-    wide = values(
-        "TensorFlow",
-        environment="keras3-tensorflow",
-        version="2.21.0",
-        precision="bfloat16",
-        matrix_flops=spread(1234e9, 0.14),
-        thin_bytes_per_second=spread(11.23e9, 0.14),
-        matrix_products={"library": "oneDNN", "instructions": "AVX-512", "threads": 128},
-    )
-    text = shown(capsys, measured(IN_TORCH), measured(wide))
-    table = [line for line in text.splitlines() if "±" in line and not line.startswith("large:")]
-    assert len(table) == 5
-    assert max(map(len, table)) <= 100
-
-
 def test_each_figure_has_its_spread(capsys):
     text = shown(capsys, measured(IN_TORCH))
-    assert "200 ±2%  190 ±3%  14 ±0%" in text
+    assert "200 ±2%  190 ±3%  14 ±0%   28 ±0%    30 ±0%  25 ±0%  MKL, AVX2, 2 threads" in text
     assert "through oneDNN  float32    460 ±0%" in text
 
 
@@ -117,11 +101,6 @@ def test_mkl_on_amd_is_explained_by_other_frameworks_and_by_onednn_in_the_same_p
         " processor although it has AVX-512; JAX and oneDNN in the same process multiply 2.2 and"
         " 2.3 times as fast, so PyTorch's figures here say little about an Intel processor" in text
     )
-
-
-def test_onednn_alone_explains_it_too(capsys):
-    text = shown(capsys, measured(IN_TORCH))
-    assert "; oneDNN in the same process multiplies 2.3 times as fast" in text
 
 
 def test_the_words_of_a_framework_stand_below_the_tables(capsys):

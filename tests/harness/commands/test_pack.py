@@ -9,23 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from compliance import rules
 from formats.checks import Verdict
 from harness import cli
 from harness.commands import pack
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from harness.measurement import run
-from harness.request.request import _PACE, _Pace
 from tests.support.cells import Reporter, request
-from tests.support.rounds import shortened
+from tests.support.rounds import short_round
 
-
-@pytest.fixture
-def short_round(monkeypatch):
-    short = shortened()
-    monkeypatch.setattr(rules, "load", lambda round="v6.1": short)
-    monkeypatch.setitem(_PACE, "submission", _Pace(0.1, 3.0, 1 << 20))
+__all__ = ["short_round"]
 
 
 CELLS = {
@@ -42,17 +35,9 @@ def measured_once(tmp_path_factory):
 
     def directory(name):
         if name not in found:
-            result = run.run(
-                request(
-                    root,
-                    mode="submission",
-                    duration=None,
-                    options={"latency-ms": 0.5},
-                    **CELLS[name],
-                ),
-                Reporter(),
-                0,
-            )
+            flags = {"mode": "submission", "duration": None, **CELLS[name]}
+            asked = request(root, options={"latency-ms": 0.5}, **flags)
+            result = run.run(asked, Reporter(), 0)
             assert (result.status, result.reason) == ("ok", "")
             found[name] = Path(result.directory)
         return found[name]
@@ -195,11 +180,6 @@ def test_another_source_of_one_benchmark_is_refused(measured, tmp_path):
         UsageError, match=r"run\.sh differs \(they were measured with different sources\)"
     ):
         pack._merged([pack._measured(measured("single")), pack._measured(other)])
-
-
-def test_a_run_without_a_benchmark_is_refused_in_the_closed_division(measured, tmp_path):
-    with pytest.raises(UsageError, match="was measured without --benchmark"):
-        pack.pack([measured("single")], tmp_path / "out", "closed")
 
 
 def test_two_submitters_are_refused(measured, tmp_path):

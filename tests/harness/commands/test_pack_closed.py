@@ -1,5 +1,5 @@
-"""Closed submissions of bert-99 and of llama3.1-8b: they pass by rules with small counts, and by the
-true ones they are refused for these counts only.
+"""Closed submissions of the benchmarks: they pass by rules with small counts, and by the true ones
+they are refused for these counts only.
 """
 
 from __future__ import annotations
@@ -10,56 +10,42 @@ import msgspec
 import pytest
 
 from compliance import audit, rules
-from compliance.rules import OfficialWorkload
 from formats.checks import Verdict
 from harness.commands import pack
 from harness.measurement import run
 from harness.request.request import _PACE, _Pace
-from tests.support import article_files, squad_files
+from tests.support import article_files, imagenet_files, squad_files
 from tests.support.cells import Reporter, request
 from tests.support.rounds import shortened
 
-FEATURES = 84
+COUNTS = ("dataset_size", "performance_sample_count", "offline_samples")
 
 
-def _small(count: int, **more) -> dict:
-    """A row of a benchmark with so many samples."""
-    counts = ("dataset_size", "performance_sample_count", "offline_samples")
-    return dict.fromkeys(counts, count) | more
-
-
-SMALL = _small(FEATURES, accuracy={"F1": 0.001})
-SMALL_LLAMA = _small(article_files.ARTICLES, accuracy={"ROUGE1": 0.0}, accuracy_at_most={})
-
-
-def _rules(monkeypatch, name: str, workload: OfficialWorkload, **row) -> None:
+def _rules(monkeypatch, name: str, files, metric: str, **row) -> None:
+    """The rules of a short round, in which this row of the benchmark has these values."""
     short = shortened()
     changed = msgspec.structs.replace(short.benchmarks[name], **row)
-    # Early stopping needs more requests of Server.
-    server = msgspec.structs.replace(short.scenarios["Server"], least_count=700)
+    # However short a test is, early stopping needs so many queries.
+    counts = {"Server": 700, "MultiStream": 662}
+    longer = {
+        scenario: msgspec.structs.replace(short.scenarios[scenario], least_count=count)
+        for scenario, count in counts.items()
+    }
+    workload = files.as_if_closed(short.workloads[metric])
     short = msgspec.structs.replace(
         short,
         benchmarks={**short.benchmarks, name: changed},
-        workloads={**short.workloads, workload.metric: workload},
-        scenarios={**short.scenarios, "Server": server},
+        workloads={**short.workloads, metric: workload},
+        scenarios={**short.scenarios, **longer},
     )
     monkeypatch.setattr(rules, "load", lambda round="v6.1": short)
     monkeypatch.setitem(_PACE, "submission", _Pace(0.1, 3.0, 1 << 20))
 
 
 def _measured(tmp_path: Path, **changes) -> Path:
-    found = run.run(
-        request(
-            tmp_path / "runs",
-            mode="submission",
-            duration=None,
-            submitter="me",
-            options={"latency-ms": 0.5},
-            **changes,
-        ),
-        Reporter(),
-        0,
-    )
+    flags = {"mode": "submission", "duration": None, "submitter": "me", "model": None}
+    asked = request(tmp_path / "runs", options={"latency-ms": 0.5}, **flags, **changes)
+    found = run.run(asked, Reporter(), 0)
     assert (found.status, found.reason) == ("ok", "")
     return Path(found.directory)
 
@@ -70,57 +56,21 @@ def _failed(tree: Path) -> dict[str, str]:
     return {check.id: check.detail for check in checks if check.verdict is Verdict.FAIL}
 
 
-@pytest.mark.long
-def test_both_scenarios_are_a_closed_submission(tmp_path, made_environment, monkeypatch):
-    real = rules.load().benchmarks["bert-99"]
-    workload = squad_files.as_if_closed(rules.load().workloads["squad"])
-    _rules(monkeypatch, "bert-99", workload, **SMALL)
-    data, weights = squad_files.write(tmp_path)
-    of_bert = {"model": None, "benchmark": "bert-99", "weights": weights, "dataset": data}
-    runs = [
-        _measured(tmp_path, scenario=scenario, **of_bert)
-        for scenario in ("Offline", "SingleStream")
-    ]
-    pack.pack(runs, tmp_path / "closed", "closed")
-    assert _failed(tmp_path / "closed") == {}
-    base = tmp_path / "closed" / "closed" / "me"
+def _of_bert(tree: Path, real) -> None:
+    base = tree / "closed" / "me"
     assert not (base / "model_mapping.json").exists()
     assert (base / "calibration.md").read_text().startswith("# Calibration")
-    pack.pack(runs[:1], tmp_path / "half", "closed")
-    assert list(_failed(tmp_path / "half")) == ["scenarios"]
-    # By the true counts and the true target.
-    true = {name: getattr(real, name) for name in SMALL}
-    _rules(monkeypatch, "bert-99", workload, **true)
-    failed = _failed(tmp_path / "closed")
-    assert set(failed) == {"benchmark", "accuracy-target"}
-    assert "bert-99 has at least 10833" in failed["benchmark"]
-    assert "bert-99 requires at least 89.96526" in failed["accuracy-target"]
 
 
-@pytest.mark.long
-def test_offline_and_server_are_a_closed_submission_of_llama(
-    tmp_path, made_environment, monkeypatch
-):
-    name = "llama3.1-8b"
-    real = rules.load().benchmarks[name]
-    workload = article_files.as_if_closed(rules.load().workloads["summaries"])
-    _rules(monkeypatch, name, workload, **SMALL_LLAMA)
-    data, weights = article_files.write(tmp_path)
-    of_llama = {"model": None, "benchmark": name, "weights": weights, "dataset": data}
-    runs = [
-        _measured(tmp_path, scenario="Offline", **of_llama),
-        _measured(tmp_path, scenario="Server", rate=300.0, **of_llama),
-    ]
-    pack.pack(runs, tmp_path / "closed", "closed")
-    assert _failed(tmp_path / "closed") == {}
-    confs = list((tmp_path / "closed").rglob("results/*/*/*/user.conf"))
+def _of_llama(tree: Path, real) -> None:
+    confs = list(tree.rglob("results/*/*/*/user.conf"))
     assert len(confs) == 2
     for path in confs:
         names = {line.partition(" ")[0] for line in path.read_text().splitlines()}
         assert {name.partition(".")[0] for name in names} == {"llama3_1-8b"}
         # These keys are of the open division.
         assert not any("token_lat" in name or "_latency" in name for name in names)
-    results = list((tmp_path / "closed").rglob("TEST06/verify_accuracy.txt"))
+    results = list(tree.rglob("TEST06/verify_accuracy.txt"))
     lines = {path.parts[-3]: path.read_text().splitlines() for path in results}
     assert lines["Offline"][:3] == [
         "First token check pass: Skipped",
@@ -128,12 +78,54 @@ def test_offline_and_server_are_a_closed_submission_of_llama(
         "Sample length check pass: True",
     ]
     assert lines["Server"][0] == "First token check pass: True"
-    pack.pack(runs[:1], tmp_path / "half", "closed")
-    assert list(_failed(tmp_path / "half")) == ["scenarios"]
+
+
+def _of_resnet(tree: Path, real) -> None:
+    results = tree / "closed/me/results"
+    for name in ("TEST01", "TEST04"):
+        assert {path.parent.name for path in results.rglob(name)} == set(real.required["edge"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "files", "metric", "count", "target", "scenarios", "least", "check"),
+    [
+        (
+            *("bert-99", squad_files, "squad", 84, {"accuracy": {"F1": 0.001}}),
+            *(({}, {"scenario": "SingleStream"}), ("10833", "89.96526"), _of_bert),
+        ),
+        (
+            *("llama3.1-8b", article_files, "summaries", article_files.ARTICLES),
+            {"accuracy": {"ROUGE1": 0.0}, "accuracy_at_most": {}},
+            *(({}, {"scenario": "Server", "rate": 300.0}), ("13368", "38.391408"), _of_llama),
+        ),
+        (
+            *("resnet", imagenet_files, "imagenet", imagenet_files.PICTURES),
+            {"accuracy": {"acc": 0.001}},
+            ({}, {"scenario": "SingleStream"}, {"scenario": "MultiStream"}),
+            *(("1024", "75.6954"), _of_resnet),
+        ),
+    ],
+)
+def test_all_scenarios_are_a_closed_submission(
+    tmp_path, made_environment, monkeypatch, name, files, metric, count, target, scenarios, least,
+    check,
+):  # fmt: skip
+    real = rules.load().benchmarks[name]
+    small = dict.fromkeys(COUNTS, count) | target
+    _rules(monkeypatch, name, files, metric, **small)
+    data, weights = files.write(tmp_path)
+    flags = {"benchmark": name, "weights": weights, "dataset": data, "scenario": "Offline"}
+    runs = [_measured(tmp_path, **flags | scenario) for scenario in scenarios]
+    tree = tmp_path / "closed"
+    pack.pack(runs, tree, "closed")
+    assert _failed(tree) == {}
+    check(tree, real)
+    pack.pack(runs[:-1], tmp_path / "part", "closed")
+    assert list(_failed(tmp_path / "part")) == ["scenarios"]
     # By the true counts and the true target.
-    true = {name: getattr(real, name) for name in SMALL_LLAMA}
-    _rules(monkeypatch, name, workload, **true)
-    failed = _failed(tmp_path / "closed")
+    _rules(monkeypatch, name, files, metric, **{key: getattr(real, key) for key in small})
+    failed = _failed(tree)
     assert set(failed) == {"benchmark", "accuracy-target"}
-    assert f"{name} has at least 13368" in failed["benchmark"]
-    assert f"{name} requires at least 38.391408" in failed["accuracy-target"]
+    assert f"{name} has at least {least[0]}" in failed["benchmark"]
+    assert f"{name} requires at least {least[1]}" in failed["accuracy-target"]

@@ -59,25 +59,15 @@ def test_another_machine_is_flagged_first(tmp_path):
     assert "other kernel: Linux 6 / Linux 7" in flags
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"precision": "bfloat16"}, "precision float32 / bfloat16"),
-        ({"batch_size": 64}, "batch size 32 / 64"),
-        ({"size": "full"}, "size mid / full"),
-        ({"weights": "ffffffffffff"}, "weights 0123456789ab / ffffffffffff"),
-        ({"seq_len": 256}, "seq len 128 / 256"),
-    ],
-)
-def test_other_work_is_refused_and_says_what_differs(tmp_path, change, words):
+@pytest.mark.parametrize("change", [{"precision": "bfloat16"}, {"weights": "ffffffffffff"}])
+def test_other_work_is_not_compared(tmp_path, change):
     write(tmp_path / "a", cell(), STEADY)
     write(tmp_path / "b", cell(**change), STEADY)
-    (c,) = compared(tmp_path)
-    assert (
-        c.verdict == f"refused: this is other work ({words})"
-        and c.ratio is None
-        and not c.comparable
-    )
+    found = compared(tmp_path)
+    assert [(c.verdict, c.comparable) for c in found] == [
+        ("only in b", False),
+        ("only in a", False),
+    ]
 
 
 def test_suts_differ_only_where_each_side_has_one(tmp_path):
@@ -207,22 +197,6 @@ def test_the_json_document_follows_its_schema(tmp_path, capsys):
     assert len(document["comparisons"]) == 2
 
 
-def test_published_figures_stand_beside_ours_and_are_never_compared(tmp_path, capsys):
-    write(tmp_path, cell("native-torch-compile", batch_size=256), STEADY)
-    (c,) = compare.with_published(groups(tmp_path))
-    assert not c.comparable and c.ratio is None and c.a_figure == "733.2 ms/step"
-    assert (
-        c.flags[0].startswith("machine: NVIDIA A100 40 GB")
-        and "size: theirs is the published model, ours is mid" in c.flags
-    )
-    assert cli.main(["compare", str(tmp_path), "published"]) == 0
-    assert "not comparable: another machine" in capsys.readouterr().out
-    assert cli.main(["compare", str(tmp_path), "published", "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert (document["a"], document["b"]) == ("published", str(tmp_path))
-    assert document["comparisons"][0]["a_figure"] == c.a_figure
-
-
 @pytest.mark.parametrize("changes", [{"tuned": True}, {"quantized": "int8"}, {"replicas": "2"}])
 def test_no_published_figure_is_of_switches_quantised_weights_or_replicas(changes):
     assert compare.published_for(cell(batch_size=256))
@@ -231,8 +205,9 @@ def test_no_published_figure_is_of_switches_quantised_weights_or_replicas(change
 
 def test_the_published_table_is_whole():
     table = compare.published()
-    assert len(table) == 66
-    assert {p.model for p in table} == {"sam", "stable-diffusion", "bert", "gemma", "mistral"}
+    assert sum(map(len, table.values())) == 66
+    models = {"sam", "stable-diffusion", "bert", "gemma", "mistral"}
+    assert {model for model, _, _ in table} == models
 
 
 @pytest.mark.parametrize(
@@ -245,12 +220,8 @@ def test_the_published_table_is_whole():
             ["{a}", "{a}", "--fail-if-slower", "fast"],
             "--fail-if-slower fast: a share such as 5% or 0.05",
         ),
-        (
-            ["{a}", "published", "--fail-if-slower", "5%"],
-            "the figures of `published` are of another machine",
-        ),
         (["{a}", "{a}", "--allow-unproven"], "is for --fail-if-slower"),
-        (["{a}", "published"], "the table has no figure for a SUT, model and batch of these"),
+        (["{a}", "published"], "has Keras' published ratio beside each of yours"),
     ],
 )
 def test_what_cannot_be_compared_is_one_sentence_and_code_2(tmp_path, capsys, arguments, words):

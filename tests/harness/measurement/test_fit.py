@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 
 from compliance import audit
-from formats import reading
 from formats.checks import Verdict
-from formats.result import Result
 from harness import cli, result
-from harness.comparison import compare, history, tables
+from harness.comparison import compare, tables
 from harness.errors import UsageError
 from harness.inputs import models
 from harness.measurement import run
@@ -452,21 +450,11 @@ def test_trainings_stand_in_tables_reports_and_comparisons_like_other_cells(tmp_
         False,
     )
     assert row["figure"] == row["ms_per_step"] and row["repeats"] == 3
-    of_folders = [groups(folder) for folder in out.values()]
-    (both,) = (compare.with_published(of_folders[0]), history.trends(of_folders[0]))[1:]
-    assert both[0].unit == "ms/step"
+    (both,) = compare.compare(*(groups(folder) for folder in out.values()))
+    assert "ms/step" in both.a_figure
     report = gathered(tmp_path)
     slow, fast = "mock latency-ms=6.0", "mock latency-ms=2.0"
     assert fast in report.headline and slow in report.headline and " × " in report.headline
     capsys.readouterr()
     assert cli.main(["report", str(tmp_path), "--html", str(tmp_path / "report.html")]) == 0
     assert "ms/step, less is better" in (tmp_path / "report.html").read_text()
-
-
-def test_the_published_training_stands_beside_ours(good):
-    document = json.loads(json.dumps(asdict(good)))
-    for batch in (32, 8):
-        document["cell"] |= {"sut": "keras3-jax", "batch_size": batch}
-        (beside,) = compare.with_published(tables.grouped([reading.convert(document, Result)]))
-        assert beside.a_figure == "222.4 ms/step" and not beside.comparable
-        assert ("batch: 32 / 8" in beside.flags) == (batch == 8)

@@ -8,10 +8,8 @@ from formats.evidence import Evidence
 from formats.result import Result, Seen
 from harness.comparison import tables
 from harness.comparison.runs import find
-from harness.report import figures
 from harness.report.sections import computing
 from results.summary import rows
-from tests.support.reports import gathered
 from tests.support.synthetic_runs import MACHINE, cell, write
 
 AMD = MACHINE | {"cpu": "AMD EPYC", "cpu_flags": ["avx2", "avx512f"]}
@@ -101,45 +99,6 @@ def test_a_run_that_recorded_no_library_has_its_rate_only(tmp_path):
         sentence
         == f"large matrix products in float32 on cpu: JAX 400 GFLOP/s, PyTorch 200 GFLOP/s{MEANING}"
     )
-
-
-COUNTED = {
-    "flops_per_second": 50e9,
-    "bytes_per_second": 10e9,
-    "flops_per_byte": 5.0,
-    "matrix_share": 0.25,
-    "bandwidth_share": 0.5,
-}
-
-
-def counted(root):
-    """Two SUTs of two frameworks with counted work and limits, and one without."""
-    for sut, factor in (("native-torch-eager", 1), ("native-jax", 2)):
-        roof = {"matrix_flops": 200e9 * factor, "read_bytes_per_second": 20e9}
-        write(
-            root,
-            cell(sut),
-            [40, 41, 39],
-            metrics=COUNTED,
-            binds="memory",
-            record={"roof": roof},
-        )
-    write(root, cell("hf-tensorflow"), [40, 41, 39], metrics={"flops_per_second": 50e9})
-    return gathered(root)
-
-
-def test_the_roofline_has_a_roof_for_each_framework_and_a_dot_for_each_counted_sut(tmp_path):
-    (picture,) = computing.section(counted(tmp_path)).pictures
-    drawn = figures.draw(picture, "roofline", {})
-    for text in ("PyTorch", "JAX", "native-torch-eager", "native-jax", "operations a byte"):
-        assert text in drawn
-    assert "hf-tensorflow" not in drawn
-    assert "TensorFlow" not in drawn
-
-
-def test_runs_without_kept_limits_have_no_roofline(tmp_path):
-    write(tmp_path, cell("native-jax"), [40, 41, 39], metrics=COUNTED)
-    assert not computing.section(gathered(tmp_path)).pictures
 
 
 def test_the_line_of_one_result_names_library_instructions_and_threads():

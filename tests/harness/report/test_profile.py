@@ -77,8 +77,7 @@ def test_a_sut_without_a_profile_says_why():
 
 def test_the_classes_of_the_table_add_up_to_the_profiled_step():
     of = step(matrix_product=0.4, pointwise=0.2, launch_and_host_overhead=0.1)
-    table, _ = profile.tables(found(profiled(EAGER, of)))
-    *classes, whole = table.rows
+    (_, _, (*classes, whole)), _ = profile.tables(found(profiled(EAGER, of)))
     assert [row[0] for row in classes] == ["matrix product", "pointwise", HOST]
     assert whole == ["profiled step", "    700 100 %"]
 
@@ -87,8 +86,8 @@ def test_four_suts_fit_into_100_columns():
     names = (EAGER, COMPILED, "keras3-jax", "keras3-tensorflow-graph", "native-jax")
     of = step(matrix_product=1.2, launch_and_host_overhead=0.1, embedding_and_gather=0.01)
     whole = found(*(profiled(name, of) for name in names), flops={"matrix product": 1e12})
-    first, second, _ = profile.tables(whole)
-    assert (len(first.columns), len(second.columns)) == (6, 3)
-    heads = [max(map(len, column.split("\n"))) for column in first.columns]
-    widths = [max(width, *(len(row[n]) for row in first.rows)) for n, width in enumerate(heads)]
+    (_, first, rows), (_, second, _), _ = profile.tables(whole)
+    assert (len(first), len(second)) == (6, 3)
+    heads = [max(map(len, column.split("\n"))) for column in first]
+    widths = [max(width, *(len(row[n]) for row in rows)) for n, width in enumerate(heads)]
     assert sum(widths) + 2 * len(widths) <= 100

@@ -43,11 +43,14 @@ def test_equal_and_unreported_threads_are_not_named(tmp_path, of_jax):
     assert found.decided and "threads" not in answer.sentence(found)
 
 
-def test_products_of_other_threads_are_not_pooled(tmp_path):
+@pytest.mark.parametrize("name", ["threads", "variables"])
+def test_products_of_other_threads_are_not_pooled(tmp_path, name):
     for threads in (1, 2):
+        value = threads if name == "threads" else {"OMP_NUM_THREADS": str(threads)}
         for sut in ("native-jax", "native-torch-eager"):
             evidence = {"after": {"matrix_flops": threads * 1e9}}
-            write(tmp_path, cell(sut, threads=threads), [100], evidence=evidence)
+            write(tmp_path, cell(sut, **{name: value}), [100], evidence=evidence)
     one, two = product_sentences(gathered(tmp_path).current)
-    assert one.startswith("large matrix products in float32 on cpu, threads 1: PyTorch 1 GFLOP/s,")
-    assert "threads 2: PyTorch 2 GFLOP/s, JAX 2 GFLOP/s;" in two
+    where = "threads " if name == "threads" else "OMP_NUM_THREADS="
+    assert one.startswith(f"large matrix products in float32 on cpu, {where}1: PyTorch 1 GFLOP/s,")
+    assert f"{where}2: PyTorch 2 GFLOP/s, JAX 2 GFLOP/s;" in two

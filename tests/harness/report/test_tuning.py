@@ -172,6 +172,4 @@ def test_no_tuned_cell_is_compared_with_one_that_is_not(tmp_path):
     write(tmp_path / "a", PLAIN, STEADY)
     write(tmp_path / "b", tuned("omp-bind"), STEADY, day=2)
     folders = [groups(tmp_path / name) for name in ("a", "b")]
-    (found,) = compare.compare(*folders)
-    assert not found.comparable
-    assert "tuned False / True" in found.verdict
+    assert not any(found.comparable for found in compare.compare(*folders))

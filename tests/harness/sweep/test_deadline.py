@@ -9,9 +9,8 @@ import time
 import pytest
 
 from formats.result import Status
-from harness.comparison.statistics import Ratio
 from harness.execution.environments import ROOT
-from harness.sweep import deadline, loop, recipe, words
+from harness.sweep import deadline, loop, recipe
 from tests.conftest import CACHE
 
 FLAGS = ["--cache", CACHE, "--repeats", 1, "--for", "60s"]
@@ -107,16 +106,6 @@ def test_when_the_time_is_up_the_cells_that_are_left_are_listed(sweep, write, mo
     assert "the time is up; the same command continues" in said
 
 
-def test_failed_cells_are_tried_last_and_keep_their_row(sweep, write, tests_run, monkeypatch):
-    path = write('sut-option = ["raise-at=30"]', "batch-size = 2")
-    sweep(path, *FLAGS, "--fail-fast")
-    sweep(path, *FLAGS)
-    assert tests_run == ["performance", "performance", "accuracy", "performance"]
-    monkeypatch.setattr(deadline, "_LAST", 1)
-    _, document, _ = sweep(path, *FLAGS, "--json")
-    assert [each["status"] for each in document["cells"]] == ["error", "ok"]
-
-
 def test_killed_at_any_moment_the_sweep_goes_on(tmp_path, write):
     path = write(GOOD, SLOW.replace("20000", "50"))
     words = [ROOT / "run.sh", "sweep", path, *FLAGS, "--out", tmp_path]
@@ -149,13 +138,6 @@ def test_suts_that_an_interpreter_lacks_are_unsupported(sweep, write):
     (refused,) = document["refused"]
     assert " lacks torch" in refused["reason"]
     assert sweep(recipe_, *FLAGS, "--python", "no-such-python")[0] == 3
-
-
-def test_only_an_interval_that_contains_1_shows_no_difference():
-    single = Ratio(value=0.5, repeats=(1, 1))
-    assert words._compared(single) == "0.5 × (no interval)"
-    level = Ratio(value=1.02, low=0.9, high=1.2, repeats=(3, 3))
-    assert words._compared(level).endswith(", no difference shown")
 
 
 def test_a_block_with_a_limit_ends_in_time():

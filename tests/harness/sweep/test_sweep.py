@@ -150,11 +150,7 @@ def test_progress_names_cell_repeat_and_what_is_left(sweep):
         )
         for line in lines
     )
-    assert any(
-        line.startswith("    ok: ")
-        and "times as fast as mock bert tiny predict Offline float32 batch 4 inputs uneven" in line
-        for line in lines
-    )
+    assert any(line.startswith("    ok: ") for line in lines)
     assert "by its size and how fast this machine multiplies" in said
     _, plan, _ = sweep(*MOCK, "--repeats", 3, "--dry-run", "--json")
     assert "by 4 earlier runs of this cell" in plan["basis"]
