@@ -15,6 +15,7 @@ from compliance import audit as audits
 from compliance import rules
 from compliance.audit_tests import compliance_tests
 from compliance.findings.check import not_applicable
+from compliance.folders import subfolders
 from compliance.logs import files
 from formats.checks import Check
 from formats.job import TESTS, Job
