@@ -191,23 +191,16 @@ def _show_products(device: str, rows: Sequence[Limits]) -> None:
 
 def _show_memory(device: str, rows: Sequence[Limits]) -> None:
     """Print the figures that are the same in all precisions of an environment."""
-    columns = ["environment", "version", "read\nGB/s", "copy\nGB/s", "to device\nGB/s"]
+    columns = ["environment", "version", "read\nGB/s"]
     lines = []
     for row in {row.environment: row for row in rows}.values():
-        rates = (
-            row.read_bytes_per_second,
-            row.copy_bytes_per_second,
-            row.to_device_bytes_per_second,
-        )
-        texts = [_text(rate, 1e9) for rate in rates]
-        lines.append([row.environment, f"{row.framework} {row.version}", *texts])
+        read = _text(row.read_bytes_per_second, 1e9)
+        lines.append([row.environment, f"{row.framework} {row.version}", read])
     terminal.table(f"Memory on {device}", columns, lines)
 
 
-def _text(spread: Spread | None, scale: float) -> str:
+def _text(spread: Spread, scale: float) -> str:
     """`471 ±2%`: the median, and the distance of the repeat that is furthest from it."""
-    if spread is None:
-        return "–"
     value = spread.median / scale
     digits = f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"
     furthest = max(spread.maximum - spread.median, spread.median - spread.minimum)
