@@ -57,7 +57,6 @@ class StepProfile:
         unprofiled_seconds: the mean time of a step without the profiler.
         seconds: one of CLASSES → its time in a step. The sum is the profiled step.
         kernels: operators, kernels or thunks of a step that compute or move data.
-        bytes_accessed: bytes that the compiler says a step reads and writes; None: it does not say.
         operations: the operations that take most of the time, the longest first.
         notes: sentences about this profile.
     """
@@ -67,7 +66,6 @@ class StepProfile:
     unprofiled_seconds: float
     seconds: Mapping[str, float]
     kernels: float
-    bytes_accessed: float | None = None
     operations: tuple[Operation, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -75,22 +75,20 @@ def _by_class(found: Profile, shown: dict[str, StepProfile]) -> Table:
 
 
 def _whole_steps(shown: dict[str, StepProfile]) -> Table:
-    """Return whole steps: with and without the profiler, kernels, bytes."""
-    columns = ("SUT", "step, ms", "profiled, ms", "profiler's cost", "kernels a step")
+    """Return whole steps: with and without the profiler, and kernels."""
+    columns = ("SUT", "step, ms", "profiled, ms", "profiler's cost", "kernels a step", "profiler")
     rows = []
     for label, step in shown.items():
-        moved = step.bytes_accessed
         row = [
             label,
             _ms(step.unprofiled_seconds),
             _ms(step.profiled_seconds),
             f"{step.profiled_seconds / step.unprofiled_seconds - 1:+.1%}",
             f"{step.kernels:,.0f}",
-            "not said" if moved is None else f"{short(moved / 1e9)} GB",
             f"{step.profiler}, {step.steps} steps",
         ]
         rows.append(row)
-    return Table(title="Whole steps", columns=(*columns, "bytes moved", "profiler"), rows=rows)
+    return Table(title="Whole steps", columns=columns, rows=rows)
 
 
 def sentences(found: Profile) -> Iterator[str]:

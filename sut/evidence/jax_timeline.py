@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-from jax._src.lib import _jax, _profiler  # the public profiler writes its trace to files
+from jax._src.lib import _profiler  # the public profiler writes its trace to files
 
 from sut.evidence import hlo, jax_programs
 from sut.evidence.wall_time import Trace, Window
@@ -32,35 +32,19 @@ def _events(data: Any) -> Iterator[Event]:
             if on_device and not line.name.startswith(STREAM):
                 continue
             for event in line.events:
+                lane = (plane.name, number)
                 facts = dict(event.stats)
-                yield Event(
-                    name=event.name,
-                    lane=(plane.name, number),
-                    start_ns=event.start_ns,
-                    end_ns=event.start_ns + event.duration_ns,
-                    on_device=on_device,
-                    instruction=str(facts.get("hlo_op", "")),
-                    module=str(facts.get("hlo_module", "")),
-                    program=facts.get("program_id"),
-                    run=facts.get("run_id"),
+                yield Event.of(
+                    event.name, lane, event.start_ns, event.duration_ns, facts, on_device
                 )
 
 
 def _programs() -> dict[str, list[Program]]:
-    """Return name of a module → its programs, for all programs of this process.
-
-    XLA's costs have the body of a loop once, so the bytes of a program with a loop are not known.
-    """
-    client = jax.devices()[0].client
+    """Return name of a module → its programs, for all programs of this process."""
     programs: dict[str, list[Program]] = {}
-    for executable in client.live_executables():
+    for executable in jax.devices()[0].client.live_executables():
         for module in executable.hlo_modules():
-            found = hlo.read(module.to_string())
-            moved = None
-            if not hlo.has_loop(found):
-                costs = _jax.hlo_module_cost_analysis(client, module)
-                moved = costs.get("bytes accessed")
+            classes = hlo.classes(hlo.read(module.to_string()))
             number = hlo.number_of(module.as_serialized_hlo_module_proto())
-            program = Program(hlo.classes(found), moved, number)
-            programs.setdefault(module.name, []).append(program)
+            programs.setdefault(module.name, []).append(Program(classes, number))
     return programs

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from formats.profile import HOST, OTHER
 from sut.evidence import operation_classes
@@ -32,12 +33,10 @@ class Program:
 
     Attributes:
         classes: name of an instruction → its class.
-        bytes_accessed: bytes that XLA says a run reads and writes; None: not known.
         number: XLA's own number of the program.
     """
 
     classes: Mapping[str, str]
-    bytes_accessed: float | None = None
     number: int | None = None
 
 
@@ -55,7 +54,7 @@ class Event:
     """
 
     name: str
-    lane: object
+    lane: Hashable
     start_ns: float
     end_ns: float
     on_device: bool = False
@@ -63,6 +62,29 @@ class Event:
     module: str = ""
     program: object = None
     run: object = None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        lane: Hashable,
+        start_ns: float,
+        duration_ns: float,
+        facts: Mapping[str, Any],
+        on_device: bool,
+    ) -> Event:
+        """Return an event with these facts, by XLA's own names of them."""
+        return cls(
+            name=name,
+            lane=lane,
+            start_ns=start_ns,
+            end_ns=start_ns + duration_ns,
+            on_device=on_device,
+            instruction=str(facts.get("hlo_op", "")),
+            module=str(facts.get("hlo_module", "")),
+            program=facts.get("program_id"),
+            run=facts.get("run_id"),
+        )
 
 
 def trace_of(
@@ -91,33 +113,30 @@ def trace_of(
     spans: list[Span] = []
     on_device: list[Span] = []
     for event in ordered:
-        if event.on_device and not event.instruction:  # a framework's own kernel, or a copy
-            kind = operation_classes.of("cuda", event.name)
-            on_device.append(Span(event.lane, event.name, kind, event.start_ns, event.end_ns))
-            continue
-        if not event.instruction:
-            kind = class_of(event.name)
-            if kind and kind != HOST:
-                name = event.name.rpartition(":")[2]
-                spans.append(Span(event.lane, name, kind, event.start_ns, event.end_ns))
-            continue
-        kind = _class_in(runs[_run_of(event)], event.instruction)
-        if kind == HOST:
+        lane, name, end_ns = event.lane, event.name, event.end_ns
+        if event.instruction:
+            name = event.instruction
+            kind = _class_in(runs[_run_of(event)], name)
+        elif event.on_device:  # a framework's own kernel, or a copy
+            kind = operation_classes.of("cuda", name)
+        else:
+            kind = class_of(name)
+            name = name.rpartition(":")[2]
+        if kind in ("", HOST):
             continue
         if event.on_device:
-            span = Span(event.lane, event.instruction, kind, event.start_ns, event.end_ns)
-            on_device.append(span)
-        else:
-            end_ns = _end_ns(event, ends.get(event.instruction, []))
+            on_device.append(Span(lane, name, kind, event.start_ns, end_ns))
+            continue
+        if event.instruction:
             # Instructions run at the same time, and one thread may begin several.
             lane = len(spans)
-            spans.append(Span(lane, event.instruction, kind, event.start_ns, end_ns))
+            end_ns = _end_ns(event, ends.get(name, []))
+        spans.append(Span(lane, name, kind, event.start_ns, end_ns))
     return Trace(
         profiler=profiler,
         start_ns=window.start_ns,
         end_ns=window.end_ns,
         spans=on_device or spans,
-        bytes_accessed=_bytes_accessed(ordered, runs, window),
     )
 
 
@@ -184,25 +203,3 @@ def _class_in(programs: Sequence[Program], instruction: str) -> str:
     """Return the class of an instruction. OTHER if the programs have several."""
     classes = {program.classes.get(instruction, OTHER) for program in programs}
     return classes.pop() if len(classes) == 1 else OTHER
-
-
-def _bytes_accessed(
-    events: Iterable[Event], runs: Mapping[Hashable, Sequence[Program]], window: Event
-) -> float | None:
-    """Return the bytes that all runs in the window read and write, as XLA estimates them. None if
-    they are not known for each.
-    """
-    in_window = set()
-    for event in events:
-        if event.instruction and window.start_ns <= event.start_ns <= window.end_ns:
-            if event.run is None:
-                return None
-            in_window.add(_run_of(event))
-    moved = 0.0
-    for run in in_window:
-        sizes = {program.bytes_accessed for program in runs[run]}
-        size = sizes.pop() if len(sizes) == 1 else None
-        if size is None:
-            return None
-        moved += size
-    return moved or None
