@@ -55,7 +55,6 @@ class Lines:
         series: SUT → (x, y) of its points.
         x, y: names of the axes, which begin at zero.
         limit: the y of a dashed line; None: there is none. Points far above it are cut off.
-        marked: whether each point has a mark.
     """
 
     work: str
@@ -64,7 +63,6 @@ class Lines:
     x: str
     y: str
     limit: float | None = None
-    marked: bool = True
 
     @property
     def caption(self) -> str:

@@ -83,16 +83,13 @@ def _best_batches(lines: Lines) -> str:
 
 
 def serving(content: Content) -> Section:
-    """The rates in words, a chart of throughput against latency, and the queues at the rates that
-    were found.
-    """
+    """The rates in words, and a chart of throughput against latency."""
     served = [c for c in content.comparisons if _serves(c.groups[0].cell)]
     found = [c for c in served if c.groups[0].cell.rate is None and c.good]
-    queues = [lines for lines in map(_queue, found) if lines.series]
     return Section(
         title="Throughput against latency",
         sentences=[_held(comparison) for comparison in found][:MOST_SENTENCES],
-        pictures=[*curves(content), *queues],
+        pictures=curves(content),
     )
 
 
@@ -178,20 +175,6 @@ def _point(result: Result) -> Point | None:
     else:
         return None
     return None if x is None or y is None else (x, y)
-
-
-def _queue(comparison: Comparison) -> Lines:
-    """Return how many requests waited over the last run of each SUT at its rate."""
-    about = "requests in the queue over the last run of each"
-    lines = Lines(
-        work=comparison.name, about=about, x="seconds", y="requests that wait", marked=False
-    )
-    for group in comparison.good:
-        serving = group.last.result.serving
-        if serving:
-            for point in zip(serving.queue.seconds, serving.queue.waiting, strict=True):
-                lines.add(group.sut, point)
-    return lines
 
 
 def _serves(cell: Cell) -> bool:
