@@ -127,7 +127,7 @@ def _candidates(
 ) -> dict[str, np.ndarray]:
     """The candidates of a batch, and the full logits of its first `logits_rows` rows."""
     logits = forced_logits(sut, inputs, {"tokens": answers["tokens"]}, batch_size)
-    top = _largest(logits)
+    top = largest(logits)
     return {
         "top_ids": top,
         "top_logits": np.take_along_axis(logits, top, -1),
@@ -135,10 +135,10 @@ def _candidates(
     }
 
 
-def _largest(logits: np.ndarray) -> np.ndarray:
-    """The ids of the `TOP` largest logits, the largest first, int32 [..., TOP]. Equal ones are in
-    the order of their ids. The whole vocabulary is not sorted.
+def largest(values: np.ndarray, count: int = TOP) -> np.ndarray:
+    """The places of the largest values on the last axis, the largest first, int32 [..., count].
+    Equal ones are in the order of their places. The whole axis is not sorted.
     """
-    found = np.sort(np.argpartition(logits, -TOP, axis=-1)[..., -TOP:], axis=-1)
-    order = np.argsort(-np.take_along_axis(logits, found, -1), axis=-1, kind="stable")
+    found = np.sort(np.argpartition(values, -count, axis=-1)[..., -count:], axis=-1)
+    order = np.argsort(-np.take_along_axis(values, found, -1), axis=-1, kind="stable")
     return np.take_along_axis(found, order, -1).astype(np.int32)
