@@ -12,7 +12,6 @@ from scenarios.worker import preflight
 from sut.contract import Unsupported
 from sut.devices import DEVICES, HOST
 from sut.evidence import causes
-from sut.evidence.out_of_memory import asked_bytes
 from sut.registry import REFERENCES, SUTS
 
 # Python's and numpy's own words; those of a framework are in the registry.
@@ -71,7 +70,7 @@ def outcome_of(error: Exception, sut: str, device: str = HOST) -> WorkerOutcome:
     others = str(error).strip().split("\n")[1:]
     reason = first[:400]
     for line in (first, *(f"{kind}: {line.strip()}" for line in others)):
-        if asked := asked_bytes(line):
+        if asked := causes.asked_bytes(line):
             reason = f"{line[:400]}; asked for {asked:,} bytes"
             break
     available = None if DEVICES[device].accelerator else preflight.free_memory_bytes()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scenarios.worker.answers import check_rows
+from scenarios.worker.answers import check_rows, largest
 from scenarios.worker.teacher_forcing import forced_logits
 from sut.contract import Batch, Inference
 
@@ -127,18 +127,9 @@ def _candidates(
 ) -> dict[str, np.ndarray]:
     """The candidates of a batch, and the full logits of its first `logits_rows` rows."""
     logits = forced_logits(sut, inputs, {"tokens": answers["tokens"]}, batch_size)
-    top = largest(logits)
+    top = largest(logits, TOP)
     return {
         "top_ids": top,
         "top_logits": np.take_along_axis(logits, top, -1),
         "logits": logits[:logits_rows],
     }
-
-
-def largest(values: np.ndarray, count: int = TOP) -> np.ndarray:
-    """The places of the largest values on the last axis, the largest first, int32 [..., count].
-    Equal ones are in the order of their places. The whole axis is not sorted.
-    """
-    found = np.sort(np.argpartition(values, -count, axis=-1)[..., -count:], axis=-1)
-    order = np.argsort(-np.take_along_axis(values, found, -1), axis=-1, kind="stable")
-    return np.take_along_axis(found, order, -1).astype(np.int32)

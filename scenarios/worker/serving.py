@@ -32,9 +32,9 @@ from typing import Any
 import numpy as np
 
 from formats.job import Job
+from scenarios.worker.answers import largest
 from scenarios.worker.batching import Batcher, Policy
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
-from scenarios.worker.reference import largest
 from sut import padding
 from sut.contract import Batch, Inference
 from sut.devices import DEVICES

@@ -120,6 +120,12 @@ def job_of(tmp_path, count=2, scenario="Offline", **options):
     return job
 
 
+def server_job(tmp_path, latency_ms, sizes):
+    serving = Serving(max_wait_ms=0, percentile=90, max_latency_ms=100.0)
+    job = job_of(tmp_path, scenario="Server", latency_ms=latency_ms)
+    return mock_job.changed(job, serving, batch_sizes=sizes)
+
+
 def on_cluster(job, last=Replica):
     """The job on a played cluster, which gives each replica a node. `last`: the last replica."""
     count = str(len(job.places))
@@ -141,6 +147,13 @@ def taken(sut, job):
     sut.take(job, Heartbeat(job.log_dir / "heartbeat"))
 
 
+def loaded(sut, job):
+    """The library of the inputs, all of them loaded."""
+    library = sut.library(job.inputs)
+    library.load(range(SAMPLES))
+    return library
+
+
 class Answers:
     """Keeps what is reported to LoadGen."""
 
@@ -160,8 +173,7 @@ class Answers:
 def offline_run(job, sut, count=48):
     """Issue `count` samples in one query. → their answers."""
     answers = Answers()
-    library = sut.library(job.inputs)
-    library.load(range(SAMPLES))
+    library = loaded(sut, job)
     issue, _ = offline.callbacks(sut, library, answers.respond, job, Watch())
     issue(list(range(100, 100 + count)), [n % SAMPLES for n in range(count)])
     library.unload(range(SAMPLES))
@@ -186,8 +198,10 @@ def test_each_sample_is_answered_once_and_by_its_own_answer(tmp_path):
     answers = offline_run(job, sut)
     before, after = sut.end()
     report = sut.report()
+    not_full = offline_run(job, sut, count=7)
     sut.close()
     assert answers.payloads == logits(48)
+    assert not_full.payloads == logits(7)
     assert before.precision == after.precision == "float32"
     assert sum(each.samples for each in report.each) == 48
     assert all(each.batches >= 2 for each in report.each)
@@ -196,24 +210,14 @@ def test_each_sample_is_answered_once_and_by_its_own_answer(tmp_path):
     assert report.dispatcher_us_per_batch > 0
 
 
-def test_a_last_batch_that_is_not_full_is_answered(tmp_path):
-    job = job_of(tmp_path)
-    sut = started(job)
-    assert offline_run(job, sut, count=7).payloads == logits(7)
-    sut.close()
-
-
 def test_requests_over_time_are_answered_by_all_replicas(tmp_path):
-    job = job_of(tmp_path, scenario="Server", latency_ms=5.0)
-    serving = Serving(max_wait_ms=0, percentile=90, max_latency_ms=100.0)
-    job = mock_job.changed(job, serving, batch_sizes=(1, 2, 4))
+    job = server_job(tmp_path, latency_ms=5.0, sizes=(1, 2, 4))
     sut = started(job)
     taken(sut, job)
     sut.begin()
     answers = Answers()
     watch = Watch()
-    library = sut.library(job.inputs)
-    library.load(range(SAMPLES))
+    library = loaded(sut, job)
     issue, flush = server.callbacks(sut, library, answers.respond, job, watch)
 
     def requests():
@@ -232,12 +236,9 @@ def test_requests_over_time_are_answered_by_all_replicas(tmp_path):
 
 
 def test_late_answers_of_a_trial_belong_to_that_trial(tmp_path):
-    job = job_of(tmp_path, scenario="Server", latency_ms=60.0)
-    serving = Serving(max_wait_ms=0, percentile=90, max_latency_ms=100.0)
-    job = mock_job.changed(job, serving, batch_sizes=(1, 2, 4))
+    job = server_job(tmp_path, latency_ms=60.0, sizes=(1, 2, 4))
     sut = started(job)
-    library = sut.library(job.inputs)
-    library.load(range(SAMPLES))
+    library = loaded(sut, job)
     trials = []
     for start in (100, 100):
         answers, watch = Answers(), Watch()
@@ -282,8 +283,7 @@ def test_the_time_to_the_first_token_has_no_wait_behind_another_batch(tmp_path):
     write_json(job.log_dir / "job.json", job)
     sut = started(job)
     watch = Watch()
-    library = sut.library(job.inputs)
-    library.load(range(SAMPLES))
+    library = loaded(sut, job)
     issue, _ = offline.callbacks(sut, library, Answers().respond, job, watch)
     issue(list(range(SAMPLES)), list(range(SAMPLES)))
     sut.close()
@@ -298,8 +298,7 @@ def test_streamed_answers_have_their_first_tokens(tmp_path, wrong):
     write_json(job.log_dir / "job.json", job)
     sut = started(job)
     answers, watch = Answers(), Watch()
-    library = sut.library(job.inputs)
-    library.load(range(SAMPLES))
+    library = loaded(sut, job)
     issue, _ = offline.callbacks(sut, library, answers.respond, job, watch)
     issue(list(range(100, 100 + SAMPLES)), list(range(SAMPLES)))
     sut.close()
@@ -374,14 +373,11 @@ def test_progress_of_a_replica_is_progress_of_the_worker(tmp_path, monkeypatch):
 
 
 def test_nothing_is_reported_after_an_overload(tmp_path, monkeypatch):
-    job = job_of(tmp_path, scenario="Server", latency_ms=60.0)
-    serving = Serving(max_wait_ms=0, percentile=90, max_latency_ms=100.0)
-    job = mock_job.changed(job, serving, batch_sizes=(4,))
+    job = server_job(tmp_path, latency_ms=60.0, sizes=(4,))
     monkeypatch.setattr(server, "policy", lambda job: batching.Policy(sizes=(4,), most_waiting=4))
     sut = started(job)
     answers, watch = Answers(), Watch()
-    library = sut.library(job.inputs)
-    library.load(range(SAMPLES))
+    library = loaded(sut, job)
     issue, _ = server.callbacks(sut, library, answers.respond, job, watch)
 
     def requests():
@@ -450,8 +446,7 @@ def test_a_program_of_a_cluster_that_ended_has_its_words_on_a_replica_and_not_la
 def test_a_replica_that_hangs_ends_with_the_link(tmp_path):
     job = on_cluster(job_of(tmp_path), Hangs)
     sut = started(job)
-    library = sut.library(job.inputs)
-    library.load(range(SAMPLES))
+    library = loaded(sut, job)
     submit = sut.answering(Answers().respond, (), Watch())
     for number in range(2):  # the second one goes to the second replica
         submit(library.batch([number], 4), [number], [number])
