@@ -41,9 +41,6 @@ class Limits:
             last-level cache, as decoding at batch 1 needs it.
         thin_bytes_per_second: bytes of that matrix that are read a second.
         read_bytes_per_second: bytes that a sum over a large float32 array reads a second.
-        copy_bytes_per_second: bytes that a copy of this array reads and writes a second.
-        to_device_bytes_per_second: bytes a second that a copy of a NumPy array to the device takes.
-            None: the device is the host.
         other_matrix_flops: name of another way to multiply in the same process → `matrix_flops` of
             this way.
         matrix_products: `sut.evidence.matrix_library.fact` of the large product.
@@ -61,8 +58,6 @@ class Limits:
     thin_flops: Spread
     thin_bytes_per_second: Spread
     read_bytes_per_second: Spread
-    copy_bytes_per_second: Spread
-    to_device_bytes_per_second: Spread | None = None
     other_matrix_flops: Mapping[str, Spread] = field(default_factory=dict)
     matrix_products: Mapping[str, Any] = field(default_factory=dict)
     absent: Mapping[str, str] = field(default_factory=dict)

@@ -102,20 +102,16 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class QueueSummary:
-    """The waiting requests and the batches of a test, over time.
+    """The waiting requests and the batches of a test.
 
     Attributes:
-        seconds: from the first batch to the middle of each of at most 60 stretches of equal length.
-        waiting, batch: the means of each stretch.
-        mean_waiting, most_waiting, mean_batch: of all batches.
+        mean_waiting, most_waiting: the requests that waited when a batch began.
+        mean_batch: the requests of a batch.
         left: the requests that were not answered when the last one had been issued.
         kept_up: whether the SUT kept up with the requests.
         good_fraction: the share of the requests within all limits.
     """
 
-    seconds: tuple[float, ...]
-    waiting: tuple[float, ...]
-    batch: tuple[float, ...]
     mean_waiting: float
     most_waiting: int
     mean_batch: float

@@ -10,6 +10,7 @@ from formats.job import Job
 from formats.outcome import Trial
 from scenarios.worker import engine, rate_search
 from scenarios.worker.batching import Batcher, Overload, Policy
+from scenarios.worker.engine import Flight
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.latency_limits import Limited
 from scenarios.worker.qsl import Qsl
@@ -71,36 +72,30 @@ def callbacks(
     """
     limited = Limited(serving_of(job), respond)
     watch.limited = limited
-    form = policy(job)
+    queue: Flight | Batcher[tuple[int, int]]
     if isinstance(sut, engine.EngineSut):
         most = sut.engine.most_in_flight
-        requests = engine.flight(sut, limited.responder, job.answer, watch, most)
-        watch.queue = requests
+        flight = queue = engine.flight(sut, limited.responder, job.answer, watch, most)
 
-        def send(ids: Sequence[int], indices: Sequence[int]) -> None:
-            limited.issue(ids)
-            for number, index in zip(ids, indices, strict=True):
-                engine.submit(requests, qsl, number, index)
+        def put(request: tuple[int, int]) -> None:
+            engine.submit(flight, qsl, *request)
+    else:
+        form = policy(job)
+        answer = answering(sut, limited.responder, job.answer, watch)
 
-        def drain() -> None:
-            limited.last_issued()
-            requests.drain()
+        def answer_requests(requests: list[tuple[int, int]]) -> None:
+            ids, indices = zip(*requests, strict=True)
+            answer(qsl.batch(indices, form.size(len(ids))), ids, indices)
 
-        return send, drain
-    answer = answering(sut, limited.responder, job.answer, watch)
-
-    def answer_requests(requests: list[tuple[int, int]]) -> None:
-        ids, indices = zip(*requests, strict=True)
-        answer(qsl.batch(indices, form.size(len(ids))), ids, indices)
-
-    batcher = Batcher(answer_requests, form)
-    watch.queue = batcher
+        queue = Batcher(answer_requests, form)
+        put = queue.put
+    watch.queue = queue
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
         limited.issue(ids)
         try:
             for request in zip(ids, indices, strict=True):
-                batcher.put(request)
+                put(request)
         except Overload as e:
             if isinstance(sut, Replicated):
                 sut.fail(e)
@@ -108,7 +103,7 @@ def callbacks(
 
     def flush() -> None:
         limited.last_issued()
-        batcher.drain()
+        queue.drain()
         if isinstance(sut, Replicated):
             sut.drain()
 

@@ -30,7 +30,7 @@ _USUAL_S = 60  # of one environment on one device
 _LEGEND = (
     f"large: two square matrices; layer: {' × '.join(map(str, LAYER_SHAPE))}; one row:"
     " with a matrix larger than the last-level cache, as decoding needs it, and the bytes"
-    " that it reads; read and copy: a large array; ±: the repeat that is furthest from the"
+    " that it reads; read: a large array; ±: the repeat that is furthest from the"
     " median. Above ±15% other programs or the host disturbed it: --again measures again"
 )
 _FIGURES = {
@@ -39,10 +39,8 @@ _FIGURES = {
     "one row\nGFLOP/s": "thin_flops",
     "it reads\nGB/s": "thin_bytes_per_second",
     "read\nGB/s": "read_bytes_per_second",
-    "copy\nGB/s": "copy_bytes_per_second",
-    "to device\nGB/s": "to_device_bytes_per_second",
 }
-"""Heading → field of `Limits`. A column without a value is left out."""
+"""Heading → field of `Limits`."""
 _Place = tuple[Environment, str]
 """An environment and the device that it is measured on."""
 
@@ -180,19 +178,16 @@ def show(measured: Sequence[Measured], here: Machine) -> None:
 
 
 def _show_table(device: str, rows: Sequence[Limits]) -> None:
-    figures = {
-        name: field for name, field in _FIGURES.items() if any(getattr(row, field) for row in rows)
-    }
     lines = []
     for row in rows:
-        texts = [_text(getattr(row, field)) for field in figures.values()]
+        texts = [_text(getattr(row, field)) for field in _FIGURES.values()]
         by = library(row.matrix_products)
         lines.append([row.environment, row.precision, *texts, by])
         for way, spread in row.other_matrix_flops.items():
-            blank = [""] * (len(figures) - 1)
+            blank = [""] * (len(_FIGURES) - 1)
             lines.append([f"  through {way}", row.precision, _text(spread), *blank, ""])
     title = f"What the frameworks reach on {device}: the median of the repeats"
-    terminal.table(title, ("environment", "precision", *figures, "by"), lines)
+    terminal.table(title, ("environment", "precision", *_FIGURES, "by"), lines)
 
 
 def _text(spread: Spread) -> str:

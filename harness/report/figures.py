@@ -140,10 +140,10 @@ def _interval(axes: Axes, n: int, entry: Standing, room: float) -> float:
 def _lines(picture: Lines, colours: Mapping[str, str]) -> Figure:
     """Draw a line a SUT, both axes from zero."""
     figure, axes = _canvas(2.2, left=0.14, below=0.5 + _legend_height(len(picture.series)))
-    style: dict[str, Any] = {"marker": "o", "markersize": 4}
     for sut, points in picture.series.items():
         xs, ys = zip(*sorted(points), strict=True)
-        axes.plot(xs, ys, color=colours.get(sut, _GREY), linewidth=1.6, label=sut, **style)
+        colour = colours.get(sut, _GREY)
+        axes.plot(xs, ys, color=colour, linewidth=1.6, label=sut, marker="o", markersize=4)
     every = [point for points in picture.series.values() for point in points]
     # A mark on the edge would be cut in half.
     highest = 1.08 * max(y for _, y in every)

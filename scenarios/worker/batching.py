@@ -12,7 +12,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from formats.outcome import QueueSummary
 
@@ -64,33 +64,63 @@ class Record:
     taken: array[int] = field(default_factory=lambda: array("q"))
 
 
-class Queue(Protocol):
-    """Requests that are not yet answered."""
+class Queue:
+    """Requests that are not yet answered. Two threads share it.
 
-    record: Record
+    Attributes:
+        record: what was done.
+    """
+
+    def __init__(self) -> None:
+        self.record = Record()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._error: BaseException | None = None
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether a request is not yet answered."""
+        raise NotImplementedError
 
     def work(self) -> None:
         """Answer requests until `close` is called."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Answer no further request."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def drain(self) -> None:
+        """Wait until every request is answered. Raises the error of an answer."""
+        with self._changed:
+            while self._error is None and self._is_open:
+                self._changed.wait()
+            self._raise()
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _fail(self, error: BaseException) -> None:
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
 
 
-class Batcher(Generic[Request]):
+class Batcher(Queue, Generic[Request]):
     """Answers requests in the order in which they came."""
 
     def __init__(self, answer: Callable[[list[Request]], None], policy: Policy):
         """`answer` answers the requests of one batch, in the thread that calls `work`. After an
         error of it nothing more is answered, and `put` and `drain` raise that error.
         """
-        self.record = Record()
+        super().__init__()
         self._answer = answer
         self._policy = policy
         self._queue: deque[tuple[int, Request]] = deque()
-        self._changed = threading.Condition()
         self._busy = False
-        self._closed = False
-        self._error: BaseException | None = None
 
     def put(self, request: Request) -> None:
         """Add a request to the queue, and return at once. Raises Overload, or the error of an
@@ -103,28 +133,14 @@ class Batcher(Generic[Request]):
             self._queue.append((now, request))
             self._changed.notify_all()
 
-    def drain(self) -> None:
-        """Wait until every request is answered. Raises the error of an answer."""
-        with self._changed:
-            while self._error is None and (self._queue or self._busy):
-                self._changed.wait()
-            self._raise()
-
-    def close(self) -> None:
-        """Let `work` return after its current batch. Requests in the queue are dropped."""
-        with self._changed:
-            self._closed = True
-            self._queue.clear()
-            self._changed.notify_all()
+    @property
+    def _is_open(self) -> bool:
+        return self._busy or bool(self._queue and not self._closed)
 
     @property
     def waiting(self) -> int:
         """The number of requests in the queue."""
         return len(self._queue)
-
-    def _raise(self) -> None:
-        if self._error is not None:
-            raise self._error
 
     def _check(self, now: int) -> None:
         policy = self._policy
@@ -148,9 +164,7 @@ class Batcher(Generic[Request]):
                     self._changed.notify_all()
         # Whatever a SUT raises is passed on to the thread that issues requests.
         except BaseException as e:  # noqa: BLE001
-            with self._changed:
-                self._error = e
-                self._changed.notify_all()
+            self._fail(e)
 
     def _next(self) -> list[Any]:
         """Wait for a batch and take it. Empty: the batcher is closed."""
@@ -219,31 +233,13 @@ def full_rate(record: Record, largest: int) -> float | None:
     return largest * len(durations_ns) * 1e9 / sum(durations_ns)
 
 
-def summary(record: Record, bins: int = 60) -> QueueSummary | None:
-    """The record in at most `bins` stretches of equal length. Those without a batch are left out.
-    None: there was no batch.
-    """
-    import numpy as np
-
-    begun = np.asarray(record.begun_ns, np.int64)
-    if not len(begun):
+def summary(record: Record) -> QueueSummary | None:
+    """Return the means and the maximum over the batches. None: there was no batch."""
+    count = len(record.taken)
+    if not count:
         return None
-    elapsed = (begun - begun[0]) / 1e9
-    width = max(elapsed[-1] / bins, 1e-9)
-    places = np.minimum((elapsed / width).astype(int), bins - 1)
-    counts = np.bincount(places, minlength=bins)
-    filled = counts > 0
-
-    def mean(values: array[int]) -> tuple[float, ...]:
-        sums = np.bincount(places, weights=np.asarray(values, float), minlength=bins)
-        return tuple(round(float(value), 3) for value in sums[filled] / counts[filled])
-
-    middles = (np.arange(bins) + 0.5) * width
     return QueueSummary(
-        seconds=tuple(round(float(value), 3) for value in middles[filled]),
-        waiting=mean(record.waiting),
-        batch=mean(record.taken),
-        mean_waiting=float(np.mean(record.waiting)),
+        mean_waiting=sum(record.waiting) / count,
         most_waiting=max(record.waiting),
-        mean_batch=float(np.mean(record.taken)),
+        mean_batch=sum(record.taken) / count,
     )

@@ -8,6 +8,7 @@ not the wall power that MLPerf Power requires, and nothing is estimated from the
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -26,16 +27,27 @@ _MOST_WATTS, _PEAK = 1000.0, 1.5
 
 
 @dataclass(frozen=True)
-class Reading:
-    """One reading of the counters. `microjoules` of each source count from a moment of its own. At
-    `ranges` a counter starts again from 0, at most once within `wrap_s` seconds.
+class Counter:
+    """The counter of a source.
+
+    Attributes:
+        microjoules: since a moment of its own.
+        span: where it starts again from 0; 0: it does not.
+        wrap_s: it starts again at most once within so many seconds.
     """
 
+    microjoules: int
+    span: int = 0
+    wrap_s: float = math.inf
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One reading of the counters, by their sources. `absent`: source → why it has none."""
+
     at_ns: int
-    microjoules: Mapping[str, int]
-    ranges: Mapping[str, int]
-    absent: Mapping[str, str]
-    wrap_s: Mapping[str, float] = field(default_factory=dict)
+    counters: Mapping[str, Counter]
+    absent: Mapping[str, str] = field(default_factory=dict)
     clocks: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -43,33 +55,34 @@ def read(device: str, powercap: Path = POWERCAP) -> Reading:
     """Read every source that this process may read. It takes a few hundred microseconds and never
     raises.
     """
-    microjoules, ranges, wrap_s, absent = _packages(powercap)
+    found, absent = _packages(powercap)
     clocks: dict[str, Any] = {}
     if DEVICES[device].library == "nvml":
-        gpu, clocks, reason = _gpu()
-        microjoules |= gpu
-        absent |= {"gpu": reason} if reason else {}
-    return Reading(time.monotonic_ns(), microjoules, ranges, absent, wrap_s, clocks)
+        microjoules, clocks, reason = _gpu()
+        if reason:
+            absent["gpu"] = reason
+        else:
+            found["gpu"] = Counter(microjoules)
+    return Reading(time.monotonic_ns(), found, absent, clocks)
 
 
 def between(before: Reading, after: Reading) -> Energy:
     """The energy spent from one reading to the other."""
-    joules, absent = {}, {**before.absent, **after.absent}
+    joules = {}
+    absent = {**before.absent, **after.absent}
     seconds = (after.at_ns - before.at_ns) / 1e9
-    for source in before.microjoules.keys() & after.microjoules.keys():
-        spent, span = (
-            after.microjoules[source] - before.microjoules[source],
-            before.ranges.get(source),
-        )
-        if seconds > before.wrap_s.get(source, seconds):
+    for source in before.counters.keys() & after.counters.keys():
+        first = before.counters[source]
+        spent = after.counters[source].microjoules - first.microjoules
+        if seconds > first.wrap_s:
             absent[source] = (
-                f"the counter holds {(span or 0) / 1e6:.0f} J and may have started again more than"
+                f"the counter holds {first.span / 1e6:.0f} J and may have started again more than"
                 f" once in {seconds:.0f} s"
             )
-        elif spent < 0 and not span:
+        elif spent < 0 and not first.span:
             absent[source] = "the counter was set back"
         else:
-            joules[source] = (spent + span if spent < 0 and span else spent) / 1e6
+            joules[source] = (spent if spent >= 0 else spent + first.span) / 1e6
     return Energy(joules, absent, tuple(c for c in (before.clocks, after.clocks) if c))
 
 
@@ -96,34 +109,34 @@ def _gpu_name() -> str:
     return ""
 
 
-def _packages(
-    powercap: Path,
-) -> tuple[dict[str, int], dict[str, int], dict[str, float], dict[str, str]]:
+def _packages(powercap: Path) -> tuple[dict[str, Counter], dict[str, str]]:
     """Read the zones `intel-rapl:N` with the name package-N; AMD's zones have the same names.
     Subzones are left out as parts of these zones, and psys because it is the whole platform.
+
+    Returns (source → its counter, source → why it has none).
     """
-    microjoules, ranges, wrap_s, absent = {}, {}, {}, {}
-    for zone in sorted(
-        p for p in powercap.glob("intel-rapl:*") if _text(p / "name").startswith("package")
-    ):
-        name = f"cpu {_text(zone / 'name')}"
+    found: dict[str, Counter] = {}
+    absent: dict[str, str] = {}
+    for zone in sorted(powercap.glob("intel-rapl:*")):
+        label = _text(zone / "name")
+        if not label.startswith("package"):
+            continue
+        name = f"cpu {label}"
+        file = zone / "energy_uj"
         try:
-            microjoules[name] = int((zone / "energy_uj").read_text(encoding="ascii"))
-            ranges[name] = int((zone / "max_energy_range_uj").read_text(encoding="ascii"))
-            wrap_s[name] = ranges[name] / 1e6 / _most_watts(zone)
+            span = int((zone / "max_energy_range_uj").read_text(encoding="ascii"))
+            microjoules = int(file.read_text(encoding="ascii"))
         except PermissionError:
-            absent[name] = (
-                f"{zone / 'energy_uj'} is readable by root only (sudo chmod a+r {zone}/energy_uj)"
-            )
+            absent[name] = f"{file} is readable by root only (sudo chmod a+r {file})"
         except (OSError, ValueError) as e:
-            absent[name] = f"{zone / 'energy_uj'} cannot be read: {e}"
-        if name in absent:
-            microjoules.pop(name, None)
-    if not microjoules and not absent:
+            absent[name] = f"{file} cannot be read: {e}"
+        else:
+            found[name] = Counter(microjoules, span, span / 1e6 / _most_watts(zone))
+    if not found and not absent:
         absent["cpu"] = (
             "no powercap counter here (a virtual machine, not Linux, or a processor without RAPL)"
         )
-    return microjoules, ranges, wrap_s, absent
+    return found, absent
 
 
 def _most_watts(zone: Path) -> float:
@@ -137,36 +150,32 @@ def _most_watts(zone: Path) -> float:
     return _PEAK * max(limits) if limits else _MOST_WATTS
 
 
-def _gpu() -> tuple[dict[str, int], dict[str, Any], str]:
+def _gpu() -> tuple[int, dict[str, Any], str]:
     """(microjoules since the driver was loaded of all GPUs that this process sees, clocks of the
-    first one, reason). A worker sees one, and the LoadGen process of several replicas those of all.
+    first one, why there is no energy). A worker sees one, and the LoadGen process of several
+    replicas those of all.
     """
     try:
         import pynvml as nvml
     except ImportError:
-        return {}, {}, "nvidia-ml-py is missing in the SUT's environment"
+        return 0, {}, "nvidia-ml-py is missing in the SUT's environment"
+    clocks: dict[str, Any] = {}
     try:
         nvml.nvmlInit()
-    except nvml.NVMLError as e:
-        return {}, {}, f"NVML: {e}"
-    try:
         visible = visible_gpus(nvml)
         if not visible:
-            return {}, {}, "CUDA_VISIBLE_DEVICES names no GPU"
-        handle = visible[0]
-        clocks = _clocks(nvml, handle)
+            return 0, {}, "CUDA_VISIBLE_DEVICES names no GPU"
+        clocks = _clocks(nvml, visible[0])
         with suppress(nvml.NVMLError):
-            if nvml.nvmlDeviceGetMigMode(handle)[0]:
-                return {}, clocks, "MIG is on: the counter is the whole GPU's, not the slice's"
-        try:
-            joules = [int(nvml.nvmlDeviceGetTotalEnergyConsumption(each)) for each in visible]
-            return {"gpu": sum(joules) * 1000}, clocks, ""
-        except nvml.NVMLError as e:
-            return {}, clocks, f"NVML: {e}"
+            if nvml.nvmlDeviceGetMigMode(visible[0])[0]:
+                return 0, clocks, "MIG is on: the counter is the whole GPU's, not the slice's"
+        joules = [int(nvml.nvmlDeviceGetTotalEnergyConsumption(each)) for each in visible]
+        return sum(joules) * 1000, clocks, ""
     except (nvml.NVMLError, ValueError) as e:
-        return {}, {}, f"NVML: {e}"
+        return 0, clocks, f"NVML: {e}"
     finally:
-        nvml.nvmlShutdown()
+        with suppress(nvml.NVMLError):  # it was not initialised
+            nvml.nvmlShutdown()
 
 
 def visible_gpus(nvml: Any) -> list[Any]:

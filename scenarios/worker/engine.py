@@ -6,7 +6,6 @@ wait for the answers in the issuing thread. Server waits in `flush`.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
@@ -17,7 +16,7 @@ import numpy as np
 from formats.job import Job
 from formats.record import ENGINE
 from scenarios.worker.answers import pack
-from scenarios.worker.batching import Overload, Record
+from scenarios.worker.batching import Overload, Queue
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.streaming import Answer, Responder, TokenTimes
 from sut.contract import Batch, Engine
@@ -28,7 +27,7 @@ Key = tuple[int, int, int]
 _clock = time.perf_counter_ns
 
 
-class Flight:
+class Flight(Queue):
     """The requests that an engine is answering.
 
     Attributes:
@@ -51,17 +50,14 @@ class Flight:
             on_end: gets the answer, as `to_host` returns it.
             most: the most requests in flight.
         """
-        self.record = Record()
+        super().__init__()
         self.longest_ns = 0
         self._engine = engine
         self._on_first = on_first
         self._on_end = on_end
         self._most = most
-        self._changed = threading.Condition()
         self._begun: dict[int, int] = {}
         self._count = 0
-        self._closed = False
-        self._error: BaseException | None = None
 
     def wait_for_room(self) -> None:
         """Wait until one more request may be in flight. Raises the error of a request."""
@@ -111,12 +107,9 @@ class Flight:
                 self._changed.notify_all()
             raise
 
-    def drain(self) -> None:
-        """Wait until every request is answered. Raises the error of a request."""
-        with self._changed:
-            while self._error is None and self._begun:
-                self._changed.wait()
-            self._raise()
+    @property
+    def _is_open(self) -> bool:
+        return bool(self._begun)
 
     def work(self) -> None:
         """Wait until `close` is called and the engine has ended every request. The engine's thread
@@ -128,10 +121,8 @@ class Flight:
 
     def close(self) -> None:
         """Report no further answer."""
-        with self._changed:
-            self._error = self._error or RuntimeError("the test is over")
-            self._closed = True
-            self._changed.notify_all()
+        self._fail(RuntimeError("the test is over"))
+        super().close()
 
     def _guarded(self, function: Callable[..., None], key: Any) -> Callable[[Any], None]:
         """The function for one request. It does nothing after an error, because LoadGen may be gone
@@ -148,15 +139,6 @@ class Flight:
                 self._fail(e)
 
         return call
-
-    def _fail(self, error: Exception) -> None:
-        with self._changed:
-            self._error = self._error or error
-            self._changed.notify_all()
-
-    def _raise(self) -> None:
-        if self._error is not None:
-            raise self._error
 
 
 class EngineSut:

@@ -12,7 +12,6 @@ from scenarios.worker import preflight
 from sut.contract import Unsupported
 from sut.devices import DEVICES, HOST
 from sut.evidence import causes
-from sut.evidence.out_of_memory import asked_bytes
 from sut.registry import REFERENCES, SUTS
 
 # Python's and numpy's own words; those of a framework are in the registry.
@@ -62,24 +61,19 @@ def outcome_of(error: Exception, sut: str, device: str = HOST) -> WorkerOutcome:
         return WorkerOutcome("unsupported", str(error))
     if isinstance(error, preflight.Refused):
         return WorkerOutcome("skipped", str(error), refused=error.numbers)
-    known, kind = SUTS | REFERENCES, type(error).__name__
-    words = (*_OUT_OF_MEMORY, *(known[sut].out_of_memory if sut in known else ()))
+    known = SUTS | REFERENCES
+    kind = type(error).__name__
     first = f"{kind}: {causes.line(error)}".removesuffix(": ")
-    others = str(error).strip().split("\n")[1:]
+    words = (*_OUT_OF_MEMORY, *(known[sut].out_of_memory if sut in known else ()))
     if not any(word in f"{kind} {error}" for word in words):
         return WorkerOutcome("error", first[:500], refused=getattr(error, "numbers", {}))
-    lines = [first, *(f"{kind}: {line.strip()}" for line in others)]
-    line, asked = next(
-        ((line, asked) for line in lines if (asked := asked_bytes(line))), (first, None)
-    )
+    others = str(error).strip().split("\n")[1:]
+    reason = first[:400]
+    for line in (first, *(f"{kind}: {line.strip()}" for line in others)):
+        if asked := causes.asked_bytes(line):
+            reason = f"{line[:400]}; asked for {asked:,} bytes"
+            break
     available = None if DEVICES[device].accelerator else preflight.free_memory_bytes()
-    told = {"asked for": asked, "available": available}
-    return WorkerOutcome(
-        "oom",
-        "; ".join(
-            [
-                line[:400],
-                *(f"{name} {count:,} bytes" for name, count in told.items() if count is not None),
-            ]
-        ),
-    )
+    if available is not None:
+        reason += f"; available {available:,} bytes"
+    return WorkerOutcome("oom", reason)

@@ -27,6 +27,19 @@ from sut.contract import Batch, Evidence, Training
 from sut.evidence import compilations
 
 _clock = time.perf_counter_ns
+_WRITTEN = (
+    "began_ns",
+    "began_unix_ns",
+    "first_ended_ns",
+    "started_ns",
+    "marks_ns",
+    "closed_ns",
+    "returned_ns",
+    "queued_ns",
+    "input_ns",
+    "losses",
+)
+"""The attributes of a timer in steps.json."""
 _LAST_STEP = 3.0  # times the mean: a longer last step surely waited for those before it
 
 
@@ -240,16 +253,7 @@ class Timer:
             "schema": "steps-4",
             "batch_size": self.job.workload.batch_size,
             "trainable": trainable,
-            "began_ns": self.began_ns,
-            "began_unix_ns": self.began_unix_ns,
-            "first_ended_ns": self.first_ended_ns,
-            "started_ns": self.started_ns,
-            "marks_ns": self.marks_ns,
-            "closed_ns": self.closed_ns,
-            "returned_ns": self.returned_ns,
-            "queued_ns": self.queued_ns,
-            "input_ns": self.input_ns,
-            "losses": self.losses,
+            **{name: getattr(self, name) for name in _WRITTEN},
         }
 
 

@@ -36,6 +36,7 @@ class Limited:
         bad: how many requests were over some limit.
         answered: how many requests were answered.
         left: how many were not answered when the last one had been issued.
+        least_ns: the shortest latency.
     """
 
     serving: Serving
@@ -50,7 +51,7 @@ class Limited:
     _late: list[int] = field(default_factory=list)
     _begun_ns: int = 0
     _issued_ns: int = 0
-    _least_ns: float = math.inf
+    least_ns: float = math.inf
 
     def issue(self, ids: Sequence[int]) -> None:
         """Note that these requests are due now, unless a time is known for them."""
@@ -76,18 +77,13 @@ class Limited:
             largest: the requests of the largest batch.
         """
         rate = self.answered / max(1, self._issued_ns)
-        usual = _SPARE * rate * self._least_ns
+        usual = _SPARE * rate * self.least_ns
         return self.left <= usual + largest + _LEFT * self.answered
 
     @property
     def rate(self) -> float:
         """Answers a second until the last request was issued."""
         return 1e9 * (self.answered - self.left) / max(1, self._issued_ns)
-
-    @property
-    def least_ns(self) -> float:
-        """The shortest latency."""
-        return self._least_ns
 
     @property
     def responder(self) -> Responder:
@@ -133,22 +129,17 @@ class Limited:
         due = self.due.pop(number)
         first = self._first.pop(number, None)
         limits = self.serving
-        latencies: dict[str, tuple[float, float | None]] = {
-            "latency": (now - due, limits.max_latency_ms)
-        }
+        is_bad = self._is_over("latency", now - due, limits.max_latency_ms)
         if first is not None:
             later = (now - first) / max(1, tokens - 1)
-            latencies |= {
-                "ttft": (first - due, limits.max_ttft_ms),
-                "tpot": (later, limits.max_tpot_ms),
-            }
-        over = [
-            name
-            for name, (taken_ns, limit_ms) in latencies.items()
-            if limit_ms is not None and taken_ns > limit_ms * 1e6
-        ]
-        for name in over:
-            self.over[name] += 1
-        self._least_ns = min(self._least_ns, now - due)
-        self.bad += bool(over)
+            is_bad |= self._is_over("ttft", first - due, limits.max_ttft_ms)
+            is_bad |= self._is_over("tpot", later, limits.max_tpot_ms)
+        self.least_ns = min(self.least_ns, now - due)
+        self.bad += is_bad
         self.answered += 1
+
+    def _is_over(self, name: str, taken_ns: float, limit_ms: float | None) -> bool:
+        """Count a latency that is over its limit."""
+        is_over = limit_ms is not None and taken_ns > limit_ms * 1e6
+        self.over[name] += is_over
+        return is_over

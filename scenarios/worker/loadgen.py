@@ -38,6 +38,12 @@ _LIMITS = {
 """
 
 
+_MISFIT = (
+    "the SUT answered {height} rows of {stride} bytes for {count} samples, or counts more tokens"
+    " than a row has"
+)
+
+
 def responder(
     heartbeat: Heartbeat, watch: Watch, dry: bool = False, counts_tokens: bool = False
 ) -> Responder:
@@ -50,35 +56,26 @@ def responder(
     The time between a SUT's answer and LoadGen's clock is spent here, mostly with cold caches. So
     every attribute look-up costs time.
     """
-    send: Callable[..., object] = (lambda responses: None) if dry else lg.QuerySamplesComplete
-    send_first: Callable[..., object] = (lambda responses: None) if dry else lg.FirstTokenComplete
-    response, cells, from_buffer = lg.QuerySampleResponse, heartbeat.cells, c_char.from_buffer
-    append_time, append_index, append_indices = (
-        watch.times.append,
-        watch.indices.append,
-        watch.indices.extend,
-    )
+    send: Callable[..., object] = _nothing if dry else lg.QuerySamplesComplete
+    response = lg.QuerySampleResponse
+    from_buffer = c_char.from_buffer
+    cells = heartbeat.cells
+    append_time = watch.times.append
+    append_indices = watch.indices.extend
     next_kept = watch.next_kept
 
     def complete(ids: Sequence[int], payload: Payload, indices: Sequence[int]) -> None:
         nonlocal next_kept
         rows, lengths = payload
-        count, height = len(ids), len(rows)
+        count = len(ids)
+        height = len(rows)
         stride = rows.nbytes // height if height else 0
-        if (
-            height < count
-            or not stride
-            or (lengths is not None and (len(lengths) < count or max(lengths) > stride))
-        ):
-            raise ValueError(
-                f"the SUT answered {height} rows of {stride} bytes for {count} samples, or counts"
-                " more tokens than a row has"
-            )
+        if height < count or not stride or not _fit(lengths, count, stride):
+            raise ValueError(_MISFIT.format(height=height, stride=stride, count=count))
         try:
             # An array is a buffer, but numpy's stubs do not declare it.
             start = addressof(from_buffer(rows))  # type: ignore[arg-type]
-        # The array is read-only, or not C-contiguous. This is the general way, and takes five times
-        # as long.
+        # The array is read-only, or not C-contiguous. This takes five times as long.
         except TypeError:
             rows = np.ascontiguousarray(rows)
             start = rows.ctypes.data
@@ -88,17 +85,13 @@ def responder(
                 send([response(ids[0], start, sent, sent // TOKEN_BYTES)])
             else:
                 send([response(ids[0], start, sent)])
-            append_index(indices[0])
         else:
             sent = count * stride if lengths is None else sum(lengths[:count])
-            sizes = repeat(stride) if lengths is None else lengths
-            starts = range(start, start + count * stride, stride)
+            columns = [ids, range(start, start + count * stride, stride), lengths or repeat(stride)]
             if counts_tokens and lengths is not None:
-                tokens = [length // TOKEN_BYTES for length in lengths]
-                send(list(map(response, ids, starts, lengths, tokens)))
-            else:
-                send(list(map(response, ids, starts, sizes)))
-            append_indices(indices)
+                columns.append([length // TOKEN_BYTES for length in lengths])
+            send(list(map(response, *columns)))
+        append_indices(indices)
         append_time(perf_counter_ns())
         watch.payload_bytes += sent
         completed = cells[COMPLETED] + count
@@ -106,12 +99,29 @@ def responder(
         if next_kept < completed:
             next_kept = watch.keep(rows, lengths, count)
 
+    return Responder(complete, _first(dry))
+
+
+def _fit(lengths: Sequence[int] | None, count: int, stride: int) -> bool:
+    """Whether there is a length for each sample, and none is more than a row has."""
+    return lengths is None or (len(lengths) >= count and max(lengths) <= stride)
+
+
+def _first(dry: bool) -> Callable[[Sequence[int], np.ndarray], None]:
+    """The function that reports first tokens."""
+    send: Callable[..., object] = _nothing if dry else lg.FirstTokenComplete
+    response = lg.QuerySampleResponse
+
     def first(ids: Sequence[int], tokens: np.ndarray) -> None:
         start = tokens.ctypes.data
         starts = range(start, start + tokens.nbytes, TOKEN_BYTES)
-        send_first([response(each, at, TOKEN_BYTES) for each, at in zip(ids, starts, strict=True)])
+        send([response(each, at, TOKEN_BYTES) for each, at in zip(ids, starts, strict=True)])
 
-    return Responder(complete, first)
+    return first
+
+
+def _nothing(responses: object) -> None:
+    """Send no response."""
 
 
 def settings(job: Job, conf: Mapping[str, float]) -> dict[str, float]:

@@ -82,19 +82,14 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     """Calibrate, run one LoadGen test that writes into job.log_dir, and report its cost."""
     from scenarios.worker import loadgen  # a reference needs no LoadGen
 
+    is_timed = job.test == PERFORMANCE
     scenario = SCENARIOS[job.scenario].load()
     qsl = _library(sut, job.inputs)
     calibration, trials = _calibrated(job, sut, scenario, beat, slowest_ns)
     settings = loadgen.settings(job, scenario.user_conf(job, calibration, sut.in_flight))
     hang_s = _hang_limit_s(calibration, sut)
-    plan = _plan(job, qsl.count, settings, calibration)
-    write_json(job.log_dir / "plan.json", plan)
-    if job.test == PERFORMANCE:
-        preflight.check_time(plan, job, scenario.least(job))
-    preflight.check_machine(plan, job.log_dir)
-    watch = Watch(
-        plan.samples if job.test == PERFORMANCE else 0, job.limits.performance_sample_count
-    )
+    plan = _plan(job, scenario, qsl.count, settings, calibration)
+    watch = Watch(plan.samples if is_timed else 0, job.limits.performance_sample_count)
     respond = loadgen.responder(beat, watch, counts_tokens=job.stream)
     issue, flush = scenario.callbacks(sut, qsl, respond, job, watch)
     loadgen.write_user_conf(job, settings)
@@ -104,12 +99,50 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     taker = sut if isinstance(sut, Replicated) else evidence.taker(job, sut, beat, hang_s)
     taker.begin()
     beat.enter("test", hang_s, plan.samples)
-    energy_before, load_before = counters.read(job.workload.device), disturbance.read()
+    fields = _timed(
+        lambda: loadgen.run(job, settings, qsl, issue, flush, plan.trace), job, watch, calibration
+    )
+    if qsl.changed:
+        raise ValueError(
+            f"the SUT wrote into its inputs while it was measured ({', '.join(qsl.changed)}); let"
+            " predict work on copies"
+        )
+    beat.enter("evidence", LOAD_LIMIT_S)
+    before, after = taker.end(_requests(watch))
+    if job.test == ACCURACY and job.logits_rows and job.reference:
+        write_logits(job, sut, beat)
+    if is_timed:
+        fields |= _look_back(job, sut, qsl, watch, beat, hang_s)
+    fresh = fields.get("fresh")
+    fields["disturbance"] = dataclasses.replace(
+        fields["disturbance"],
+        fresh_slower=fresh.slower if fresh and fresh_inputs.doubtful(fresh) else None,
+        threads=evidence.threads(after),
+    )
+    answer_bytes = watch.payload_bytes / max(1, watch.samples)
+    return {
+        **fields,
+        "calibration": {**calibration, "answer_bytes": answer_bytes},
+        "search": trials,
+        "token_latencies": watch.token_latencies(),
+        "in_one_part": watch.share_in_one_part,
+        "plan": plan,
+        "answered": {"samples": watch.samples, "payload_bytes": watch.payload_bytes},
+        "evidence_before": before,
+        "evidence_after": after,
+        "replicas": sut.report() if isinstance(sut, Replicated) else None,
+    }
+
+
+def _timed(
+    run: Callable[[], None], job: Job, watch: Watch, calibration: Mapping[str, float]
+) -> Fields:
+    """Run the test. Return its time, its energy, its disturbances and its queue."""
+    device = job.workload.device
+    energy_before, load_before = counters.read(device), disturbance.read()
     ahead_ns = disturbance.calendar_ahead_ns()
     monotonic_ns, start = time.monotonic_ns(), _clock()
-    batching.answer_while(
-        watch.queue, lambda: loadgen.run(job, settings, qsl, issue, flush, plan.trace)
-    )
+    batching.answer_while(watch.queue, run)
     test_ns = _clock() - start
     clock_step_ns = disturbance.calendar_ahead_ns() - ahead_ns
     queue = _queue(job, watch, calibration)
@@ -122,44 +155,15 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         calibration["slowest_batch_ns"],
         clock_step_ns,
     )
-    energy = counters.between(energy_before, counters.read(job.workload.device))
+    energy = counters.between(energy_before, counters.read(device))
     if job.launch:
         energy = Energy({}, {"nodes": "replicas of a cluster may be on other machines"})
-    if qsl.changed:
-        raise ValueError(
-            f"the SUT wrote into its inputs while it was measured ({', '.join(qsl.changed)}); let"
-            " predict work on copies"
-        )
-    beat.enter("evidence", LOAD_LIMIT_S)
-    before, after = taker.end(_requests(watch))
-    if job.test == ACCURACY and job.logits_rows and job.reference:
-        write_logits(job, sut, beat)
-    looked_back = {}
-    if job.test == PERFORMANCE:
-        looked_back = _look_back(job, sut, qsl, watch, beat, hang_s)
-    answer_bytes = watch.payload_bytes / max(1, watch.samples)
-    fresh = looked_back.get("fresh")
-    disturbances = dataclasses.replace(
-        disturbances,
-        fresh_slower=fresh.slower if fresh and fresh_inputs.doubtful(fresh) else None,
-        threads=evidence.threads(after),
-    )
     return {
-        "calibration": {**calibration, "answer_bytes": answer_bytes},
-        "search": trials,
-        "queue": queue,
-        "token_latencies": watch.token_latencies(),
-        "in_one_part": watch.share_in_one_part,
-        "plan": plan,
         "test_start_ns": monotonic_ns,
         "test_ns": test_ns,
-        "answered": {"samples": watch.samples, "payload_bytes": watch.payload_bytes},
-        "evidence_before": before,
-        "evidence_after": after,
+        "queue": queue,
         "energy": energy,
         "disturbance": disturbances,
-        "replicas": sut.report() if isinstance(sut, Replicated) else None,
-        **looked_back,
     }
 
 
@@ -173,8 +177,6 @@ def _calibrated(
     if job.test == PERFORMANCE:
         preflight.check_answers(job)
     calibration = job.calibration or calibrate(job, sut, scenario, beat, slowest_ns)
-    if isinstance(sut, Replicated):
-        sut.calibrated(calibration["slowest_batch_ns"])
     if isinstance(sut, engine.EngineSut):
         sut.at_once = int(calibration.get("in_flight", 1))
     if job.test == PERFORMANCE:
@@ -362,15 +364,28 @@ def _enough(windows: list[float]) -> bool:
 
 
 def _plan(
-    job: Job, count: int, settings: dict[str, float], calibration: Mapping[str, float]
+    job: Job,
+    scenario: Any,
+    count: int,
+    settings: dict[str, float],
+    calibration: Mapping[str, float],
 ) -> Plan:
-    """Predict the cost of a test. `count`: the samples of the data set."""
+    """Predict the cost of a test, and write plan.json. Raises Refused if the cost is too high.
+
+    `count`: the samples of the data set.
+    """
     sample_ns = calibration["median_sample_ns"]
-    if job.test != ACCURACY:
+    if job.test == ACCURACY:
+        # The performance test's answers had so many bytes.
+        plan = preflight.accuracy(job, count, calibration.get("answer_bytes", 0), sample_ns)
+    else:
         # audit.config overrides user.conf.
-        return preflight.performance(job, {**settings, **job.audit}, sample_ns)
-    answer_bytes = calibration.get("answer_bytes", 0)  # the performance test's answers had so many
-    return preflight.accuracy(job, count, answer_bytes, sample_ns)
+        plan = preflight.performance(job, {**settings, **job.audit}, sample_ns)
+    write_json(job.log_dir / "plan.json", plan)
+    if job.test == PERFORMANCE:
+        preflight.check_time(plan, job, scenario.least(job))
+    preflight.check_machine(plan, job.log_dir)
+    return plan
 
 
 def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> Fields:

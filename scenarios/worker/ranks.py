@@ -31,16 +31,9 @@ from scenarios.worker.replicas import link
 from sut.devices import DEVICES
 from sut.registry import spec_of
 
-HANG_S, HANG_CALLS = 5.0, 5
-"""A call that takes so many seconds, and so many times the slowest earlier call of its shapes,
-counts as hung. The first call, which may compile, and calls under a profiler are no measure.
-"""
 LOAD, HELD, STREAM = "load", "held", "stream"
 """The calls that a rank does not hand over to the SUT with their arrays alone."""
 _TICK_S, _END_S = 0.25, 2.0
-
-_Key = tuple[str, tuple[tuple[int, ...], ...]]
-"""(name of a call, shapes of its arrays)."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +43,6 @@ class _Rank:
     number: int
     process: Child
     connection: Connection
-
-
-@dataclass(frozen=True)
-class _Call:
-    """A call that all ranks make now. `timed`: whether its time is limited and measured."""
-
-    key: _Key
-    begun_s: float
-    timed: bool
 
 
 def needed(job: Job) -> bool:
@@ -72,26 +56,23 @@ def workload(job: Job, number: int, folder: Path) -> Workload:
 
 
 class Ranks:
-    """Starts ranks 1, 2, … and watches them. A rank that is lost ends the call of rank 0.
+    """Starts ranks 1, 2, … and watches them. A rank that is lost ends the call of rank 0. One that
+    hangs lets the whole worker hang, which the parent notices.
 
     Attributes:
         workload: that of rank 0.
         peak_host_bytes: the most memory that they used, the sum over all, at the last `held`.
     """
 
-    def __init__(self, job: Job, hang_s: float = HANG_S):
+    def __init__(self, job: Job):
         self.peak_host_bytes = 0
         self._job = job
-        self._hang_s = hang_s
         # The worker runs in the folder of its test, and a replica in one of its own.
         self._folder = Path.cwd() / "ranks"
         self._folder.mkdir(exist_ok=True)
         (self._folder / "meeting").unlink(missing_ok=True)
         self.workload = workload(job, 0, self._folder)
-        self._called: set[_Key] = set()
-        self._slowest_s: dict[_Key, float] = {(HELD, ()): 0.0}
-        self._is_profiled = False
-        self._call: _Call | None = None
+        self._call = ""
         self._fault: WorkerOutcome | None = None
         self._is_over = threading.Event()
         count = job.workload.options[SHARDS]
@@ -124,12 +105,10 @@ class Ranks:
         Raises Reported if a rank is lost.
         """
         self._raise()
-        key = (name, tuple(array.shape for array in arrays.values()))
-        call = self._call = _Call(key, time.monotonic(), timed=not self._is_profiled)
+        self._call = name
         try:
             self.tell({"do": name}, arrays)
             yield
-            self._took(call)
             self._raise()
         except Reported:
             raise
@@ -139,23 +118,7 @@ class Ranks:
             self._raise()
             raise
         finally:
-            self._call = None
-
-    def _took(self, call: _Call) -> None:
-        """Keep the time of a call that ends now."""
-        seconds = time.monotonic() - call.begun_s
-        if call.timed and call.key in self._called:
-            self._slowest_s[call.key] = max(seconds, self._slowest_s.get(call.key, 0.0))
-        self._called.add(call.key)
-
-    @contextmanager
-    def profiled(self) -> Iterator[None]:
-        """A context whose calls run under a profiler."""
-        self._is_profiled = True
-        try:
-            yield
-        finally:
-            self._is_profiled = False
+            self._call = ""
 
     def tell(
         self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None
@@ -197,11 +160,11 @@ class Ranks:
             raise Reported(self._fault)
 
     def _watch(self) -> None:
-        """Wait for the end or the hang of a rank. Then kill all of them, so that rank 0 does not
-        wait for them any more.
+        """Wait for the end of a rank. Then kill all of them, so that rank 0 does not wait for them
+        any more.
         """
         while not self._is_over.wait(_TICK_S):
-            fault = self._ended() or self._hung()
+            fault = self._ended()
             if fault:
                 self._fault = fault
                 self._end(0)
@@ -234,27 +197,12 @@ class Ranks:
 
     def _gone(self, rank: _Rank) -> WorkerOutcome:
         """The outcome of a rank that ended without a reason."""
-        call = self._call
-        where = f" in the call {call.key[0]!r}" if call else ""
+        where = f" in the call {self._call!r}" if self._call else ""
         if rank.process.is_out_of_memory:
             reason = f"the kernel killed rank {rank.number}{where} for want of memory"
             return WorkerOutcome("oom", f"{reason}: choose a smaller --size or --batch-size")
         how = f"{rank.process.how()}{where}"
         return WorkerOutcome("error", f"rank {rank.number} {how}; see {self._log(rank.number)}")
-
-    def _hung(self) -> WorkerOutcome | None:
-        """The outcome if a call takes too long. None: it does not, or it has no limit: answers that
-        end at end tokens may have any length.
-        """
-        call = self._call
-        slowest_s = self._slowest_s.get(call.key) if call and call.timed else None
-        if call is None or slowest_s is None or self._job.workload.config.get("end_tokens"):
-            return None
-        limit_s = max(self._hang_s, HANG_CALLS * slowest_s)
-        if time.monotonic() - call.begun_s < limit_s:
-            return None
-        reason = f"the ranks hung: the call {call.key[0]!r} was not done within {limit_s:.1f} s"
-        return WorkerOutcome("error", f"{reason}; see {self._folder}")
 
 
 def _of_rank(rank: _Rank, reply: Mapping[str, Any]) -> WorkerOutcome:

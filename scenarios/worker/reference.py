@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scenarios.worker.answers import check_rows
+from scenarios.worker.answers import check_rows, largest
 from scenarios.worker.teacher_forcing import forced_logits
 from sut.contract import Batch, Inference
 
@@ -127,18 +127,9 @@ def _candidates(
 ) -> dict[str, np.ndarray]:
     """The candidates of a batch, and the full logits of its first `logits_rows` rows."""
     logits = forced_logits(sut, inputs, {"tokens": answers["tokens"]}, batch_size)
-    top = _largest(logits)
+    top = largest(logits, TOP)
     return {
         "top_ids": top,
         "top_logits": np.take_along_axis(logits, top, -1),
         "logits": logits[:logits_rows],
     }
-
-
-def _largest(logits: np.ndarray) -> np.ndarray:
-    """The ids of the `TOP` largest logits, the largest first, int32 [..., TOP]. Equal ones are in
-    the order of their ids. The whole vocabulary is not sorted.
-    """
-    found = np.sort(np.argpartition(logits, -TOP, axis=-1)[..., -TOP:], axis=-1)
-    order = np.argsort(-np.take_along_axis(logits, found, -1), axis=-1, kind="stable")
-    return np.take_along_axis(found, order, -1).astype(np.int32)

@@ -73,7 +73,8 @@ def _facts(job: Job) -> Reply:
 
 
 class Replica:
-    """The state of a replica.
+    """The state of a replica. A method `do_NAME` is what it does at the request NAME. ANSWER is the
+    only other request.
 
     Attributes:
         busy_ns: nanoseconds since the last `begin` in which it held a batch.
@@ -113,7 +114,7 @@ class Replica:
             return
         while self._pending:
             self._guarded(self._pending[0][0], self._finish)
-        self._guarded(message, lambda: self._reply(message, ACTIONS[do](self, message)))
+        self._guarded(message, lambda: self._reply(message, getattr(self, f"do_{do}")(message)))
 
     def _guarded(self, message: Message, call: Callable[[], None]) -> None:
         """Report an error instead of an answer. The LoadGen process then ends the test."""
@@ -177,104 +178,79 @@ class Replica:
 
         return first
 
+    def do_load(self, message: Message) -> Reply:
+        """Load the SUT and warm it up."""
+        loaded = worker.load_and_warm_up(self.job, self.beat)
+        self.sut = loaded.sut
+        return {
+            "fields": loaded.fields,
+            "slowest_ns": loaded.slowest_ns,
+            "in_flight": loaded.sut.in_flight,
+            "versions": worker.versions(),
+            "device": counters.device_name(self.job.workload.device),
+        }
 
-def _load(replica: Replica, message: Message) -> Reply:
-    """Load the SUT and warm it up."""
-    loaded = worker.load_and_warm_up(replica.job, replica.beat)
-    replica.sut = loaded.sut
-    return {
-        "fields": loaded.fields,
-        "slowest_ns": loaded.slowest_ns,
-        "in_flight": loaded.sut.in_flight,
-        "versions": worker.versions(),
-        "device": counters.device_name(replica.job.workload.device),
-    }
+    def do_job(self, message: Message) -> Reply:
+        """Work for another job, without the samples of earlier ones."""
+        self.libraries.clear()
+        self.job = read_job(Path(message.header["path"]))
+        return {}
 
+    def do_open(self, message: Message) -> Reply:
+        """Read the samples of a file."""
+        header = message.header
+        qsl = Qsl(Path(header["path"]), self.sut.prepare, header["start"])
+        self.libraries[header["library"]] = qsl
+        return {"count": qsl.count}
 
-def _job(replica: Replica, message: Message) -> Reply:
-    """Work for another job, without the samples of earlier ones."""
-    replica.libraries.clear()
-    replica.job = read_job(Path(message.header["path"]))
-    return {}
+    def do_rows(self, message: Message) -> Reply:
+        """Prepare samples."""
+        self.libraries[message.header["library"]].load(message.arrays["indices"].tolist())
+        return {}
 
+    def do_drop(self, message: Message) -> Reply:
+        """Drop samples."""
+        qsl = self.libraries[message.header["library"]]
+        qsl.unload(message.arrays["indices"].tolist())
+        return {"changed": qsl.changed}
 
-def _open(replica: Replica, message: Message) -> Reply:
-    """Read the samples of a file."""
-    header = message.header
-    qsl = Qsl(Path(header["path"]), replica.sut.prepare, header["start"])
-    replica.libraries[header["library"]] = qsl
-    return {"count": qsl.count}
+    def do_close(self, message: Message) -> Reply:
+        """Free the samples of a file."""
+        del self.libraries[message.header["library"]]
+        return {}
 
+    def do_begin(self, message: Message) -> Reply:
+        """Take the evidence before a test."""
+        self.evidence = evidence.taker(self.job, self.sut, self.beat, LOAD_LIMIT_S)
+        self.evidence.begin()
+        self.busy_ns = 0
+        return {}
 
-def _rows(replica: Replica, message: Message) -> Reply:
-    """Prepare samples."""
-    replica.libraries[message.header["library"]].load(message.arrays["indices"].tolist())
-    return {}
+    def do_end(self, message: Message) -> Reply:
+        """Take the evidence after a test."""
+        busy_ns = self.busy_ns
+        assert self.evidence
+        both = self.evidence.end(message.header["requests"])
+        return {
+            "busy_ns": busy_ns,
+            "evidence": [dataclasses.asdict(each) for each in both],
+            "cores": sorted(cores.of_process()),
+            "peak_host_bytes": host_memory.peak_bytes() + worker.bytes_of_others(self.sut),
+        }
 
+    def do_fresh(self, message: Message) -> Reply:
+        """Compare fresh inputs with those of the data set."""
+        known = Qsl(self.job.inputs, self.sut.prepare)
+        requests = message.header["requests"]
+        compared = fresh_inputs.compare(
+            self.job, self.sut, known, self.beat, LOAD_LIMIT_S, requests
+        )
+        return {"fresh": dataclasses.asdict(compared)}
 
-def _drop(replica: Replica, message: Message) -> Reply:
-    """Drop samples."""
-    qsl = replica.libraries[message.header["library"]]
-    qsl.unload(message.arrays["indices"].tolist())
-    return {"changed": qsl.changed}
-
-
-def _close(replica: Replica, message: Message) -> Reply:
-    """Free the samples of a file."""
-    del replica.libraries[message.header["library"]]
-    return {}
-
-
-def _begin(replica: Replica, message: Message) -> Reply:
-    """Take the evidence before a test."""
-    replica.evidence = evidence.taker(replica.job, replica.sut, replica.beat, LOAD_LIMIT_S)
-    replica.evidence.begin()
-    replica.busy_ns = 0
-    return {}
-
-
-def _end(replica: Replica, message: Message) -> Reply:
-    """Take the evidence after a test."""
-    busy_ns = replica.busy_ns
-    assert replica.evidence
-    both = replica.evidence.end(message.header["requests"])
-    return {
-        "busy_ns": busy_ns,
-        "evidence": [dataclasses.asdict(each) for each in both],
-        "cores": sorted(cores.of_process()),
-        "peak_host_bytes": host_memory.peak_bytes() + worker.bytes_of_others(replica.sut),
-    }
-
-
-def _fresh(replica: Replica, message: Message) -> Reply:
-    """Compare fresh inputs with those of the data set."""
-    known = Qsl(replica.job.inputs, replica.sut.prepare)
-    requests = message.header["requests"]
-    compared = fresh_inputs.compare(
-        replica.job, replica.sut, known, replica.beat, LOAD_LIMIT_S, requests
-    )
-    return {"fresh": dataclasses.asdict(compared)}
-
-
-def _logits(replica: Replica, message: Message) -> Reply:
-    """Write the logits of some answers into the job's folder."""
-    procedures.write_logits(replica.job, replica.sut, replica.beat)
-    return {}
-
-
-ACTIONS: dict[str, Callable[[Replica, Message], Reply]] = {
-    "load": _load,
-    "job": _job,
-    "open": _open,
-    "rows": _rows,
-    "drop": _drop,
-    "close": _close,
-    "begin": _begin,
-    "end": _end,
-    "fresh": _fresh,
-    "logits": _logits,
-}
-"""Name of a request → what a replica does. ANSWER is the only other one."""
+    def do_logits(self, message: Message) -> Reply:
+        """Write the logits of some answers into the job's folder."""
+        procedures.write_logits(self.job, self.sut, self.beat)
+        return {}
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from formats.job import Job
+from scenarios.worker.answers import largest
 from scenarios.worker.batching import Batcher, Policy
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
 from sut import padding
@@ -223,7 +224,7 @@ class _Server:
             wide = row.astype(np.float64)
             wide -= wide.max()
             scores = wide - np.log(np.exp(wide).sum())
-            ids = _largest(scores, max(1, top))
+            ids = largest(scores, max(1, top))
             likeliest.append([ids.tolist(), scores[ids].tolist()])
             if place < count:
                 chosen.append(float(scores[asked.ids[place]]))
@@ -236,9 +237,3 @@ class _Server:
                 with suppress(OSError):  # it has just left
                     asked.client.sendall(line.encode())
             asked.is_over = asked.is_over or end is not None
-
-
-def _largest(values: np.ndarray, count: int) -> np.ndarray:
-    """The places of the largest values, in descending order."""
-    places = np.argpartition(-values, count - 1)[:count]
-    return places[np.argsort(-values[places], kind="stable")]

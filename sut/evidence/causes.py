@@ -1,13 +1,21 @@
-"""The line of an exception that holds its cause. Frameworks wrap it in lines of their own."""
+"""The line of an exception that holds its cause, and the number of bytes that it names. Frameworks
+wrap the cause in lines of their own.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _TRACED = "in user code:"
 _REFUSALS = (3, 12)
 """TensorFlow's codes INVALID_ARGUMENT and UNIMPLEMENTED (tensorflow/core/protobuf/error_codes)."""
+_BYTES = re.compile(r"alloc\w*\D{0,40}?([\d.]+) ?(bytes|B|[KMGT]iB)\b")
+_UNITS = {"bytes": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+# TensorFlow names no bytes: "OOM when allocating tensor with shape[8,4] and type float".
+_TENSOR = re.compile(r"shape\[([\d,]+)\] and type (\w+)")
+_ITEM_BYTES = {"double": 8, "int64": 8, "float": 4, "int32": 4, "bfloat16": 2, "half": 2, "bool": 1}
 
 
 def line(error: BaseException) -> str:
@@ -38,3 +46,16 @@ def is_refusal(error: BaseException) -> bool:
 
 def _of_a_layer(error: BaseException) -> bool:
     return getattr(error, "_keras_call_info_injected", False)
+
+
+def asked_bytes(text: str) -> int | None:
+    """Return the bytes that one line of an error names. None: it names no bytes."""
+    size = _BYTES.search(text)
+    if size:
+        number, unit = size.groups()
+        return round(float(number) * _UNITS[unit])
+    tensor = _TENSOR.search(text)
+    if tensor is None or tensor[2] not in _ITEM_BYTES:
+        return None
+    shape = map(int, tensor[1].split(","))
+    return math.prod(shape) * _ITEM_BYTES[tensor[2]]

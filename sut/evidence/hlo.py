@@ -13,12 +13,8 @@ from sut.evidence import operation_classes
 _COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) .*\{$")
 _INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = .*? ([a-z][\w\-]*)\(")
 _FUSED = re.compile(r"\bcalls=%?([\w.\-]+)")
-_FUNCTION = re.compile(r'^(\d+) "(.*)"$')
-_FRAME = re.compile(r"^(\d+) \{.*?(function_name_id|file_location_id)=(\d+)(?: .*)?\}$")
-_MADE_IN = re.compile(r"stack_frame_id=(\d+)")
 _SCOPE = re.compile(r'op_name="([^"]*)"')
 _TARGET = re.compile(r'custom_call_target="([^"]*)"')
-_SECTIONS = ("FunctionNames", "FileLocations", "StackFrames")
 _ID_FIELD = 5 * 8  # field 5, a number
 _WITH_LENGTH = 2  # the wire type of a field that begins with its length. Others are numbers here
 FUSION = "fusion"
@@ -32,8 +28,7 @@ class Instruction:
 
     Attributes:
         opcode: its opcode, or the target of a custom call.
-        scope: where the model's code made it, such as `jit(step)/encoder/layer_norm/mul`, with the
-            function of this code.
+        scope: where the model's code made it, such as `jit(step)/encoder/layer_norm/mul`.
         fused: the name of the computation that a fusion runs, else empty.
     """
 
@@ -47,10 +42,7 @@ Program = Mapping[str, Mapping[str, Instruction]]
 
 
 def read(text: str) -> Program:
-    """Return the computations of a program's text. The functions of the model's code are listed
-    before them.
-    """
-    functions = _functions(text)
+    """Return the computations of a program's text."""
     program: dict[str, dict[str, Instruction]] = {}
     computation: dict[str, Instruction] = {}
     for line in text.splitlines():
@@ -60,36 +52,17 @@ def read(text: str) -> Program:
             continue
         found = _INSTRUCTION.match(line)
         if found:
-            computation[found[1]] = _instruction(found[2], line, functions)
+            computation[found[1]] = _instruction(found[2], line)
     return program
 
 
-def _functions(text: str) -> dict[str, str]:
-    """Return number of a stack frame → name of the innermost function of the model's code."""
-    section = ""
-    ids: dict[str, dict[str, str]] = {each: {} for each in _SECTIONS}
-    for line in text.splitlines():
-        if line in _SECTIONS:
-            section = line
-        elif not line:
-            section = ""
-        elif section == _SECTIONS[0] and (function := _FUNCTION.match(line)):
-            ids[section][function[1]] = function[2]
-        elif section and (frame := _FRAME.match(line)):
-            ids[section][frame[1]] = frame[3]
-    functions, locations, frames = ids.values()
-    return {frame: functions.get(locations.get(place, ""), "") for frame, place in frames.items()}
-
-
-def _instruction(opcode: str, line: str, functions: Mapping[str, str]) -> Instruction:
-    made_in = _MADE_IN.search(line)
-    function = functions.get(made_in[1], "") if made_in else ""
+def _instruction(opcode: str, line: str) -> Instruction:
     scope = _SCOPE.search(line)
     target = _TARGET.search(line) if opcode == _CUSTOM else None
     fused = _FUSED.search(line) if opcode == FUSION else None
     return Instruction(
         opcode=target[1] if target else opcode,
-        scope=f"{scope[1] if scope else ''}/{function}",
+        scope=scope[1] if scope else "",
         fused=fused[1] if fused else "",
     )
 

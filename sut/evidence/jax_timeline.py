@@ -32,17 +32,10 @@ def _events(data: Any) -> Iterator[Event]:
             if on_device and not line.name.startswith(STREAM):
                 continue
             for event in line.events:
+                lane = (plane.name, number)
                 facts = dict(event.stats)
-                yield Event(
-                    name=event.name,
-                    lane=(plane.name, number),
-                    start_ns=event.start_ns,
-                    end_ns=event.start_ns + event.duration_ns,
-                    on_device=on_device,
-                    instruction=str(facts.get("hlo_op", "")),
-                    module=str(facts.get("hlo_module", "")),
-                    program=facts.get("program_id"),
-                    run=facts.get("run_id"),
+                yield Event.of(
+                    event.name, lane, event.start_ns, event.duration_ns, facts, on_device
                 )
 
 
@@ -51,7 +44,7 @@ def _programs() -> dict[str, list[Program]]:
     programs: dict[str, list[Program]] = {}
     for executable in jax.devices()[0].client.live_executables():
         for module in executable.hlo_modules():
+            classes = hlo.classes(hlo.read(module.to_string()))
             number = hlo.number_of(module.as_serialized_hlo_module_proto())
-            program = Program(hlo.classes(hlo.read(module.to_string())), number)
-            programs.setdefault(module.name, []).append(program)
+            programs.setdefault(module.name, []).append(Program(classes, number))
     return programs

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 _SMALLEST_SIDE = 512
 _LARGEST_SIDE = 16384
@@ -23,16 +22,6 @@ def know(rate: float | None) -> None:
     _known[:] = [] if rate is None else [rate]
 
 
-@dataclass(frozen=True)
-class Largest:
-    """The largest of a few products: the side of its matrices, and the seconds of its fastest
-    run.
-    """
-
-    side: int
-    seconds: float
-
-
 def measure(product: Callable[[int], Callable[[], object]]) -> float:
     """Return the floating-point operations a second of the largest of a few products, or the rate
     that is known.
@@ -42,13 +31,14 @@ def measure(product: Callable[[int], Callable[[], object]]) -> float:
     """
     if _known:
         return _known[0]
-    found = largest(product)
-    return 2.0 * found.side**3 / found.seconds
+    side, seconds = largest(product)
+    return 2.0 * side**3 / seconds
 
 
-def largest(product: Callable[[int], Callable[[], object]]) -> Largest:
+def largest(product: Callable[[int], Callable[[], object]]) -> tuple[int, float]:
     """Return the first product that takes long enough to be timed, or the largest that fits into
-    memory. The framework's own error is raised if not even the smallest does.
+    memory: the side of its matrices, and the seconds of its fastest run. The framework's own error
+    is raised if not even the smallest fits.
 
     Args:
         product: side n → a function that multiplies two n × n matrices in the measured precision,
@@ -66,8 +56,8 @@ def largest(product: Callable[[int], Callable[[], object]]) -> Largest:
             if found:
                 return found
             raise
-        found = Largest(side, _fastest(multiply))
-        if found.seconds >= _LONG_ENOUGH_S or side == _LARGEST_SIDE:
+        found = side, _fastest(multiply)
+        if found[1] >= _LONG_ENOUGH_S or side == _LARGEST_SIDE:
             return found
         side *= 2
 

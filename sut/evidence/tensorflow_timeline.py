@@ -57,19 +57,11 @@ def _events(space: Any) -> Iterator[Event]:
             if on_device and not line.name.startswith(STREAM):
                 continue
             for event in line.events:
+                name = plane.event_metadata[event.metadata_id].name
                 facts = _facts(plane, event.stats)
                 start_ns = line.timestamp_ns + event.offset_ps / 1e3
-                yield Event(
-                    name=plane.event_metadata[event.metadata_id].name,
-                    lane=(plane.name, line.id),
-                    start_ns=start_ns,
-                    end_ns=start_ns + event.duration_ps / 1e3,
-                    on_device=on_device,
-                    instruction=str(facts.get("hlo_op", "")),
-                    module=str(facts.get("hlo_module", "")),
-                    program=facts.get("program_id"),
-                    run=facts.get("run_id"),
-                )
+                lane = (plane.name, line.id)
+                yield Event.of(name, lane, start_ns, event.duration_ps / 1e3, facts, on_device)
 
 
 def _facts(plane: Any, stats: Any) -> dict[str, Any]:
@@ -93,7 +85,7 @@ def _programs(space: Any) -> dict[str, list[Program]]:
         for metadata in plane.event_metadata.values():
             for stat in metadata.stats:
                 module = HloProto.FromString(stat.bytes_value).hlo_module
-                program = Program(hlo.classes(_read(module)), number=module.id)
+                program = Program(hlo.classes(_read(module)), module.id)
                 programs.setdefault(module.name, []).append(program)
     return programs
 

@@ -55,12 +55,10 @@ ALL_THREADS = _ExperimentalConfig(profile_all_threads=True)
 COUNTS = (
     "operators",
     "operators_called",
-    "operators_outside_inductor",
     "operators_left_of_passes",
     "products_outside_inductor",
     "script_calls",
     "regions",
-    "inductor_calls",
     "forward_passes",
     "integer_products",
     "table_lookups",
@@ -69,15 +67,13 @@ COUNTS = (
 
 - `operators`: those of ATen, MKL and oneDNN, including those that compiled code calls.
 - `operators_called`: those that no other operator and no compiled code calls.
-- `operators_outside_inductor`: those outside of every call of code that Inductor compiled.
-- `operators_left_of_passes`: those of the last kind within a forward pass, which the compiled part
-  of the model leaves out.
+- `operators_left_of_passes`: those within a forward pass and outside of every call of code that
+  Inductor compiled, which the compiled part of the model leaves out.
 - `products_outside_inductor`: matrix products outside of every call of code that Inductor compiled,
   including those of a backward pass.
 - `script_calls`: entries into TorchScript.
 - `regions`: entries into code that Dynamo captured, with any backend. A model compiled as a whole
   has one entry a pass.
-- `inductor_calls`: calls of code that Inductor compiled.
 - `forward_passes`: those of the model; `generate` of n new tokens makes n passes.
 - `integer_products`: matrix products of integers, which quantised weights have.
 - `table_lookups`: look-ups in a table, as an embedding does.
@@ -286,14 +282,12 @@ def _count(
         elif name.startswith(_REGION):
             counts["regions"] += 1
         elif name.startswith(_INDUCTOR):
-            counts["inductor_calls"] += 1
             entered.add(within)
         elif event.scope() == _SCRIPT:
             counts["script_calls"] += 1
         elif name.startswith(_OPERATOR) and around != _PROBE:
             counts["operators"] += 1
             counts["operators_called"] += not around and not called
-            counts["operators_outside_inductor"] += around != _INDUCTOR
             counts["operators_left_of_passes"] += around != _INDUCTOR and within > 0
             counts["table_lookups"] += name == _LOOKUP
             if name.startswith(_PRODUCTS):

@@ -8,7 +8,7 @@ host. So the sum is the time of the call. Standard library only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -65,7 +65,7 @@ def divided(trace: Trace, steps: int, unprofiled_seconds: float) -> StepProfile:
     """
     clipped = (_within(span, trace) for span in trace.spans)
     spans = [each for each in clipped if each]
-    times = _times(spans)
+    times, kernels = _swept(spans)
     calls = Counter((span.name, span.kind) for span in spans)
     seconds = dict.fromkeys(CLASSES, 0.0)
     for (_, kind), ns in times.items():
@@ -81,7 +81,7 @@ def divided(trace: Trace, steps: int, unprofiled_seconds: float) -> StepProfile:
         steps=steps,
         unprofiled_seconds=unprofiled_seconds,
         seconds=seconds,
-        kernels=_kernels(spans) / steps,
+        kernels=kernels / steps,
         operations=tuple(operations),
         notes=trace.notes,
     )
@@ -96,85 +96,29 @@ def _within(span: Span, trace: Trace) -> Span | None:
     return Span(span.lane, span.name, span.kind, start_ns, end_ns)
 
 
-def _times(spans: Sequence[Span]) -> Counter[tuple[str, str]]:
-    """Return (name, class) of operators → their nanoseconds."""
-    marks: list[tuple[float, int, tuple[str, str]]] = []
-    for span in innermost(spans):
-        marks.append((span.start_ns, 1, (span.name, span.kind)))
-        marks.append((span.end_ns, -1, (span.name, span.kind)))
-    marks.sort(key=lambda mark: mark[0])
-    times = Counter[tuple[str, str]]()
-    running = Counter[tuple[str, str]]()
-    count = 0
-    before_ns = 0.0
-    for now_ns, change, key in marks:
-        if count and now_ns > before_ns:
-            share_ns = (now_ns - before_ns) / count
-            for each, times_running in running.items():
-                times[each] += share_ns * times_running  # type: ignore[assignment]
-        before_ns = now_ns
-        count += change
-        running[key] += change
-        if not running[key]:
-            del running[key]
-    return times
-
-
-def _kernels(spans: Iterable[Span]) -> int:
-    """Return how many operators compute or move data.
-
-    An operator may only call others of its class. Then these count, and it does not.
+def _swept(spans: Sequence[Span]) -> tuple[Counter[tuple[str, str]], int]:
+    """Return ((name, class) of operators → their nanoseconds, how many operators compute or move
+    data). An operator may only call others of its class. Then these count, and it does not.
     """
-    count = 0
-    for lane in _lanes(spans):
-        around: list[Span] = []  # the spans around the next one, the outermost first
-        callers = set[int]()  # identities of spans
-        for span in lane:
-            while around and around[-1].end_ns < span.end_ns:
-                around.pop()
-            callers.update(id(outer) for outer in around if outer.kind == span.kind)
-            around.append(span)
-        count += sum(span.kind != HOST and id(span) not in callers for span in lane)
-    return count
-
-
-def _lanes(spans: Iterable[Span]) -> Iterable[list[Span]]:
-    """Return the spans of each lane, sorted so that a span comes before those within it."""
-    lanes: dict[Hashable, list[Span]] = {}
-    for span in spans:
-        lanes.setdefault(span.lane, []).append(span)
-    for lane in lanes.values():
-        lane.sort(key=lambda span: (span.start_ns, -span.end_ns))
-    return lanes.values()
-
-
-def innermost(spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield the parts of the spans in which no inner span of the same lane runs."""
-    for lane in _lanes(spans):
-        yield from _innermost_of_lane(lane)
-
-
-def _innermost_of_lane(lane: list[Span]) -> Iterator[Span]:
-    around: list[Span] = []  # the rest of each span around the next one, the outermost first
-    for span in lane:
-        yield from _ended(around, span.start_ns)
-        if around:
-            outer = around.pop()
-            if span.start_ns > outer.start_ns:
-                yield _part(outer, outer.start_ns, span.start_ns)
-            # A clock's rounding may let an inner span end after the outer one.
-            around.append(_part(outer, min(span.end_ns, outer.end_ns), outer.end_ns))
-        around.append(span)
-    yield from _ended(around, float("inf"))
-
-
-def _ended(around: list[Span], now_ns: float) -> Iterator[Span]:
-    """Remove the spans that have ended, and yield what is left of them."""
-    while around and around[-1].end_ns <= now_ns:
-        span = around.pop()
-        if span.end_ns > span.start_ns:
-            yield span
-
-
-def _part(span: Span, start_ns: float, end_ns: float) -> Span:
-    return Span(span.lane, span.name, span.kind, start_ns, end_ns)
+    begins = [(span.start_ns, True, span) for span in spans]
+    ends = [(span.end_ns, False, span) for span in spans]
+    marks = sorted([*begins, *ends], key=lambda mark: (mark[0], mark[1], -mark[2].end_ns))
+    times = Counter[tuple[str, str]]()
+    callers = set[int]()  # identities of spans
+    running: dict[Hashable, list[Span]] = {}  # lane → its spans that run, the outermost first
+    before_ns = 0.0
+    for now_ns, is_begin, span in marks:
+        for inner in [lane[-1] for lane in running.values()]:
+            share_ns = (now_ns - before_ns) / len(running)
+            times[inner.name, inner.kind] += share_ns  # type: ignore[assignment]
+        before_ns = now_ns
+        lane = running.setdefault(span.lane, [])
+        if is_begin:
+            callers.update(id(outer) for outer in lane if outer.kind == span.kind)
+            lane.append(span)
+            continue
+        lane.remove(span)
+        if not lane:
+            del running[span.lane]
+    kernels = [span for span in spans if span.kind != HOST and id(span) not in callers]
+    return times, len(kernels)

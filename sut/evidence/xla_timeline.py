@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from formats.profile import HOST, OTHER
 from sut.evidence import operation_classes
@@ -53,7 +54,7 @@ class Event:
     """
 
     name: str
-    lane: object
+    lane: Hashable
     start_ns: float
     end_ns: float
     on_device: bool = False
@@ -61,6 +62,29 @@ class Event:
     module: str = ""
     program: object = None
     run: object = None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        lane: Hashable,
+        start_ns: float,
+        duration_ns: float,
+        facts: Mapping[str, Any],
+        on_device: bool,
+    ) -> Event:
+        """Return an event with these facts, by XLA's own names of them."""
+        return cls(
+            name=name,
+            lane=lane,
+            start_ns=start_ns,
+            end_ns=start_ns + duration_ns,
+            on_device=on_device,
+            instruction=str(facts.get("hlo_op", "")),
+            module=str(facts.get("hlo_module", "")),
+            program=facts.get("program_id"),
+            run=facts.get("run_id"),
+        )
 
 
 def trace_of(
@@ -89,27 +113,25 @@ def trace_of(
     spans: list[Span] = []
     on_device: list[Span] = []
     for event in ordered:
-        if event.on_device and not event.instruction:  # a framework's own kernel, or a copy
-            kind = operation_classes.of("cuda", event.name)
-            on_device.append(Span(event.lane, event.name, kind, event.start_ns, event.end_ns))
-            continue
-        if not event.instruction:
-            kind = class_of(event.name)
-            if kind and kind != HOST:
-                name = event.name.rpartition(":")[2]
-                spans.append(Span(event.lane, name, kind, event.start_ns, event.end_ns))
-            continue
-        kind = _class_in(runs[_run_of(event)], event.instruction)
-        if kind == HOST:
+        lane, name, end_ns = event.lane, event.name, event.end_ns
+        if event.instruction:
+            name = event.instruction
+            kind = _class_in(runs[_run_of(event)], name)
+        elif event.on_device:  # a framework's own kernel, or a copy
+            kind = operation_classes.of("cuda", name)
+        else:
+            kind = class_of(name)
+            name = name.rpartition(":")[2]
+        if kind in ("", HOST):
             continue
         if event.on_device:
-            span = Span(event.lane, event.instruction, kind, event.start_ns, event.end_ns)
-            on_device.append(span)
-        else:
-            end_ns = _end_ns(event, ends.get(event.instruction, []))
+            on_device.append(Span(lane, name, kind, event.start_ns, end_ns))
+            continue
+        if event.instruction:
             # Instructions run at the same time, and one thread may begin several.
             lane = len(spans)
-            spans.append(Span(lane, event.instruction, kind, event.start_ns, end_ns))
+            end_ns = _end_ns(event, ends.get(name, []))
+        spans.append(Span(lane, name, kind, event.start_ns, end_ns))
     return Trace(
         profiler=profiler,
         start_ns=window.start_ns,

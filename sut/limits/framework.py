@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-import numpy as np
-
 Run = Callable[[], object]
 """Starts an operation, and returns its result. `Framework.wait` waits for it."""
 
@@ -45,11 +43,3 @@ class Framework(Protocol):
 
     def reads(self, rows: int, columns: int) -> Sequence[tuple[Run, int]]:
         """Return ways to read float32 [rows, columns], each with the bytes that it reads."""
-
-    def copies(self, rows: int, columns: int) -> Sequence[tuple[Run, int]]:
-        """Return ways to write float32 [rows, columns] from as much memory, each with the bytes
-        that it reads and writes.
-        """
-
-    def to_device(self, array: np.ndarray) -> Run:
-        """Return the copy of a NumPy array to the device."""

@@ -1,16 +1,14 @@
 """Measures one framework on one device. The repeats of all measures alternate, so that a
-disturbance of the machine meets all of them alike. NumPy only.
+disturbance of the machine meets all of them alike. Standard library only.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from formats.limits import LAYER_SHAPE, Limits, Spread
 from sut.evidence import matrix_rate
@@ -22,7 +20,6 @@ _ANY = "float32"  # the precision in which memory is measured
 _REPEATS = 7
 _FEWEST = 3  # repeats of a slow measure
 _MOST_CALLS = 100_000  # in a repeat
-_TO_DEVICE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +27,7 @@ class Sizes:
     """How much is measured.
 
     Attributes:
-        array_bytes: of the array that is read or copied, and of the matrix of the thin product. It
+        array_bytes: of the array that is read, and of the matrix of the thin product. It
             is larger than the last-level cache.
         repeat_s: seconds of a repeat, which has as many calls as fit, and one at least.
         slow_s: seconds of all repeats of a measure whose single call takes longer than a repeat.
@@ -96,7 +93,6 @@ def measure(
     Args:
         framework: a module `sut.limits.on_<framework>`.
         name: the framework's name.
-        device: its limits are measured; a copy to it is measured if it is not the host.
     """
     framework.configure(device)
     products: dict[str, _Products] = {}
@@ -108,14 +104,14 @@ def measure(
         # Each framework has its own error for a precision that it lacks.
         except Exception as e:  # noqa: BLE001
             lacking[precision] = _words(e)
-    memory = _memory(framework, device, sizes)
-    measures = list(memory.values())
+    read = _read(framework, sizes)
+    measures = [read]
     for each in products.values():
         measures += [*each.measures.values(), *each.others.values()]
     _repeat(framework, measures, sizes)
     limits = []
     for precision, each in products.items():
-        spreads = {field: found.spread() for field, found in {**memory, **each.measures}.items()}
+        spreads = {field: found.spread() for field, found in each.measures.items()}
         # The thin product uses each value of its matrix for two operations.
         bytes_per_flop = _ITEM_BYTES[precision] / 2
         limits.append(
@@ -126,6 +122,7 @@ def measure(
                 framework=name,
                 version=framework.version(),
                 matrix_side=each.side,
+                read_bytes_per_second=read.spread(),
                 thin_bytes_per_second=each.measures["thin_flops"].spread(bytes_per_flop),
                 other_matrix_flops={way: found.spread() for way, found in each.others.items()},
                 matrix_products=each.about,
@@ -149,7 +146,7 @@ def _products(framework: Framework, precision: str, sizes: Sizes) -> _Products:
         return _begun(framework, Measure(precision, run, flops))
 
     columns = sizes.array_bytes // (_INNER * _ITEM_BYTES[precision])
-    side = matrix_rate.largest(waiting).side
+    side, _ = matrix_rate.largest(waiting)
     square = measured(side, side, side)
     others = {}
     absent = {}
@@ -172,35 +169,14 @@ def _products(framework: Framework, precision: str, sizes: Sizes) -> _Products:
     )
 
 
-def _memory(framework: Framework, device: str, sizes: Sizes) -> dict[str, Measure]:
-    """Return field of `Limits` → its measure. They are the same in all precisions."""
+def _read(framework: Framework, sizes: Sizes) -> Measure:
+    """Return the measure of the way to read with the most bytes a second."""
     framework.use(_ANY)
     rows = sizes.array_bytes // (_INNER * _ITEM_BYTES[_ANY])
     thin = framework.product(_ANY, 1, _INNER, rows)
-    reads = [*framework.reads(rows, _INNER), (thin, sizes.array_bytes)]
-    measures = {
-        "read_bytes_per_second": _fastest(framework, reads),
-        "copy_bytes_per_second": _fastest(framework, framework.copies(rows, _INNER)),
-    }
-    if device != "cpu":
-        array = np.ones(_TO_DEVICE_BYTES // 4, np.float32)
-        to_device = Measure(_ANY, framework.to_device(array), array.nbytes)
-        measures["to_device_bytes_per_second"] = _begun(framework, to_device)
-    return measures
-
-
-def _begun(framework: Framework, measure: Measure) -> Measure:
-    """Return the measure after its first calls, which compile, allocate and wake threads."""
-    framework.wait(measure.run())
-    framework.wait(measure.run())
-    return measure
-
-
-def _fastest(framework: Framework, ways: Iterable[tuple[Run, int]]) -> Measure:
-    """Return a measure of the way with the most bytes a second."""
     best = None
     most = 0.0
-    for run, size in ways:
+    for run, size in (*framework.reads(rows, _INNER), (thin, sizes.array_bytes)):
         measure = _begun(framework, Measure(_ANY, run, size))
         rate = max(size / _seconds(framework, measure) for _ in range(_FEWEST))
         if rate > most:
@@ -208,6 +184,13 @@ def _fastest(framework: Framework, ways: Iterable[tuple[Run, int]]) -> Measure:
             most = rate
     assert best
     return best
+
+
+def _begun(framework: Framework, measure: Measure) -> Measure:
+    """Return the measure after its first calls, which compile, allocate and wake threads."""
+    framework.wait(measure.run())
+    framework.wait(measure.run())
+    return measure
 
 
 def _repeat(framework: Framework, measures: Sequence[Measure], sizes: Sizes) -> None:

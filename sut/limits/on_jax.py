@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from sut.evidence import jax_programs
 from sut.limits.framework import Run
@@ -73,29 +72,6 @@ def reads(rows: int, columns: int) -> Sequence[tuple[Run, int]]:
         run = _one_after_the_other(partial(add, array))
         ways.append((run, array.nbytes))
     return ways
-
-
-def copies(rows: int, columns: int) -> Sequence[tuple[Run, int]]:
-    """Return a copy into new memory, and a compiled change of sign in place."""
-    array = _random("float32", rows, columns)
-    copy = jax.jit(jnp.copy)
-    negate = jax.jit(jnp.negative, donate_argnums=0)
-    in_place = [jnp.copy(array)]
-
-    def change() -> object:
-        in_place[0] = negate(in_place[0])
-        return in_place[0]
-
-    size = 2 * array.nbytes
-    return [
-        (_one_after_the_other(lambda: copy(array)), size),
-        (_one_after_the_other(change), size),
-    ]
-
-
-def to_device(array: np.ndarray) -> Run:
-    """See `Framework.to_device`."""
-    return lambda: jax.device_put(array)
 
 
 def _one_after_the_other(run: Run) -> Run:

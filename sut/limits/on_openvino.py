@@ -61,17 +61,6 @@ def reads(rows: int, columns: int) -> Sequence[tuple[Run, int]]:
     return ways
 
 
-def copies(rows: int, columns: int) -> Sequence[tuple[Run, int]]:
-    """Return a change of sign."""
-    array = opset16.parameter([rows, columns], np.float32)
-    return [(_program(opset16.negative(array), array), 8 * rows * columns)]
-
-
-def to_device(array: np.ndarray) -> Run:
-    """Raise AssertionError: the device is always the host."""
-    raise AssertionError
-
-
 def _program(result: Any, parameter: Any) -> Run:
     """Return a call of the compiled program on random values. Its result stays in the program's own
     memory.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from sut.keras import on_tensorflow
@@ -65,24 +64,6 @@ def reads(rows: int, columns: int) -> Sequence[tuple[Run, int]]:
         (lambda: tf.reduce_sum(array, axis=1), size),
         (lambda: tf.reduce_sum(array, axis=0), size),
     ]
-
-
-def copies(rows: int, columns: int) -> Sequence[tuple[Run, int]]:
-    """Return a change of sign into new memory, and an addition in place, which reads two arrays and
-    writes one.
-    """
-    array = _random("float32", rows, columns)
-    variable = tf.Variable(array)
-    size = 4 * rows * columns
-    return [
-        (lambda: -array, 2 * size),
-        (lambda: variable.assign_add(array, read_value=False), 3 * size),
-    ]
-
-
-def to_device(array: np.ndarray) -> Run:
-    """See `Framework.to_device`."""
-    return lambda: tf.convert_to_tensor(array)
 
 
 def _random(precision: str, rows: int, columns: int) -> tf.Tensor:

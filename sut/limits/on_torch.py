@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from sut.contract import Unsupported
@@ -77,19 +76,6 @@ def reads(rows: int, columns: int) -> Sequence[tuple[Run, int]]:
         (lambda: array.sum(dim=1), array.nbytes),
         (lambda: array.sum(dim=0), array.nbytes),
     ]
-
-
-def copies(rows: int, columns: int) -> Sequence[tuple[Run, int]]:
-    """Return a copy into an array that exists."""
-    source = _random("float32", rows, columns)
-    target = source.clone()
-    return [(lambda: target.copy_(source), 2 * source.nbytes)]
-
-
-def to_device(array: np.ndarray) -> Run:
-    """See `Framework.to_device`."""
-    tensor = torch.from_numpy(array)
-    return lambda: tensor.to(_device[0])
 
 
 def _random(precision: str, rows: int, columns: int) -> torch.Tensor:

@@ -38,6 +38,7 @@ def is_gemma(config: Config) -> bool:
     return bool(config["model_type"] == "gemma")
 
 
+@jax.named_scope("rms_norm")
 def rms_norm(config: Config, weights: Weights, name: str, x: jax.Array) -> jax.Array:
     """Root mean square normalisation, computed in float32. Gemma's factors are 1 + its weights."""
     weight = weights[f"{name}.weight"]

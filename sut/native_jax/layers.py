@@ -14,6 +14,7 @@ def dense(weights: Weights, name: str, x: jax.Array) -> jax.Array:
     return product + weights[f"{name}.bias"] if f"{name}.bias" in weights else product
 
 
+@jax.named_scope("norm")
 def norm(weights: Weights, name: str, x: jax.Array, epsilon: float) -> jax.Array:
     """Layer normalisation over the last axis, computed in float32."""
     wide = x.astype(jnp.float32)

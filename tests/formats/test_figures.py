@@ -11,7 +11,7 @@ from formats.record import Record
 from results import figures
 from tests.support.synthetic_runs import cell, record_json
 
-QUEUE = QueueSummary(seconds=(), waiting=(), batch=(), mean_waiting=0, most_waiting=1, mean_batch=1)
+QUEUE = QueueSummary(mean_waiting=0, most_waiting=1, mean_batch=1)
 LOG = {
     "result_scheduled_samples_per_sec": 50.0,
     "result_completed_samples_per_sec": 40.0,

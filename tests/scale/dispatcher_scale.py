@@ -91,10 +91,6 @@ class Played:
         """Return nothing."""
         return ""
 
-    def was_killed(self, number: int) -> bool:
-        """Return nothing of interest."""
-        return False
-
     def failed(self) -> str:
         """Return nothing."""
         return ""

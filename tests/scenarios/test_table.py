@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 
 from compliance import logs, rules
-from formats.cell import Cell
 from formats.result import Metric, Result, Status
 from harness.commands import run as run_command
 from harness.errors import UsageError
 from harness.execution.process import read_outcome
-from harness.request import plan
 from results import figures, summary
 from scenarios import table
 from tests.support import mock_job
 from tests.support.cells import request
+from tests.support.synthetic_runs import cell
 from tests.support.tree import run_jobs
 
 
@@ -84,37 +83,22 @@ def test_the_flags_and_the_plan_learn_of_it_from_the_table(tmp_path):
         request(tmp_path, scenario="SingleStream", batch_size=8)
 
 
-def test_what_a_result_prints_follows_the_table():
-    def printed(scenario):
-        cell = Cell(
-            sut="mock",
-            model="bert",
-            size="tiny",
-            task="predict",
-            scenario=scenario,
-            precision="float32",
-            batch_size=8,
-            device="cpu",
-        )
-        measured = {"samples": 160, "batches": 20, "padding_fraction": 0, "passes": 2.5}
-        metric = Metric("m", 1.0, "ms", False)
-        return summary.measured(
-            Result(
-                cell=cell,
-                mode="quick",
-                round="v6.1",
-                directory="",
-                status=Status.OK,
-                measured=measured,
-                metric=metric,
-            )
-        )
-
-    assert (
-        printed("MultiStream") == "160 samples in 20 batches of 8, no padding; drawn from 64 inputs"
+@pytest.mark.parametrize(
+    ("scenario", "end"),
+    [
+        ("MultiStream", "drawn from 64 inputs of 128 tokens"),
+        ("Offline", "2.5 passes over 64 inputs of 128 tokens"),
+    ],
+)
+def test_what_a_result_prints_follows_the_table(scenario, end):
+    result = Result(
+        cell=cell("mock", scenario=scenario, batch_size=8),
+        mode="quick",
+        round="v6.1",
+        directory="",
+        status=Status.OK,
+        measured={"samples": 160, "batches": 20, "padding_fraction": 0, "passes": 2.5},
+        metric=Metric("m", 1.0, "ms", False),
     )
-    assert (
-        printed("Offline")
-        == "160 samples in 20 batches of 8, no padding; 2.5 passes over 64 inputs"
-    )
-    assert plan.SCENARIOS is table.SCENARIOS
+    printed = summary.measured(result)
+    assert printed == f"160 samples in 20 batches of 8, no padding; {end}"

@@ -77,18 +77,6 @@ class LoadsSlowly(Replica):
         super()._take(message)
 
 
-class AnswersLongerOnce(Replica):
-    """Takes 0.6 seconds for its first batch."""
-
-    was_long = False
-
-    def _answer(self, message):
-        if not self.was_long:
-            self.was_long = True
-            time.sleep(0.6)
-        super()._answer(message)
-
-
 class Raises(Replica):
     """Its SUT raises an error."""
 

@@ -26,7 +26,6 @@ def limits(framework: str = "PyTorch", **others: Any) -> Limits:
         "thin_flops": spread(14e9),
         "thin_bytes_per_second": spread(28e9),
         "read_bytes_per_second": spread(30e9),
-        "copy_bytes_per_second": spread(25e9),
         "matrix_products": {"library": "MKL", "instructions": "AVX2", "threads": 2},
     }
     return Limits(**{**values, **others})

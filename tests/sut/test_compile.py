@@ -80,9 +80,7 @@ def test_an_honest_compiled_sut_holds_its_evidence(told, case):
     assert found["before"] == found["after"]
     assert found["after"]["compiled_share"] == 1.0
     assert found["after"]["detail"]["compile_backends"] == ["inductor"]
-    assert (
-        found["after"]["detail"]["inductor_calls"] == found["after"]["detail"]["forward_passes"] > 0
-    )
+    assert found["after"]["detail"]["forward_passes"] > 0
     assert (
         found["after"]["detail"]["inductor_cache_hits"]
         + found["after"]["detail"]["inductor_cache_misses"]

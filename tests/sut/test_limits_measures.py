@@ -80,13 +80,6 @@ class Exact:
             (self.operation("read", size / READ), size),
         ]
 
-    def copies(self, rows, columns):
-        size = 8 * rows * columns
-        return [(self.operation("copy", size / 10e9), size)]
-
-    def to_device(self, array):
-        return self.operation("to device", array.nbytes / 8e9)
-
 
 @pytest.fixture
 def exact(monkeypatch):
@@ -95,8 +88,8 @@ def exact(monkeypatch):
     return Exact(clock)
 
 
-def measured(framework, device="cpu", precisions=("float32", "bfloat16")):
-    return measures.measure(framework, "Exact", "exact", device, precisions, SIZES)
+def measured(framework, precisions=("float32", "bfloat16")):
+    return measures.measure(framework, "Exact", "exact", "cpu", precisions, SIZES)
 
 
 def test_rates_and_times_are_those_of_the_operations(exact):
@@ -107,7 +100,6 @@ def test_rates_and_times_are_those_of_the_operations(exact):
         for spread in (each.matrix_flops, each.layer_flops, each.thin_flops):
             assert spread.median == pytest.approx(FLOPS)
         assert each.read_bytes_per_second.median == pytest.approx(FLOPS * 2)
-        assert each.copy_bytes_per_second.median == pytest.approx(10e9)
         assert each.matrix_products == {"library": "exact"}
     in_float32, in_bfloat16 = limits
     assert in_float32.other_matrix_flops["other"].median == pytest.approx(2 * FLOPS)
@@ -127,8 +119,7 @@ def test_repeats_of_all_measures_alternate(exact):
     measured(exact, precisions=("float32",))
     order = [name for n, name in enumerate(exact.calls) if n == 0 or exact.calls[n - 1] != name]
     read = "float32 thin"  # the fastest way to read
-    memory = [read, "copy"]
-    turn = [*memory, "float32 square", "float32 layer", "float32 thin", "other"]
+    turn = [read, "float32 square", "float32 layer", "float32 thin", "other"]
     assert order[-7 * len(turn) :] == 7 * turn
 
 
@@ -139,7 +130,7 @@ def test_a_disturbance_meets_all_measures_and_no_median(exact):
     exact.disturbed_from = exact.clock.now * 0.8
     exact.clock.now = 0.0
     (limits,), _ = measured(exact, precisions=("float32",))
-    for spread in (limits.matrix_flops, limits.layer_flops, limits.copy_bytes_per_second):
+    for spread in (limits.matrix_flops, limits.layer_flops, limits.read_bytes_per_second):
         assert spread.maximum == pytest.approx(spread.median)
         assert spread.minimum == pytest.approx(spread.median / 3)
 
@@ -159,12 +150,6 @@ def test_another_way_that_fails_leaves_the_other_measures(exact):
     assert lacking == {}
     assert limits[0].absent == {"float32 through XLA": "RuntimeError: not here"}
     assert limits[0].matrix_flops.median == pytest.approx(FLOPS)
-
-
-def test_the_way_to_the_device_is_measured_only_if_it_is_not_the_host(exact):
-    assert measured(exact)[0][0].to_device_bytes_per_second is None
-    on_device = measured(exact, device="cuda")[0][0]
-    assert on_device.to_device_bytes_per_second.median == pytest.approx(8e9)
 
 
 def test_a_slow_product_is_repeated_three_times(exact):

@@ -1,6 +1,5 @@
 """Which library multiplies matrices, read from what libraries, programs and the system report."""
 
-import threading
 from collections import Counter
 
 import pytest
@@ -61,12 +60,3 @@ def test_the_threads_of_a_pool_are_counted_by_their_names(tmp_path, monkeypatch)
     monkeypatch.setattr(matrix_library, "_TASKS", tmp_path)
     assert matrix_library.pool("tf_XLAEigen") == 2
     assert matrix_library.fact(threads=matrix_library.pool("none"))["threads"] == "unknown"
-
-
-def test_this_process_has_a_thread_of_its_own():
-    name = (
-        (matrix_library._TASKS / str(threading.main_thread().native_id) / "comm")
-        .read_text()
-        .strip()
-    )
-    assert matrix_library.pool(name) >= 1

@@ -42,8 +42,7 @@ def test_only_the_profiled_steps_count():
 
 def test_a_step_has_its_share_of_time_and_calls():
     spans = [span("mm", PRODUCT, n, n + 0.5) for n in range(4)]
-    trace = Trace("test", 0, 4e9, spans)
-    step = divided(trace, 4, 1.0)
+    step = divided(Trace("test", 0, 4e9, spans), 4, 1.0)
     assert (step.seconds[PRODUCT], step.seconds[HOST]) == (0.5, 0.5)
     assert step.kernels == 1
     assert [(each.name, each.seconds, each.calls) for each in step.operations] == [("mm", 0.5, 1)]

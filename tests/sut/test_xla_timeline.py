@@ -11,21 +11,6 @@ from sut.evidence.xla_timeline import WINDOW, Event, Program, trace_of
 
 TEXT = """HloModule jit_step, is_scheduled=true, entry_computation_layout={(f32[8,64]{1,0})->f32[8,64]{1,0}}
 
-FileNames
-1 "layers.py"
-
-FunctionNames
-1 "dense"
-2 "norm"
-
-FileLocations
-1 {file_name_id=1 function_name_id=1 line=14 end_line=14 column=2 end_column=104}
-2 {file_name_id=1 function_name_id=2 line=15 end_line=15 column=2 end_column=104}
-
-StackFrames
-1 {file_location_id=1 parent_frame_id=1}
-2 {file_location_id=2 parent_frame_id=1}
-
 %region_0.4 (a.1: f32[], b.1: f32[]) -> f32[] {
   %a.1 = f32[] parameter(0)
   %b.1 = f32[] parameter(1)
@@ -50,8 +35,8 @@ ENTRY %main.7 (Arg_0.1: f32[8,64]) -> (f32[8,64], /*index=1*/f32[8]) {
   %dot.1 = f32[8,64]{1,0} dot(%Arg_0.1, %Arg_0.1), metadata={op_name="jit(step)/dense/dot_general"}
   %call.2 = f32[8,64]{0,1} call(%dot.1), to_apply=%parallel_copy.1
   %mul_fusion = f32[8,64]{1,0} fusion(%dot.1, %Arg_0.1), kind=kLoop, calls=%fused_computation.1
-  %mul.5 = f32[8,64]{1,0} multiply(%dot.1, %dot.1), metadata={op_name="jit(step)/mul" stack_frame_id=2}
-  %add.6 = f32[8,64]{1,0} add(%dot.1, %dot.1), metadata={op_name="jit(step)/add" stack_frame_id=1}
+  %mul.5 = f32[8,64]{1,0} multiply(%dot.1, %dot.1), metadata={op_name="jit(step)/norm/mul"}
+  %add.6 = f32[8,64]{1,0} add(%dot.1, %dot.1), metadata={op_name="jit(step)/dense/add"}
   %exp.3 = f32[8,64]{1,0} exponential(%dot.1), metadata={op_name="jit(step)/jit(_softmax)/exp"}
   %gemm.1 = (f32[8,64]{1,0}, s8[64]{0}) custom-call(%dot.1), custom_call_target="__cublas$gemm"
   ROOT %tuple.1 = (f32[8,64]{1,0}, /*index=1*/f32[8]{0}) tuple(%mul_fusion, %Arg_0.1)
@@ -150,7 +135,7 @@ def test_the_instructions_of_a_run_say_which_program_of_a_name_it_is():
 
 @pytest.mark.parametrize("run", [1, None])
 def test_the_number_of_a_program_tells_it_from_others_of_its_name(run: int | None):
-    kinds = {56: "pointwise", 50: "data movement", 41: "matrix product"}
+    kinds = {56: POINTWISE, 50: "data movement", 41: POINTWISE}
     programs = [Program({"copy.1": kind}, number) for number, kind in kinds.items()]
     # Program 50 was read from a cache: its events have another number.
     events = [event(WINDOW, 0, 4), ran("copy.1", 0, 3, run, program=48)]

@@ -36,6 +36,7 @@ from scenarios.worker.replicas.library import Library, Rows
 from scenarios.worker.replicas.link import Message
 from scenarios.worker.replicas.placement import (
     CLUSTER_LOG,
+    KILLED,
     LOG,
     Launched,
     Placement,
@@ -46,14 +47,12 @@ from scenarios.worker.replicas.turns import Turns
 from scenarios.worker.streaming import Responder, TokenTimes
 from sut.contract import Evidence
 
-HANG_S, HANG_BATCHES = 5.0, 10
-"""A replica that holds a batch and answers nothing for so many seconds, and for so many times its
-slowest batch, counts as hung.
-"""
 SHORT_S = 0.1
 """A batch that takes less is handed to a replica before the replica is free."""
 _EARLIER_S = 10.0
-"""A hang outside a batch is reported so many seconds before the limit of this process's phase."""
+"""A hang is reported so many seconds before the limit of this process's phase."""
+_STILL_S = 60.0
+"""A message of which no further byte comes for so long has lost its replica."""
 _TICK_S, _END_S = 0.25, 2.0
 _COMPARED = ("versions", "device")
 """The values of a loaded replica that all replicas must share."""
@@ -80,7 +79,6 @@ class _Batch:
 
     respond: Responder
     times: TokenTimes
-    rows: Rows
     ids: Sequence[int]
     indices: Sequence[int]
     begun_ns: int
@@ -94,13 +92,13 @@ class _Request:
 
     Attributes:
         name: in words.
-        on_reply: gets each reply, and returns whether it is the last one.
-        batch: whether it is a batch, whose time is limited.
+        batch: None: it is no batch.
+        reply: the answer, if it is no batch.
     """
 
     name: str
-    on_reply: Callable[[Message], bool]
-    batch: bool
+    batch: _Batch | None = None
+    reply: Message | None = None
 
 
 @dataclass
@@ -142,17 +140,11 @@ class Replicated:
         in_flight: the batches that Offline keeps submitted, at all replicas together.
         loaded: what each replica reported when it had loaded the SUT: the fields of
             `scenarios.worker.__main__.Loaded`, `in_flight`, `versions` and `device`.
-        slowest_ns: the time of the slowest batch so far. Batches of a test do not count.
+        slowest_ns: the time of the slowest batch so far.
         peak_host_bytes: the most memory that the replicas used, the sum over all.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        beat: Heartbeat,
-        placement: Placement | None = None,
-        hang_s: float = HANG_S,
-    ):
+    def __init__(self, job: Job, beat: Heartbeat, placement: Placement | None = None):
         """Start the replicas and let each load the job's SUT and warm it up. Raises Reported.
 
         Args:
@@ -161,9 +153,6 @@ class Replicated:
         self.count = len(job.places)
         self.peak_host_bytes = 0
         self.slowest_ns = 0.0
-        self._least_hang_s = hang_s
-        # With end tokens, random prompts of the warm-up may have shorter answers than the inputs.
-        self._is_calibrated = not job.workload.config.get("end_tokens")
         self._job = job
         self._folders = [folder(job, number) for number in range(self.count)]
         self._beat = beat
@@ -194,9 +183,8 @@ class Replicated:
         self.in_flight = self._each * self.count
         self.slowest_ns = max(loaded["slowest_ns"] for loaded in self.loaded)
         self._is_short = self.slowest_ns < SHORT_S * 1e9
-        still_s = max(hang_s, HANG_BATCHES * self.slowest_ns / 1e9)
         for replica in self._replicas:
-            gate.limit_waiting(replica.connection, still_s)
+            gate.limit_waiting(replica.connection, _STILL_S)
 
     def _connect(self) -> None:
         """Start the replicas and wait for their connections. Raises Reported if one ends before, or
@@ -277,11 +265,6 @@ class Replicated:
         beat.allow(LOAD_LIMIT_S)
         self.ask("job", path=str(job.log_dir / "job.json"))
 
-    def calibrated(self, slowest_ns: float) -> None:
-        """Limit the time of a batch by that of the slowest one of a calibration."""
-        self.slowest_ns = max(self.slowest_ns, slowest_ns)
-        self._is_calibrated = True
-
     def answering(self, respond: Responder, keys: Sequence[str], times: TokenTimes) -> Submit:
         """Return the function that submits a batch. A replica holds one batch at a time. Batches of
         an earlier trial are waited for first.
@@ -323,7 +306,7 @@ class Replicated:
         one: int | None = None,
         **values: Any,
     ) -> list[Message]:
-        """Let all replicas do something (`scenarios.worker.replica.ACTIONS`), and return
+        """Let all replicas do something (`do_…` of `scenarios.worker.replica.Replica`), and return
         their replies in the order of their numbers. Raises the error of a replica.
 
         Args:
@@ -331,23 +314,15 @@ class Replicated:
             values: JSON values for the action.
         """
         asked = [self._replicas[one]] if one is not None else self._replicas
-        replies: dict[int, Message] = {}
-
-        def keeping(number: int) -> Callable[[Message], bool]:
-            def on_reply(message: Message) -> bool:
-                replies[number] = message
-                return True
-
-            return on_reply
-
+        requests = []
         for replica in asked:
-            request = _Request(f"the request {do!r}", keeping(replica.number), batch=False)
-            self._send(replica, request, {"do": do, **values}, arrays)
+            requests.append(_Request(f"the request {do!r}"))
+            self._send(replica, requests[-1], {"do": do, **values}, arrays)
         with self._changed:
-            while len(replies) < len(asked):
+            while not all(request.reply for request in requests):
                 self._raise()
                 self._changed.wait()
-        return [replies[replica.number] for replica in asked]
+        return [request.reply for request in requests if request.reply]
 
     def of_one(self, do: str, **values: Any) -> dict[str, Any]:
         """Let one replica do something, and return its reply. The replica is drawn at random, so
@@ -439,19 +414,14 @@ class Replicated:
         batch = _Batch(
             respond=respond,
             times=times,
-            rows=rows,
             ids=ids,
             indices=indices,
             begun_ns=begun_ns,
             left=set(range(len(ids))),
         )
-
-        def on_reply(message: Message) -> bool:
-            return self._answered(replica, batch, message)
-
         header = {"do": link.ANSWER, "library": rows.library, "size": rows.size}
         arrays = {"indices": np.asarray(rows.indices, np.int64)}
-        self._send(replica, _Request("a batch", on_reply, batch=True), header, arrays)
+        self._send(replica, _Request("a batch", batch), header, arrays)
         self._submitting_ns += _clock() - begun_ns
         self._free()
 
@@ -526,11 +496,13 @@ class Replicated:
             raise self._fault(replica.number, what)
         if "status" in header:
             raise self._failed(replica, header)
-        if request.batch:
+        is_last = True
+        if request.batch is None:
+            request.reply = message
+        else:
             self._taken_bytes += message.size
-        if request.batch and not self._is_calibrated:
             self.slowest_ns = max(self.slowest_ns, begun_ns - replica.since_ns)
-        is_last = request.on_reply(message)
+            is_last = self._answered(replica, request.batch, message)
         with self._changed:
             replica.since_ns = _clock()
             if is_last:
@@ -543,7 +515,7 @@ class Replicated:
     def _answered(self, replica: _Replica, batch: _Batch, message: Message) -> bool:
         """Report the answers in a message. → whether the batch is complete."""
         header, arrays, _ = message
-        if arrays["indices"].tolist() != list(batch.rows.indices):
+        if arrays["indices"].tolist() != list(batch.indices):
             raise self._fault(replica.number, "answered other samples than those of its batch")
         if "first" in arrays:
             batch.first_ns = _clock()
@@ -572,17 +544,16 @@ class Replicated:
 
     def _check_time(self) -> None:
         """Raises Reported if a replica holds a request for too long without progress."""
+        hang_s = self._beat.limit_s - _EARLIER_S
         for replica in self._replicas:
             with self._changed:
                 requests = list(replica.requests.values())
             if not requests:
                 continue
-            is_batch = any(request.batch for request in requests)
-            if not is_batch:
+            if not any(request.batch for request in requests):
                 self._read_beat(replica)
             with self._changed:
                 silent_s = (_clock() - replica.since_ns) / 1e9
-            hang_s = self._hang_s(is_batch)
             if silent_s > hang_s:
                 what = f"hung: no answer within {hang_s:.1f} s while it held {requests[0].name}"
                 raise self._fault(replica.number, what)
@@ -597,12 +568,6 @@ class Replicated:
             replica.since_ns = _clock()
             self._turns.note(replica)
         self._beat.bump(1)
-
-    def _hang_s(self, is_batch: bool) -> float:
-        """Seconds without progress after which a replica counts as hung."""
-        if is_batch and self._is_calibrated:
-            return max(self._least_hang_s, HANG_BATCHES * self.slowest_ns / 1e9)
-        return self._beat.limit_s - _EARLIER_S
 
     def _failed(self, replica: _Replica, header: dict[str, Any]) -> Reported:
         """The error that a replica reported."""
@@ -623,8 +588,7 @@ class Replicated:
         if why and not how:
             return Reported(WorkerOutcome("error", why))
         how = how or "closed its connection"
-        was_killed = self._placement.was_killed(replica.number)
-        is_oom = was_killed and host_memory.kernel_oom_kills() > self._oom_kills
+        is_oom = how == KILLED and host_memory.kernel_oom_kills() > self._oom_kills
         if is_oom or any(words in how.lower() for words in _OUT_OF_MEMORY):
             named = self._named(replica.number)
             reason = (

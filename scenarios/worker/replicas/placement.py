@@ -24,6 +24,8 @@ LOG = "worker.log"
 """The output of a replica, in its folder."""
 CLUSTER_LOG = "cluster.log"
 """The output of the program that lets a cluster start replicas, in the test's folder."""
+KILLED = "was killed by signal SIGKILL"
+"""How a replica of this machine ended, if the kernel may have killed it for want of memory."""
 INHERITED = "-"
 """In place of a host: the replica inherits its connection."""
 _LOOK_S, _PATIENCE_S = 0.05, 8.0
@@ -55,10 +57,6 @@ class Subprocesses:
     def ended(self, number: int, seconds: float = 0) -> str:
         """Return how a replica ended, after at most so many seconds. Empty: it runs."""
         return self._processes[number].how(seconds)
-
-    def was_killed(self, number: int) -> bool:
-        """Return whether a replica ended by SIGKILL."""
-        return self._processes[number].returncode == -signal.SIGKILL
 
     def failed(self) -> str:
         """Return nothing, because each replica has a process of its own."""
@@ -115,10 +113,6 @@ class Launched:
             if time.monotonic() >= end_s:
                 return ""
             time.sleep(_LOOK_S)
-
-    def was_killed(self, number: int) -> bool:
-        """Return False: the output of the cluster's program is only for people."""
-        return False
 
     def failed(self) -> str:
         """Return how the program ended: its words on a replica, or its last ones. Empty: it runs.

@@ -149,83 +149,35 @@ def test_a_load_that_interrupts_the_first_call_of_each_round_is_not_taken_for_ke
     assert keeps or found.slower == 1.0
 
 
-def rounds(*slower: float) -> fresh_inputs.Times:
-    """Rounds in which fresh inputs took so many times as long."""
-    return [(each, 1.0, 1.0) for each in slower]
-
-
-def test_a_kept_part_is_seen_in_each_third_of_enough_rounds():
-    assert fresh_inputs.thirds(rounds(*[1.5] * 11)) == []
-    assert fresh_inputs.thirds(rounds(*[1.5] * 13)) == [1.5, 1.5, 1.5]
-
-
-def test_a_disturbance_of_a_part_of_the_rounds_leaves_a_third_as_it_is():
-    assert min(fresh_inputs.thirds(rounds(*[2.0] * 10, 1.0, 1.0, *[2.0] * 4))) == 1.0
-
-
-def seen(slower: float, thirds: tuple[float, ...], others: float | None) -> Fresh:
-    return Fresh(slower=slower, rounds=12, thirds=thirds, other_processors=others)
+@pytest.mark.parametrize(
+    ("slower", "thirds"),
+    [
+        ([1.5] * 11, []),  # too few rounds
+        ([1.5] * 13, [1.5, 1.5, 1.5]),
+        ([2.0] * 10 + [1.0, 1.0] + [2.0] * 4, [2.0, 2.0, 1.0]),  # a disturbance of a part of them
+    ],
+)
+def test_a_kept_part_is_seen_in_each_third_of_enough_rounds(slower, thirds):
+    found = fresh_inputs.thirds([(each, 1.0, 1.0) for each in slower])
+    assert sorted(found, reverse=True) == thirds
 
 
 @pytest.mark.parametrize(
-    ("found", "doubtful"),
+    ("slower", "thirds", "others", "doubtful"),
     [
-        (seen(1.2, (), 0.0), False),
-        (seen(1.5, (), 0.0), True),
-        (
-            seen(
-                1.5,
-                (
-                    1.5,
-                    1.2,
-                    1.5,
-                ),
-                0.0,
-            ),
-            True,
-        ),
+        (1.2, (), 0.0, False),
+        (1.5, (), 0.0, True),
+        (1.5, (1.5, 1.2, 1.5), 0.0, True),
         # The audit says that it keeps answers.
-        (
-            seen(
-                1.5,
-                (
-                    1.5,
-                    1.5,
-                    1.5,
-                ),
-                0.0,
-            ),
-            False,
-        ),
-        (
-            seen(
-                1.5,
-                (
-                    1.5,
-                    1.5,
-                    1.5,
-                ),
-                None,
-            ),
-            False,
-        ),
-        (
-            seen(
-                1.5,
-                (
-                    1.5,
-                    1.5,
-                    1.5,
-                ),
-                0.5,
-            ),
-            True,
-        ),
+        (1.5, (1.5, 1.5, 1.5), 0.0, False),
+        (1.5, (1.5, 1.5, 1.5), None, False),
+        (1.5, (1.5, 1.5, 1.5), 0.5, True),
     ],
 )
 def test_what_may_be_the_machines_is_told_and_what_is_the_suts_is_left_to_the_audit(
-    found, doubtful
+    slower, thirds, others, doubtful
 ):
+    found = Fresh(slower=slower, rounds=12, thirds=thirds, other_processors=others)
     assert fresh_inputs.doubtful(found) is doubtful
 
 

@@ -1,13 +1,7 @@
 """A job names what its worker does; a procedure is an entry of one table."""
 
-import sys
 from dataclasses import replace
 
-import pytest
-
-from formats.job import TESTS
-from harness.execution import process
-from harness.measurement import run
 from scenarios.worker import __main__ as worker
 from scenarios.worker import evidence, fresh_inputs, heartbeat, procedures
 from scenarios.worker.heartbeat import Heartbeat
@@ -35,16 +29,6 @@ def test_a_procedure_gets_a_loaded_and_warm_sut_and_tells_fields_of_the_outcome(
     assert not (job.log_dir / "mlperf_log_detail.txt").exists()
 
 
-def test_an_unknown_procedure_ends_the_worker_with_those_there_are(tmp_path):
-    job = replace(mock_job.make(tmp_path), procedure="tomorrow")
-    outcome = process.run(job, sys.executable, {}, lambda beat: None)
-    assert (outcome.status, outcome.reason) == (
-        "error",
-        "ValueError: there is no procedure 'tomorrow'; there are loadgen, reference, fit, work, serve,"
-        " profile",
-    )
-
-
 def test_an_accuracy_test_is_planned_by_the_answers_of_the_performance_test(tmp_path):
     beat = Heartbeat(tmp_path / "heartbeat")
     timed, loaded = worker.measure(mock_job.make(tmp_path / "timed"), beat)
@@ -59,16 +43,6 @@ def test_an_accuracy_test_is_planned_by_the_answers_of_the_performance_test(tmp_
     few, more = plans
     assert loaded.sut.calls - calls == 2 * few.batches
     assert more.log_bytes - few.log_bytes == 2 * 1000 * few.samples
-
-
-@pytest.mark.parametrize("procedure", procedures.PROCEDURES)
-def test_every_procedure_is_found_by_its_name(procedure):
-    assert callable(procedures.find(procedure))
-
-
-def test_the_tests_of_a_cell_stand_in_one_place():
-    assert TESTS == ("performance", "accuracy")
-    assert run.TESTS is TESTS
 
 
 def test_each_batch_after_the_test_may_block_for_ten_batches_and_a_minute(tmp_path, monkeypatch):

@@ -15,11 +15,11 @@ from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.latency_limits import Limited
 from scenarios.worker.preflight import Refused
 from scenarios.worker.qsl import Qsl
-from scenarios.worker.streaming import Responder
 from sut import mock
 from tests.support import mock_job
 
 SEED = 16159082839903944936
+NOBODY = rate_search._NOBODY
 
 
 @pytest.mark.parametrize("rate", [0.37, 12.0, 4321.0])
@@ -40,12 +40,11 @@ def test_as_many_may_be_over_as_early_stopping_allows(requests, percentile):
 
 
 def test_each_limit_is_counted_as_loadgen_counts_it():
-    clock = {"due": 0}
     limited = Limited(
         Serving(max_wait_ms=0, percentile=90, max_ttft_ms=1e-6, max_tpot_ms=1e6),
-        Responder(lambda ids, payload, indices: None, lambda ids, tokens: None),
+        NOBODY,
     )
-    limited.due.update({1: clock["due"], 2: clock["due"]})
+    limited.due.update({1: 0, 2: 0})
     limited.issue([1, 2])
     assert limited.late() == 2
     limited.due[3] = time.perf_counter_ns() + 10**12
@@ -105,6 +104,14 @@ def test_no_rate_is_searched_if_the_time_per_token_of_its_limit_cannot_be_seen(t
         found(tmp_path, options=options, max_ttft_ms=1000, max_tpot_ms=50)
 
 
+def limited_of(answered, left=0):
+    """100 or fewer requests in 10 s, none faster than a second: about ten are open at any time."""
+    limited = Limited(Serving(max_wait_ms=0, percentile=90, max_latency_ms=1e6), NOBODY)
+    limited.answered, limited.least_ns, limited._issued_ns = answered, 1e9, 10_000_000_000
+    limited.left = left
+    return limited
+
+
 @pytest.mark.parametrize(
     ("left", "largest", "keeps_up"),
     [(4, 4, True), (24, 4, True), (30, 4, False), (30, 10, True)],
@@ -112,24 +119,14 @@ def test_no_rate_is_searched_if_the_time_per_token_of_its_limit_cannot_be_seen(t
 def test_a_sut_keeps_up_if_no_more_are_left_than_its_shortest_latency_explains(
     left, largest, keeps_up
 ):
-    limited = Limited(
-        Serving(max_wait_ms=0, percentile=90, max_latency_ms=1e6),
-        Responder(lambda ids, payload, indices: None, lambda ids, tokens: None),
-    )
-    # 100 requests in 10 s, none faster than a second: about ten are open at any time.
-    limited.answered, limited._least_ns, limited._issued_ns = 100, 1e9, 10_000_000_000
-    limited.left = left
+    limited = limited_of(100, left=left)
     assert limited.kept_up(largest) is keeps_up
 
 
 @pytest.mark.parametrize(("rate", "keeps_up"), [(8.3, True), (8.5, False)])
 def test_no_rate_is_kept_up_with_that_is_above_that_of_full_batches(tmp_path, rate, keeps_up):
     job = mock_job.make(tmp_path, scenario="Server", batch=8)
-    limited = Limited(
-        Serving(max_wait_ms=0, percentile=90, max_latency_ms=1e6),
-        Responder(lambda ids, payload, indices: None, lambda ids, tokens: None),
-    )
-    limited.answered, limited._least_ns, limited._issued_ns = 80, 1e9, 10_000_000_000
+    limited = limited_of(80)
     record = batching.Record()
     # Batches of a second, and a pause before the last one.
     for begun_s, waiting, taken in ((0, 0, 1), (1, 8, 8), (2, 9, 8), (3, 1, 8), (9, 0, 1)):
@@ -153,12 +150,7 @@ def test_an_engine_keeps_up_with_no_more_than_it_answered_or_when_saturated(
 ):
     job = mock_job.make(tmp_path, scenario="Server")
     job = mock_job.changed(job, execution=ENGINE, batch_size=1)
-    limited = Limited(
-        Serving(max_wait_ms=0, percentile=90, max_latency_ms=1e6),
-        Responder(lambda ids, payload, indices: None, lambda ids, tokens: None),
-    )
-    limited.answered, limited._least_ns, limited._issued_ns = 85, 1e9, 10_000_000_000
-    limited.left = 5
+    limited = limited_of(85, left=5)
     record = batching.Record()
     assert rate_search.kept_up(limited, record, job, rate, 7.0) is keeps_up
     assert rate_search.kept_up(limited, record, job, rate, 9.0)

@@ -7,7 +7,7 @@ import pytest
 
 from formats.job import REFERENCE
 from scenarios.worker import __main__ as worker
-from scenarios.worker import reference
+from scenarios.worker import answers, reference
 from scenarios.worker.heartbeat import Heartbeat
 from sut import mock
 from tests.support import mock_job
@@ -17,7 +17,7 @@ def test_the_candidates_are_those_of_a_whole_sort():
     logits = np.random.default_rng(0).random((3, 4, 500), np.float32)
     logits[..., [17, 30]] = 2  # of equal ones the first is the answer, as argmax has it
     expected = np.argsort(-logits, axis=-1, kind="stable")[..., : reference.TOP]
-    found = reference._largest(logits)
+    found = answers.largest(logits, reference.TOP)
     assert found.dtype == np.int32
     np.testing.assert_array_equal(found, expected)
 

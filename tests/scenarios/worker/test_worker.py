@@ -114,21 +114,15 @@ def test_the_worker_imports_nothing_of_the_parents_side(tmp_path):
     assert json.loads((job.log_dir / "outcome.json").read_text())["status"] == "ok"
 
 
-def test_no_audit_config_of_the_current_directory_is_picked_up(tmp_path):
+@pytest.mark.parametrize("is_found", [False, True])
+def test_only_the_audit_config_that_the_job_names_is_picked_up(tmp_path, is_found):
+    """The worker's current directory is its log_dir."""
     job = mock_job.make(tmp_path, milliseconds=50)
-    # The worker's current directory is its log_dir.
-    (job.log_dir / "audit.config").write_text("*.*.min_query_count = 7777\n")
+    path = job.audit_config if is_found else job.log_dir / "audit.config"
+    path.write_text("*.*.min_query_count = 77\n")
     assert run(job).status == "ok"
     text = (job.log_dir / "mlperf_log_detail.txt").read_text()
-    assert "Found Audit Config" not in text and "7777" not in text
-
-
-def test_that_test_would_see_an_audit_config(tmp_path):
-    """LoadGen does take one where it is told the path."""
-    job = mock_job.make(tmp_path, milliseconds=50)
-    job.audit_config.write_text("*.*.min_query_count = 77\n")
-    assert run(job).status == "ok"
-    assert "Found Audit Config" in (job.log_dir / "mlperf_log_detail.txt").read_text()
+    assert ("Found Audit Config" in text) == is_found
 
 
 def test_a_test_that_would_fill_the_memory_is_refused_before_it_starts(tmp_path):
