@@ -381,11 +381,11 @@ def _compared(a: Group, b: Group, names: tuple[str, str]) -> Pair:
     ratio = tables.ratio(b, a)
     if ratio.method == "Welch t":
         flags.append(NOT_IN_TURNS)
-    for reason in dict.fromkeys((*a.unranked, *b.unranked)):
-        sides = [
-            name for name, group in zip(names, (a, b), strict=True) if reason in group.unranked
-        ]
-        flags.append(f"not ranked ({' and '.join(sides)}): {reason}")
+    sides: dict[str, list[str]] = {}
+    for name, group in zip(names, (a, b), strict=True):
+        for reason in group.unranked:
+            sides.setdefault(reason, []).append(name)
+    flags += [f"not ranked ({' and '.join(of)}): {reason}" for reason, of in sides.items()]
     unsure = ""
     if ratio.unsure and not ratio.different:
         between = statistics.interval(ratio.low or 0, ratio.high or 0)
