@@ -370,12 +370,6 @@ def title_words(cell: Cell, facts: str = "", without: Collection[str] = ()) -> l
     return [model, cell.task, cell.scenario, *cell_words(cell, without)]
 
 
-def in_words(cell: Cell, facts: str = "", without: Collection[str] = ()) -> str:
-    """A cell with its SUT in words. See `title_words`."""
-    of_sut = ("tuned", "quantized")  # `sut_words` has them
-    return " ".join([sut_words(cell), *title_words(cell, facts, (*without, *of_sut))])
-
-
 def sut_words(cell: Cell) -> str:
     """The SUT of a cell with its options and switches."""
     parts = [cell.sut]

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from compliance.logs import Detail
 from formats.cell import UNKNOWN
 from formats.figures import MOST_IN_ONE_PART, TOKEN_BYTES, Figure
 from formats.outcome import WorkerOutcome
 from formats.record import Record
 from formats.result import Metric
 from results import computing
+
+if TYPE_CHECKING:
+    from compliance.logs import Detail  # imports numpy, which `list` does not need
 
 _PERCENTILES = {"p50": "50.00", "p90": "90.00", "p99": "99.00"}
 LATENCIES = {

@@ -19,7 +19,7 @@ from typing import Any
 
 from compliance import audit
 from compliance.logs import files
-from formats.cell import WORK, Cell, in_words
+from formats.cell import WORK, Cell, sut_words, title_words
 from formats.checks import Check, Verdict
 from formats.record import Official
 from formats.result import Status
@@ -92,7 +92,8 @@ class Measured:
     official: Official | None = None
 
     def __str__(self) -> str:
-        return f"{near(str(self.directory))} ({in_words(self.cell)})"
+        words = " ".join([sut_words(self.cell), *title_words(self.cell)])
+        return f"{near(str(self.directory))} ({words})"
 
 
 def pack(directories: Sequence[Path], out: Path, division: str = _OPEN) -> list[Check]:

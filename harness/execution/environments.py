@@ -87,11 +87,9 @@ def is_made(cache: Path, name: str, device: str, round_: str) -> bool:
 
 def made_for(cache: Path, name: str, round_: str) -> list[str]:
     """The devices for which the environment of this name exists."""
-    devices = (
-        [HOST]
-        if name == "core"
-        else [device for device in DEVICES if (LOCKS / f"{name}-{device}.txt").exists()]
-    )
+    devices = [device for device in DEVICES if (LOCKS / f"{name}-{device}.txt").exists()]
+    if name == "core":
+        devices = [HOST]
     return [device for device in devices if is_made(cache, name, device, round_)]
 
 
@@ -125,11 +123,8 @@ def adopt(
     versions, brought = inventory(resolved), set[str]()
     if bundle := wheels.bundle(ROOT):
         brought = wheels.distributions(bundle, wheels.BESIDE) - versions.keys()
-    requirements = [
-        r
-        for file in (f"{name}-{device}.in", f"loadgen-{round_}.in")
-        for r in _requirements(LOCKS / file)
-    ]
+    requirements = _requirements(LOCKS / f"{name}-{device}.in")
+    requirements += _requirements(LOCKS / f"loadgen-{round_}.in")
     lacking = [
         f"{n}=={v}" if v else n
         for n, v in requirements
@@ -140,13 +135,10 @@ def adopt(
             f"--python {python} lacks {', '.join(lacking)}: install with `{python} -m pip install"
             f" {' '.join(lacking)}`, or leave --python out"
         )
-    if (
-        cache
-        and brought
-        and (
-            beside := _beside(cache, resolved, versions, brought, lock_files(name, device, round_))
-        )
-    ):
+    beside = None
+    if cache and brought:
+        beside = _beside(cache, resolved, versions, brought, lock_files(name, device, round_))
+    if beside:
         resolved, versions, brought = beside, inventory(beside), set()
     notes = [
         f"{n} {versions[n]}, where the lock has {v}"
@@ -241,35 +233,24 @@ def make(
         say(f"making the environment {directory.name} (first use, or its lock changed)")
         start = time.monotonic()
         _remove(directory)
-        if uv is None and bundle:  # without pip, which some machines lack
-            _run(
-                [sys.executable, "-m", "venv", "--without-pip", str(directory)],
-                "a virtual environment",
-            )
-            uv = [wheels.unpack_uv(bundle, directory)]
-        elif uv is None:
-            _run(
-                [sys.executable, "-m", "venv", str(directory)],
-                "a virtual environment (on Debian and Ubuntu: apt install python3-venv)",
-            )
-            uv = [_bootstrap_uv(directory, locks[0])]
-        else:
+        venv = [sys.executable, "-m", "venv"]
+        what = "a virtual environment"
+        if uv:
             _run([*uv, "venv", "-q", "--python", python, str(directory)], directory.name)
-        _run(
-            [
-                *uv,
-                "pip",
-                "install",
-                "-q",
-                "--no-deps",
-                *(["--compile-bytecode"] if bytecode else []),
-                "--python",
-                str(directory / "bin" / "python"),
-                *sources(locks),
-                *(part for lock in locks for part in ("-r", str(lock))),
-            ],
-            directory.name,
-        )
+        elif bundle:  # without pip, which some machines lack
+            _run([*venv, "--without-pip", str(directory)], what)
+            uv = [wheels.unpack_uv(bundle, directory)]
+        else:
+            hint = "on Debian and Ubuntu: apt install python3-venv"
+            _run([*venv, str(directory)], f"{what} ({hint})")
+            uv = [_bootstrap_uv(directory, locks[0])]
+        own = str(directory / "bin" / "python")
+        install = [*uv, "pip", "install", "-q", "--no-deps", "--python", own, *sources(locks)]
+        if bytecode:
+            install.append("--compile-bytecode")
+        for lock in locks:
+            install += ["-r", str(lock)]
+        _run(install, directory.name)
         if bundle and name is None and wheels.manifest(bundle).get("without"):
             let_see(directory, python)
         partial = stamp.with_suffix(".partial")
@@ -307,21 +288,9 @@ def _bootstrap_uv(directory: Path, lock: Path) -> str:
         )
     requirement = directory / "uv.txt"
     requirement.write_text(block, encoding="utf-8")
-    _run(
-        [
-            str(directory / "bin" / "python"),
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--disable-pip-version-check",
-            "--require-hashes",
-            "--no-deps",
-            "-r",
-            str(requirement),
-        ],
-        "uv",
-    )
+    pip = [str(directory / "bin" / "python"), "-m", "pip", "install", "-q"]
+    flags = ["--disable-pip-version-check", "--require-hashes", "--no-deps"]
+    _run([*pip, *flags, "-r", str(requirement)], "uv")
     return str(directory / "bin" / "uv")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compliance import rules
-from formats.cell import LORA, Cell, in_words
+from formats.cell import LORA, Cell, cell_words, sut_words
 from formats.job import Launch, Limits, Place, Serving
 from harness.inputs import architectures, user_weights
 from harness.inputs.architectures import Architecture
@@ -154,7 +154,13 @@ class Request:
     @property
     def label(self) -> str:
         """The cell in a few words."""
-        return in_words(self.cell(), without=("device",))
+        without = ["device"]
+        if self.inputs == self.architecture.standard:
+            without.append("dataset")
+        cell = self.cell()
+        model = f"{cell.model} {cell.size}"
+        words = [sut_words(cell), model, self.model.second_task, cell.scenario]
+        return " ".join(filter(None, [*words, *cell_words(cell, without)]))
 
     @property
     def tokens(self) -> tuple[int, int] | None:

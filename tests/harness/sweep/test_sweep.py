@@ -145,7 +145,7 @@ def test_progress_names_cell_repeat_and_what_is_left(sweep):
     lines = said.splitlines()
     assert any(
         re.match(
-            r"\[1/4\] mock bert tiny predict Offline float32 batch 4 inputs uneven( \(control run\))?, repeat 1; about ",
+            r"\[1/4\] mock bert tiny Offline float32 batch 4( \(control run\))?, repeat 1; about ",
             line,
         )
         for line in lines
