@@ -4,6 +4,7 @@ they run in turns on one node.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shlex
@@ -51,7 +52,7 @@ class Array:
     """An array of jobs, which have the numbers of the comparisons, from 1.
 
     Attributes:
-        sweep: the sweep's folder, whose name is that of the jobs.
+        sweep: the sweep's folder.
         comparisons: the cells of each comparison.
         command: the words of the plain command after `run.sh`.
         options: options of sbatch → values.
@@ -77,6 +78,13 @@ class Array:
         """The file with the script."""
         return self.folder / "array.sh"
 
+    @property
+    def job_name(self) -> str:
+        """The name of the jobs, by which they are found. Sweeps of the same cells in two folders
+        have one name, and jobs of their own.
+        """
+        return f"{self.sweep.name}-{hashlib.sha256(bytes(self.sweep.resolve())).hexdigest()[:8]}"
+
     def name(self, number: int) -> str:
         """The name of the sweep that a job makes."""
         return f"{self.sweep.name}.{number}"
@@ -99,7 +107,7 @@ class Array:
     def text(self, numbers: Iterable[int]) -> str:
         """The script of these jobs: for sbatch, or for any shell, with a number as its argument."""
         options = {
-            "job-name": self.sweep.name,
+            "job-name": self.job_name,
             "array": ",".join(map(str, numbers)),
             "nodes": "1",
             "output": "/dev/null",

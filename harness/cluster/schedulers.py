@@ -57,7 +57,7 @@ class Slurm:
         done = _run("sbatch", str(array.script))
         if done.returncode:
             words = " ".join(done.stderr.split())
-            raise EnvironmentFailure(f"sbatch refused the jobs {array.sweep.name}: {words}")
+            raise EnvironmentFailure(f"sbatch refused the jobs {array.job_name}: {words}")
 
     def jobs(self, array: Array) -> Jobs | None:
         """The last job of each number. Slurm forgets a job some minutes after its end. None: Slurm
@@ -85,7 +85,7 @@ class Slurm:
 
 
 def _own(array: Array) -> list[str]:
-    return [f"--user={getpass.getuser()}", f"--name={array.sweep.name}"]
+    return [f"--user={getpass.getuser()}", f"--name={array.job_name}"]
 
 
 def _run(*command: str) -> subprocess.CompletedProcess[str]:

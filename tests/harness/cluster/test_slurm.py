@@ -100,6 +100,13 @@ def test_states_are_those_of_the_last_job_of_a_number_in_slurms_words(array, pro
     assert Slurm().jobs(array) is None
 
 
+def test_jobs_of_the_same_sweep_in_another_folder_are_not_its_own(tmp_path, program):
+    one, two = planned(tmp_path / "a"), planned(tmp_path / "b")
+    program("squeue", f"case $* in *--name={one.job_name}) echo '12|1|RUNNING|None|n2';; esac")
+    assert f"#SBATCH --job-name={one.job_name}\n" in one.text([1])
+    assert Slurm().jobs(one).live == {1} and not Slurm().jobs(two).live
+
+
 def test_a_refusal_has_sbatchs_words(array, program):
     program("sbatch", "echo 'sbatch: error: invalid partition specified: gpuu' >&2; exit 1")
     with pytest.raises(EnvironmentFailure, match="invalid partition specified: gpuu"):
