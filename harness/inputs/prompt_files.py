@@ -111,11 +111,6 @@ def read(path: Path, options: PromptOptions | None = None, labels: bool = False)
     return prompts, notes
 
 
-def count(path: Path, options: PromptOptions | None = None) -> int:
-    """The number of prompts in a file. Raises UsageError as `read` does."""
-    return len(read(path, options)[0])
-
-
 def _conversion(path: Path, ending: str) -> str:
     python = ["python3"]
     if ending == _PARQUET:

@@ -269,44 +269,23 @@ def _made_once(request: Request, weights: int) -> Iterator[tuple[str, tuple[floa
 
 
 def _reference_seconds(request: Request, name: str) -> float:
-    """The seconds that making a reference takes: as long as an earlier one of the same model, for
-    each answer, or else by rule. 0 if there is one of these inputs and weights.
+    """The seconds that making a reference takes, by rule. 0 if there is one of these inputs and
+    weights.
     """
-    samples = _samples(request)
-    known: list[float] = []
     for path in request.options.cache.glob(f"references/{request.benchmark}-*/reference.npz"):
         try:
             job = reading.from_file(path.with_name("job.json"), reading.job)
-            outcome = reading.from_file(path.with_name("outcome.json"), reading.outcome)
         except (OSError, ValueError):
             continue
-        if job.sut != name:
-            continue
-        if _is_reference_of(request, job):
+        if job.sut == name and _is_reference_of(request, job):
             return 0.0
-        load_s = (outcome.import_ns + outcome.load_ns) / 1e9
-        share = samples / job.limits.performance_sample_count
-        share *= _tokens_as_often(request, job)
-        known.append(load_s + share * sum(outcome.seconds.values()))
-    if known:
-        return max(known)
+    samples = _samples(request)
     start_s, _ = _start(spec_of(name).environment)
     batch_size = request.batch_size if request.trains else min(REFERENCE_BATCH, samples)
     answers_s = samples * _sample_seconds(replace(request, batch_size=batch_size))
     if not request.trains and request.architecture.generates_tokens:
         return start_s + (1 + _FORCED) * answers_s + min(_COUNTING_S, answers_s)
     return start_s + answers_s
-
-
-def _tokens_as_often(request: Request, job: Job) -> float:
-    """The most tokens of an answer now, divided by those of an earlier reference. 1 if prompts do
-    not say how many, or no tokens are generated.
-    """
-    earlier = job.workload.config.get("new_token_buckets")
-    given = request.given.arrays if request.given else {}
-    if not earlier or "max_new_tokens" not in given:
-        return 1.0
-    return float(given["max_new_tokens"].max()) / int(earlier[-1])
 
 
 def _is_reference_of(request: Request, job: Job) -> bool:

@@ -49,8 +49,20 @@ _DURATION_S, _LONGEST_DURATION_S = 10.0, 86_400
 _LARGEST_BATCH = 1 << 20  # inputs of this batch are gigabytes
 # Memory for weights, activations and a framework's buffers, over the bytes of the weights.
 _MEMORY_FACTOR = 1.3
-_PROMPTS: dict[tuple[object, ...], UserInputs] = {}
-"""What decides prompts → the prompts, so that a sweep reads a file once."""
+_OF_PROMPTS = (
+    "dataset",
+    "field",
+    "chat",
+    "chat_option",
+    "new_tokens",
+    "seq_len",
+    "weights",
+    "scenario",
+    "benchmark",
+)
+"""The flags that decide how prompts are read."""
+_read: dict[tuple[object, ...], UserInputs] = {}
+"""What decides prompts → the prompts, so that a sweep reads a file once for each scenario."""
 _TRAINED_COPIES = 4  # weights, gradients, and both moments of AdamW
 
 
@@ -81,21 +93,21 @@ def resolve(options: Options) -> Request:
     official = options.benchmark or model.benchmark.get(round_.round, "")
     streams = _streams(options, model, round_, reasons)
     serves = serving.of(options, streams, official, round_, reasons)
-    given = _prompts(options, model, size, weights, chat, round_)
+    given = _prompts(options, model, size, weights, chat, round_, used)
     reasons += given.notes if given else ()
-    few = _inputs_on_host(options, model, device, given)
+    count = _count(options, model, given)
     precision = _precision(options, spec, model, size, reasons)
     _check_quantized(options, model)
     shards.check(options, spec, model, size)
-    batch_size = _batch_size(options, size, few, reasons)
+    most = None if DEVICES[device].accelerator else count
+    batch_size = _batch_size(options, size, most, reasons)
     tuned = tuning.of(options, place(options, model, device))
     places, launch = replicas.of(options, spec, device, tuned)
     system = official_runs.system(options.system)
     official_run = official_runs.of(
         options,
-        model,
         weights,
-        given,
+        count,
         rules=round_,
         device=device,
         system=system,
@@ -121,6 +133,7 @@ def resolve(options: Options) -> Request:
         used=used,
         chat=chat,
         given=given,
+        count=count,
         tuned=tuned,
         variables=set_by_user,
         places=places,
@@ -405,6 +418,7 @@ def _prompts(
     weights: user_weights.Folder | None,
     chat: Template | None,
     round_: rules.Rules,
+    used: Mapping[Path, used_files.Stamp],
 ) -> UserInputs | None:
     """Read the user's prompts, so that a fault in them is found before anything is made or waited
     for. Raises UsageError.
@@ -412,13 +426,9 @@ def _prompts(
     path = options.dataset
     if path is None or path.is_dir() or model.file:
         return None
-    stat = path.stat()
-    read_as = (options.field, chat and chat.digest)
-    of_file = (path, stat.st_size, stat.st_mtime_ns, *read_as)
-    of_model = (model.name, model.task, size.name, options.weights)
-    lengths = (options.new_tokens, options.seq_len)
-    key = (*of_file, *of_model, *lengths, options.trains, options.benchmark)
-    if key not in _PROMPTS:
+    flags = [getattr(options, name) for name in _OF_PROMPTS]
+    key = (model.name, model.task, size.name, *flags, *used.items())
+    if key not in _read:
         of_benchmark = official_runs.read(options, size, weights, round_)
         given = UserFile(
             path=path,
@@ -428,27 +438,28 @@ def _prompts(
             seq_len=options.seq_len,
             options=PromptOptions(field=options.field, chat=chat),
         )
-        _PROMPTS[key] = of_benchmark or dataset.read(given, options.trains)
-    return _PROMPTS[key]
+        _read[key] = of_benchmark or dataset.read(given, options.trains)
+    return _read[key]
 
 
-def _inputs_on_host(
-    options: Options, model: Model, device: str, given: UserInputs | None
-) -> int | None:
-    """Return the number of the user's inputs, if the batch size follows from it; else None.
-
-    On the host a batch is at most as large, because more only repeats inputs.
-    """
-    is_chosen = options.batch_size is not None or SUTS[options.sut].remote
-    is_chosen = is_chosen or SCENARIOS[options.scenario].one_sample_a_query
-    if options.dataset is None or options.trains or is_chosen or DEVICES[device].accelerator:
+def _count(options: Options, model: Model, given: UserInputs | None) -> int | None:
+    """The number of the user's inputs. None without --dataset, and in a training."""
+    if options.dataset is None or options.trains:
         return None
     if given:
         return given.count
-    return architectures.dataset_of(model).count(options.dataset, PromptOptions())
+    count = architectures.dataset_of(model).count
+    assert count
+    return count(options.dataset)
 
 
 def _batch_size(options: Options, size: Size, most: int | None, reasons: list[str]) -> int:
+    """Return the size of a batch.
+
+    Args:
+        most: the number of the user's inputs on the host, where a larger batch only repeats inputs.
+            None: there is no limit.
+    """
     batch_size = options.batch_size
     scenario = SCENARIOS[options.scenario]
     if scenario.samples_a_query:
@@ -652,13 +663,13 @@ def _check_files(options: Options, model: Model) -> None:
     reader = None
     if options.dataset is not None:
         reader = architectures.dataset_of(model, options.trains)
-        if reader.folder:
-            reader.count(options.dataset, PromptOptions())
+        if reader.count:
+            reader.count(options.dataset)
         elif not options.dataset.is_file():
             raise UsageError(
                 f"--dataset {options.dataset}: {_fault(options.dataset)}; give one file"
             )
-    if options.field is not None and (reader is None or reader.folder):
+    if options.field is not None and (reader is None or reader.count):
         raise UsageError(
             f"--field {options.field}: names the prompts in a file of rows (--dataset FILE): leave"
             " it out, or give such a file"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compliance import rules
-from formats.cell import LORA, SHARDS, Cell
+from formats.cell import LORA, Cell, cell_words, sut_words
 from formats.job import Launch, Limits, Place, Serving
 from harness.inputs import architectures, user_weights
 from harness.inputs.architectures import Architecture
@@ -63,6 +63,7 @@ class Request:
         allowed_s: the seconds that a quick test may always take (`Limits.allowed_ms`).
         given: the user's prompts, which are read to find faults in them. None: there are none, or
             `--dataset` holds pictures or arrays, which are read later.
+        count: the number of the user's inputs. None without --dataset, and in a training.
         used: the stamps of the user's files before they were read.
         official_run: the official benchmark of `--benchmark`; None without the flag.
         system: fields of the system description that the user has given.
@@ -87,6 +88,7 @@ class Request:
     serving: Serving | None = None
     stream: bool = False
     given: UserInputs | None = None
+    count: int | None = None
     tuned: Tuned = Tuned()
     requested_batch: int | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -154,41 +156,13 @@ class Request:
     @property
     def label(self) -> str:
         """The cell in a few words."""
-        parts = (
-            self.options.sut,
-            self.model.name,
-            self.size.name,
-            self.options.scenario,
-            f"batch {self.batch_size}",
-            self.precision,
-            *filter(None, [self.sut_options.get(QUANTIZE)]),
-        )
-        more = [self.model.second_task]
-        if self.tuned.switches:
-            more.append(f"tuned={'+'.join(self.tuned.names)}")
-        if self.stream:
-            more.append("streamed")
-        if self.options.rate:
-            more.append(f"{self.options.rate:g} requests/s")
-        if SHARDS in self.sut_options:
-            more.append(f"shards {self.sut_options[SHARDS]}")
-        if self.options.replicas:
-            on = f" on {self.cluster}" if self.cluster else ""
-            more.append(f"replicas {self.options.replicas}{on}")
-        if self.options.thread_count:
-            more.append(f"threads {self.options.threads}")
-        if self.inputs != self.architecture.standard:
-            more.append(self.inputs)
-        if self.chat:
-            more.append("chat")
-        if self.options.seq_len:
-            more.append(f"{self.options.seq_len} tokens")
-        if self.options.steps:
-            more.append(f"{self.options.steps} steps")
-        if self.tokens:
-            prompt, new = self.tokens
-            more.append(f"{prompt} + {new} tokens")
-        return " ".join((*parts, *filter(None, more)))
+        without = ["device"]
+        if self.inputs == self.architecture.standard:
+            without.append("dataset")
+        cell = self.cell()
+        model = f"{cell.model} {cell.size}"
+        words = [sut_words(cell), model, self.model.second_task, cell.scenario]
+        return " ".join(filter(None, [*words, *cell_words(cell, without)]))
 
     @property
     def tokens(self) -> tuple[int, int] | None:
@@ -277,16 +251,6 @@ class Request:
     def prompt_options(self) -> PromptOptions:
         """How the prompts of --dataset are read."""
         return PromptOptions(field=self.options.field, chat=self.chat)
-
-    @property
-    def count(self) -> int | None:
-        """The number of the user's inputs. None without --dataset."""
-        if self.options.dataset is None:
-            return None
-        if self.given:
-            return self.given.count
-        reader = architectures.dataset_of(self.model, self.trains)
-        return reader.count(self.options.dataset, self.prompt_options)
 
     @property
     def eos(self) -> str | None:

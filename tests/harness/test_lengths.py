@@ -27,7 +27,7 @@ def test_lengths_that_are_not_the_sizes_own_make_another_cell(tmp_path):
     assert usual.cell() == same.cell()
     assert (longer.cell().prompt_tokens, longer.cell().new_tokens) == (300, 45)
     assert longer.cell().digest != usual.cell().digest
-    assert longer.label == "mock mistral tiny Offline batch 4 float32 300 + 45 tokens"
+    assert longer.label == "mock mistral tiny Offline float32 batch 4 300 + 45 tokens"
 
 
 def test_the_inputs_have_these_lengths_and_the_result_says_so(tmp_path, made_environment):

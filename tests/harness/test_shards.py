@@ -98,7 +98,7 @@ def test_a_cell_of_shards_has_a_name_of_its_own_and_the_whole_processor(two_core
     split, whole = resolved(*shards(2)), resolved("--model", "mistral")
     assert split.cell().digest != whole.cell().digest
     assert (split.cell().shard_count, whole.cell().shard_count) == (2, 1)
-    assert "shards 2" in split.label and "shards" not in whole.label
+    assert "shards=2" in split.label and "shards" not in whole.label
     assert split.places == whole.places == ()
 
 

@@ -27,7 +27,6 @@ from harness.inputs.architectures import (
 from harness.inputs.depth_limits import Limits
 from harness.inputs.imagenet import CHANNELS, SIDE, Preparation
 from harness.inputs.models import Model, Size
-from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 from sut.contract import Batch
 
@@ -63,7 +62,7 @@ def _describe(arrays: Arrays) -> Description:
     return Description(config={"pixel_shape": list(arrays["pixel_values"].shape[1:]), **config})
 
 
-def _count(path: Path, options: PromptOptions) -> int:
+def _count(path: Path) -> int:
     return len(imagenet.listed(path)[1])
 
 
@@ -96,7 +95,7 @@ ARCHITECTURE = Architecture(
     synthetic=_synthetic,
     synthetic_like=_synthetic_like,
     describe=_describe,
-    dataset=Dataset(count=_count, read=_read, folder=True),
+    dataset=Dataset(read=_read, count=_count),
     weights_inputs=_weights_inputs,
     limits=_limits,
 )

@@ -30,7 +30,6 @@ from harness.inputs.depth_limits import Limits
 from harness.inputs.keras_file import Input
 from harness.inputs.keras_labels import Label
 from harness.inputs.models import Model, ModelFile, Size
-from harness.inputs.prompt_files import PromptOptions
 from sut.contract import Batch
 
 NAME = "keras_file"
@@ -299,7 +298,7 @@ def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> Counted:
     return drawn, 1
 
 
-def _count(path: Path, options: PromptOptions) -> int:
+def _count(path: Path) -> int:
     """The number of samples. Of an .npz only the first array is read."""
     if path.is_dir():
         return len(pictures.files(path))
@@ -523,7 +522,7 @@ def loss_limits(size: Size, precision: str, reference: Batch) -> Limits:
 
 _TRAINED = Architecture(
     synthetic=_synthetic_labelled,
-    dataset=Dataset(count=_count, read=_read_labelled),
+    dataset=Dataset(read=_read_labelled),
     with_sequence_length=_with_length,
     check=_check_trained,
     limits=loss_limits,
@@ -532,7 +531,7 @@ _TRAINED = Architecture(
 ARCHITECTURE = Architecture(
     synthetic=_synthetic,
     synthetic_like=_synthetic_like,
-    dataset=Dataset(count=_count, read=_read, folder=True),
+    dataset=Dataset(read=_read, count=_count),
     with_sequence_length=_with_length,
     check=check,
     limits=limits,

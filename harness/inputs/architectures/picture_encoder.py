@@ -68,7 +68,7 @@ def _weights_inputs(path: Path, model: Model, config: Config, own: Tokenizer | N
 ARCHITECTURE = Architecture(
     synthetic=_synthetic,
     describe=_describe,
-    dataset=Dataset(count=lambda path, options: len(pictures.files(path)), read=_read, folder=True),
+    dataset=Dataset(read=_read, count=lambda path: len(pictures.files(path))),
     weights_inputs=_weights_inputs,
     limits=depth_limits.of_weights,
 )

@@ -130,7 +130,7 @@ ARCHITECTURE = Architecture(
     synthetic_like=_synthetic_like,
     least_flops=_least_flops,
     counts_most=True,
-    dataset=Dataset(count=lambda path, options: len(pictures.files(path)), read=_read, folder=True),
+    dataset=Dataset(read=_read, count=lambda path: len(pictures.files(path))),
     weights_inputs=lambda path, model, config, own: dict(model.sizes["full"].inputs),
     weights_config=_weights_config,
 )

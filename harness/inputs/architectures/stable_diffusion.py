@@ -235,7 +235,7 @@ ARCHITECTURE = Architecture(
     trained=Architecture(synthetic=_synthetic_latents, least_flops=_least_flops_of_encoder),
     synthetic_like=_synthetic_like,
     least_flops=_least_flops,
-    dataset=Dataset(count=prompt_files.count, read=_read),
+    dataset=Dataset(read=_read),
     with_steps=_with_steps,
     weights_inputs=_weights_inputs,
     weights_config=_weights_config,

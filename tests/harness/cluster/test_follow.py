@@ -85,7 +85,7 @@ def test_a_job_that_the_scheduler_ended_is_submitted_again_and_a_finished_one_is
     assert code == 1 and cluster.submitted == [1, 2]
     assert "comparison 2 is not complete: TIMEOUT (TimeLimit) on n1; the same command" in said
     assert "its last line: node n1 (" in said
-    assert "comparison 1: mock bert tiny Offline batch 4 float32, repeat 1: ok: " in said
+    assert "comparison 1: mock bert tiny Offline float32 batch 4, repeat 1: ok: " in said
     cluster.faults = {}
     code, out, said = sweep(*TWO, "--json")
     document = json.loads(out)

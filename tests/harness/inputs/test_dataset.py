@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.errors import UsageError
 from harness.inputs import dataset, models, prompt_files, tokenizer
-from harness.inputs.architectures import Description, bert
+from harness.inputs.architectures import Description, UserFile, bert
 
 BERT, MISTRAL = models.load("bert"), models.load("mistral")
 
@@ -189,14 +189,12 @@ def test_a_prompt_for_bert_is_masked_to_its_length(tmp_path):
 def test_a_sequence_length_that_was_asked_for_is_kept(tmp_path):
     path = tmp_path / "text"
     path.write_text("short")
-    found = dataset.prepare(BERT, BERT.sizes["tiny"], 8, path, tmp_path / "cache", seq_len=19)
-    with np.load(found.path) as f:
-        assert f["input_ids"].shape == (1, 19)
+    assert read(path, BERT, BERT.sizes["tiny"], seq_len=19).arrays["input_ids"].shape == (1, 19)
     with pytest.raises(
         UsageError,
         match=r"text:1: the prompt has 7 tokens: shorten it, or give --seq-len 7 or more",
     ):
-        dataset.prepare(BERT, BERT.sizes["tiny"], 8, path, tmp_path / "cache", seq_len=6)
+        read(path, BERT, BERT.sizes["tiny"], seq_len=6)
 
 
 def test_prompts_of_other_lengths_or_counts_cost_different_amounts(tmp_path):
@@ -214,6 +212,11 @@ def test_prompts_of_other_lengths_or_counts_cost_different_amounts(tmp_path):
     assert not uneven(("ab", 4), ("cd", 4))
     assert uneven(("ab", 4), ("cde", 4))
     assert uneven(("ab", 4), ("cd", 5))
+
+
+def read(path, model, size, **cell):
+    """The inputs of a user's file."""
+    return dataset.read(UserFile(path=path, model=model, size=size, **cell))
 
 
 OWN = tokenizer.Tokenizer(
@@ -234,10 +237,9 @@ def own_size(model, **config):
 def test_a_users_tokenizer_makes_the_ids_and_its_configuration_the_padding(tmp_path):
     path = tmp_path / "text"
     path.write_text("a bb ccc\n\ndddd")
-    found = dataset.prepare(BERT, own_size(BERT, pad_token_id=9), 8, path, tmp_path / "cache", OWN)
-    with np.load(found.path) as f:
-        assert f["input_ids"][:, :4].tolist() == [[11, 1, 2, 3], [11, 4, 9, 9]]
-        assert f["attention_mask"].sum(1).tolist() == [4, 2]
+    found = read(path, BERT, own_size(BERT, pad_token_id=9), tokenizer=OWN)
+    assert found.arrays["input_ids"][:, :4].tolist() == [[11, 1, 2, 3], [11, 4, 9, 9]]
+    assert found.arrays["attention_mask"].sum(1).tolist() == [4, 2]
     assert found.notes == ("text: 2 prompts of 2 to 4 tokens, padded to 8 (tokenizer.json)",)
 
 
@@ -262,7 +264,7 @@ def test_a_prompt_that_becomes_no_token_is_named(tmp_path):
     with pytest.raises(
         UsageError, match=r"rows.jsonl:2: tokenizer.json makes no token of this prompt"
     ):
-        dataset.prepare(MISTRAL, own_size(MISTRAL), 8, path, tmp_path / "cache", silent)
+        read(path, MISTRAL, own_size(MISTRAL), tokenizer=silent)
 
 
 @pytest.mark.parametrize(

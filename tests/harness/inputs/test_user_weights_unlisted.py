@@ -323,8 +323,8 @@ def test_a_sweep_needs_no_model_beside_weights(olmo2):
     grid = {"sut": ["mock,native-torch-eager"], "scenario": ["Offline"], "weights": [str(olmo2)]}
     series = cells.make([grid], {"cache": [str(CACHE)], "out": ["nowhere"]}, False)
     assert [each.label for each in series] == [
-        "mock olmo2 user Offline batch 32 float32",
-        "native-torch-eager olmo2 user Offline batch 32 float32",
+        "mock olmo2 user Offline float32 batch 32",
+        "native-torch-eager olmo2 user Offline float32 batch 32",
     ]
 
 

@@ -24,10 +24,10 @@ def labels(series):
 def test_lists_are_multiplied_and_rivals_stand_beside_each_other():
     series = make({"sut": ["mock,native-torch"], "batch_size": ["1,8"]})
     assert labels(series) == [
-        "mock bert tiny Offline batch 1 float32",
-        "native-torch-compile bert tiny Offline batch 1 float32",
-        "mock bert tiny Offline batch 8 float32",
-        "native-torch-compile bert tiny Offline batch 8 float32",
+        "mock bert tiny Offline float32 batch 1",
+        "native-torch-compile bert tiny Offline float32 batch 1",
+        "mock bert tiny Offline float32 batch 8",
+        "native-torch-compile bert tiny Offline float32 batch 8",
     ]
     assert series[0].comparison == series[1].comparison != series[2].comparison
 
@@ -50,7 +50,7 @@ def test_lengths_are_multiplied_and_one_that_a_model_cannot_take_has_the_reason(
     series = make({"model": ["gpt2,roberta"], "seq_len": ["8,1024"]})
     assert [bool(each.obstacle) for each in series] == [False, False, False, True]
     assert series[3].obstacle == "--seq-len 1024: roberta has positions for 512 tokens, and no more"
-    assert series[1].label == "mock gpt2 tiny Offline batch 4 float32 1024 tokens"
+    assert series[1].label == "mock gpt2 tiny Offline float32 batch 4 1024 tokens"
     assert series[0].comparison != series[1].comparison
 
 
@@ -63,8 +63,8 @@ def test_a_second_task_is_a_cell_of_its_own_where_the_model_has_it():
         None,
     ]
     assert [each.label for each in series[:2]] == [
-        "mock gpt2 tiny Offline batch 4 float32",
-        "mock gpt2 tiny Offline batch 4 float32 generate",
+        "mock gpt2 tiny Offline float32 batch 4",
+        "mock gpt2 tiny generate Offline float32 batch 4",
     ]
     assert series[3].obstacle == "--task generate: bert has only predict: leave it out"
     assert (series[0].request.benchmark, series[1].request.benchmark) == (

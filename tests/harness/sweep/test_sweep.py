@@ -145,14 +145,14 @@ def test_progress_names_cell_repeat_and_what_is_left(sweep):
     lines = said.splitlines()
     assert any(
         re.match(
-            r"\[1/4\] mock bert tiny Offline batch 4 float32( \(control run\))?, repeat 1; about ",
+            r"\[1/4\] mock bert tiny Offline float32 batch 4( \(control run\))?, repeat 1; about ",
             line,
         )
         for line in lines
     )
     assert any(
         line.startswith("    ok: ")
-        and "times as fast as mock bert tiny Offline batch 4 float32" in line
+        and "times as fast as mock bert tiny Offline float32 batch 4" in line
         for line in lines
     )
     assert "by its size and how fast this machine multiplies" in said
