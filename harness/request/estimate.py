@@ -35,7 +35,7 @@ RULE = "no earlier run of this cell: by its size and how fast this machine multi
 # (seconds, bytes) to make an environment, and to start one worker with a framework. Roughly
 # measured on two cores.
 _ENVIRONMENT = {False: (150.0, 1_500_000_000), True: (300.0, 6_000_000_000)}
-_CORE_START, _FRAMEWORK_START = (1.0, 60_000_000), (8.0, 600_000_000)
+_STARTS, _FRAMEWORK_START = {"core": (1.0, 60_000_000)}, (8.0, 600_000_000)
 _COMPILE_S_A_LAYER = {"eager": 0.05, "graph": 0.5, "xla": 0.7, "compile": 4.0}
 # The share of the machine's rate that a model's matrix products reach. Products for one token are
 # small.
@@ -159,7 +159,7 @@ def _by_rule(request: Request) -> Cost:
     """Estimate the cost of a worker that starts, loads, compiles, and runs both tests. A training
     has one worker for each test.
     """
-    start_s, start_bytes = _start(request.spec.environment)
+    start_s, start_bytes = _STARTS.get(request.spec.environment, _FRAMEWORK_START)
     weights = request.size.weight_bytes(request.precision) if request.spec.reads_weights else 0
     sample_s, layers = _sample_seconds(request), request.size.config.get("num_hidden_layers", 12)
     samples = _samples(request)
@@ -246,10 +246,6 @@ def _least_test_seconds(request: Request) -> float:
     return least * _sample_seconds(request)
 
 
-def _start(environment: str) -> tuple[float, int]:
-    return _CORE_START if environment == "core" else _FRAMEWORK_START
-
-
 def _made_once(request: Request, weights: int) -> Iterator[tuple[str, tuple[float, int]]]:
     yield from _environments(request)
     stem = f"{request.model.name}-{request.size.name}"
@@ -280,7 +276,7 @@ def _reference_seconds(request: Request, name: str) -> float:
         if job.sut == name and _is_reference_of(request, job):
             return 0.0
     samples = _samples(request)
-    start_s, _ = _start(spec_of(name).environment)
+    start_s, _ = _STARTS.get(spec_of(name).environment, _FRAMEWORK_START)
     batch_size = request.batch_size if request.trains else min(REFERENCE_BATCH, samples)
     answers_s = samples * _sample_seconds(replace(request, batch_size=batch_size))
     if not request.trains and request.architecture.generates_tokens:

@@ -34,7 +34,10 @@ def of(options: Options, spec: SutSpec, device: str, tuned: Tuned) -> Replicas:
     value = options.replicas
     _check_flags(options)
     if value is None:
-        return Replicas(_with_threads(options, spec, _of_shards(options, spec, device)))
+        alone = [] if shards.count(options) == 1 else _every(1, options, spec, device)
+        if not DEVICES[device].accelerator:
+            alone = []  # its place is the whole machine
+        return Replicas(_with_threads(options, spec, alone))
     flag = f"--replicas {value}"
     scenario = SCENARIOS[options.scenario]
     if not scenario.many_at_once:
@@ -123,16 +126,6 @@ def _check_interface(address: str) -> None:
             f"--interface {address}: is no address of this machine ({e}): give one, which `ip addr`"
             " lists"
         ) from None
-
-
-def _of_shards(options: Options, spec: SutSpec, device: str) -> tuple[Place, ...]:
-    """Return the place of a SUT by itself, if it is split on several accelerators. A CPU's place is
-    the whole machine, and is empty.
-    """
-    if shards.count(options) == 1:
-        return ()
-    every = _every(1, options, spec, device)
-    return tuple(every) if DEVICES[device].accelerator else ()
 
 
 def _every(count: int, options: Options, spec: SutSpec, device: str) -> list[Place]:

@@ -8,7 +8,6 @@ If a layer sorts them into bins, they are of all bins.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 import zipfile
@@ -67,7 +66,6 @@ def model(path: Path, custom: Path | None, trains: bool = False) -> Model:
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", path.stem)[:_LONGEST_NAME]
     name = f"{stem}-{digest[:8]}"
     code = _code(custom) if custom else None
-    code_digest = hashlib.sha256(code).hexdigest()[:12] if code is not None else None
     # Prefixed, so that no output is mistaken for the tokens of a language model.
     keys = [f"output_{each}" for each in description.outputs]
     labels = _labels(path, description)
@@ -94,24 +92,16 @@ def model(path: Path, custom: Path | None, trains: bool = False) -> Model:
         task="predict",
         tasks=("predict",),
         benchmark={rules.CURRENT: OFFICIAL},
-        classes={},
         answer_keys=tuple(keys),
         score="arrays",
         tolerance={precision: {} for precision in _PRECISIONS},
-        logits_rows=0,
         sizes={"user": size},
-        weights=(),
-        parts=None,
-        config={},
-        also_called={},
-        user_weights=None,
         fit=_fit(description),
         file=ModelFile(
             path=path,
             digest=digest,
             version=description.version,
             code=code,
-            code_digest=code_digest,
             notes=tuple(_notes(path, description)),
         ),
     )

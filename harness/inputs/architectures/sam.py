@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.errors import Refused
 from harness.inputs import pictures
-from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset, Noted, UserFile
+from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset
 from harness.inputs.models import Size
 from harness.inputs.models.drawn import Shapes
 from harness.inputs.user_folder import Document
@@ -67,10 +67,6 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
     of_layers = [t for t in size.tensors if t.name.startswith("image_encoder.blocks.")]
     weights = sum(math.prod(t.shape) for t in of_layers if t.name.endswith(".weight"))
     return 2.0 * weights * size.config["image_embedding_size"] ** 2
-
-
-def _read(given: UserFile) -> Noted:
-    return pictures.read(given.path, given.size.config["image_size"])
 
 
 def _weights_config(path: Path, shapes: Shapes) -> Document:
@@ -130,7 +126,10 @@ ARCHITECTURE = Architecture(
     synthetic_like=_synthetic_like,
     least_flops=_least_flops,
     counts_most=True,
-    dataset=Dataset(read=_read, count=lambda path: len(pictures.files(path))),
+    dataset=Dataset(
+        read=lambda given: pictures.read(given.path, given.size.config["image_size"]),
+        count=lambda path: len(pictures.files(path)),
+    ),
     weights_inputs=lambda path, model, config, own: dict(model.sizes["full"].inputs),
     weights_config=_weights_config,
 )

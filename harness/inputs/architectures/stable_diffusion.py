@@ -12,7 +12,6 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -168,13 +167,14 @@ def _weights_config(path: Path, shapes: Shapes) -> Document:
     _check_pipeline(path)
     own = {part: user_config.load(path, f"{part}/config.json") for part in PARTS.files}
     try:
+        heads = own["unet"]["attention_head_dim"]
         config = {
             **full,
             "architectures": ["StableDiffusionPipeline"],
             **{key: own["text_encoder"][key] for key in _OF_TEXT_ENCODER},
             "unet_channels": own["unet"]["block_out_channels"],
             # A list gets the default here and is refused below.
-            "unet_heads": _number(own["unet"]["attention_head_dim"]) or full["unet_heads"],
+            "unet_heads": heads if isinstance(heads, int) else full["unet_heads"],
             "vae_channels": own["vae"]["block_out_channels"],
             "image_size": 8 * own["unet"]["sample_size"],
         }
@@ -204,10 +204,6 @@ def _weights_config(path: Path, shapes: Shapes) -> Document:
             " predicts noise"
         )
     return config
-
-
-def _number(value: Any) -> int | None:
-    return value if isinstance(value, int) else None
 
 
 def _check_pipeline(path: Path) -> None:

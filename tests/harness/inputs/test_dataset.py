@@ -41,12 +41,6 @@ def test_text_is_one_prompt_a_paragraph_with_its_line(tmp_path):
     assert notes == ()
 
 
-def test_windows_line_ends_and_a_byte_order_mark_are_no_part_of_a_prompt(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n\r\nthree\r\n")
-    assert [p.text for p in prompt_files.read(path)[0]] == ["one\ntwo", "three"]
-
-
 @given(
     st.lists(st.text(min_size=1).filter(str.strip), min_size=1),
     st.lists(st.one_of(st.none(), st.integers(1, 50)), min_size=1),
@@ -85,13 +79,6 @@ def test_a_bad_row_is_named_by_file_and_line(tmp_path, bad, words):
         prompt_files.read(path)
 
 
-def test_bytes_that_are_no_text_are_named_by_line(tmp_path):
-    path = tmp_path / "text"
-    path.write_bytes(b"fine\n\nbad \xff byte\n")
-    with pytest.raises(UsageError, match=r"text:3: not UTF-8 \(byte 0xff\)"):
-        prompt_files.read(path)
-
-
 def test_an_empty_file_is_no_data_set(tmp_path):
     (tmp_path / "empty").write_text("\n \n")
     with pytest.raises(UsageError, match="no prompt in it"):
@@ -118,12 +105,6 @@ def test_one_file_of_prompts_serves_all_text_models(tmp_path, name):
     assert any(
         "max_new_tokens of rows.jsonl is ignored: bert predicts" in note for note in found.notes
     ) == (name == "bert")
-
-
-def test_fields_that_are_not_used_are_told(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"prompt": "a", "id": 1}\n{"prompt": "b", "source": "x"}\n')
-    assert prompt_files.read(path)[1] == ("fields of rows.jsonl that are not used: id, source",)
 
 
 def test_synthetic_inputs_are_the_same_every_time_and_differ_from_the_inputs(tmp_path):
