@@ -57,12 +57,12 @@ _OF_PROMPTS = (
     "new_tokens",
     "seq_len",
     "weights",
-    "scenario",
+    "trains",
     "benchmark",
 )
-"""The flags that decide how prompts are read."""
+"""The options that decide how prompts are read."""
 _read: dict[tuple[object, ...], UserInputs] = {}
-"""What decides prompts → the prompts, so that a sweep reads a file once for each scenario."""
+"""What decides prompts → the prompts, so that a sweep reads a file once."""
 _TRAINED_COPIES = 4  # weights, gradients, and both moments of AdamW
 
 

@@ -141,7 +141,13 @@ def _every(count: int, options: Options, spec: SutSpec, device: str) -> list[Pla
         parts = _on_accelerators(flag, count * each, DEVICES[device], part)
     else:
         parts = _on_cores(flag, count * each, part)
-    return [_joined(parts[number : number + each]) for number in range(0, len(parts), each)]
+    places = []
+    for number in range(0, len(parts), each):
+        own = parts[number : number + each]
+        every_core = sorted(core for part in own for core in part.cores)
+        devices = ",".join(part.device for part in own if part.device)
+        places.append(Place(cores=tuple(every_core), device=devices))
+    return places
 
 
 def _with_threads(options: Options, spec: SutSpec, places: Sequence[Place]) -> tuple[Place, ...]:
@@ -178,13 +184,6 @@ def check_threads(count: int, most: int, whom: str) -> None:
             " this process may use, at most the quota of its control groups, rounded up): give"
             f" fewer, or {AUTO}"
         )
-
-
-def _joined(parts: list[Place]) -> Place:
-    """Return the place that has the cores or devices of all parts."""
-    own = sum((part.cores for part in parts), ())
-    devices = [part.device for part in parts if part.device]
-    return Place(cores=tuple(sorted(own)), device=",".join(devices))
 
 
 def _on_accelerators(flag: str, count: int, device: Device, part: str = "replica") -> list[Place]:

@@ -128,7 +128,7 @@ def _fit(description: keras_file.Description) -> dict[str, Any]:
         return {}
     return {
         "trained": [TRAINED],
-        "optimizer": description.compiled.optimizer,
+        "optimizer": {},  # the file's own
         "tolerance": _LOSS_TOLERANCE,
     }
 
@@ -297,31 +297,40 @@ def _count(path: Path) -> int:
 
 def _read(given: UserFile) -> Noted:
     """The inputs of a user's file or folder, checked against the model's specification."""
-    inputs = _specified(given.size)
     if given.path.is_dir():
-        return _pictures(given.model, inputs, given.path)
+        return _pictures(given.model, _specified(given.size), given.path)
+    return _read_arrays(given, ())
+
+
+def _read_arrays(given: UserFile, labels: tuple[Label, ...]) -> Noted:
+    """The arrays of a user's file.
+
+    Args:
+        labels: those that a training takes too.
+    """
     found = _read_file(given.path)
-    names = [each.name for each in inputs]
-    if len(inputs) == len(found) == 1:
+    inputs = _specified(given.size)
+    names = [each.name for each in inputs] + [each.name for each in labels]
+    if len(names) == len(found) == 1:
         found = {names[0]: next(iter(found.values()))}
     if set(found) != set(names):
+        model = given.model.name
+        takes = f"a training of {model} takes" if labels else f"the inputs of {model} are"
+        ends = [names[0], names[-1]] if labels else names[:1]
+        call = ", ".join(f"{name}=..." for name in ends)
         raise Refused(
-            f"holds {_listed(found)}, and the inputs of {given.model.name} are {_listed(names)}:"
-            f" write numpy.savez(FILE, {names[0]}=...)"
+            f"holds {_listed(found)}, and {takes} {_listed(names)}: write numpy.savez(FILE, {call})"
         )
     arrays = {each.name: _fitted(each, found[each.name]) for each in inputs}
-    return arrays, (_counted(given.path, arrays),)
-
-
-def _counted(path: Path, arrays: Arrays) -> str:
-    """A note on the arrays. Raises UsageError if they have different numbers of samples."""
+    for label in labels:
+        arrays[label.name] = keras_labels.fitted(label, found[label.name])
     counts = {len(array) for array in arrays.values()}
     if len(counts) > 1 or not min(counts):
         raise Refused(
             f"its arrays have {_listed(map(str, sorted(counts)))} samples; all need the same"
             " number, and one at least"
         )
-    return f"{path.name}: {min(counts)} samples of {_listed(arrays)}"
+    return arrays, (f"{given.path.name}: {min(counts)} samples of {_listed(arrays)}",)
 
 
 def _listed(names: Any) -> str:
@@ -446,23 +455,6 @@ def _synthetic_labelled(size: Size, samples: int, stream: int) -> Arrays:
     return _synthetic(size, samples, stream) | labels
 
 
-def _read_labelled(given: UserFile) -> Noted:
-    """The inputs and labels of a user's .npz, checked against the model."""
-    found = _read_file(given.path)
-    inputs = _specified(given.size)
-    labels = _label_arrays(given.size)
-    names = [each.name for each in inputs] + [each.name for each in labels]
-    if set(found) != set(names):
-        raise Refused(
-            f"holds {_listed(found)}, and a training of {given.model.name} takes {_listed(names)}:"
-            f" write numpy.savez(FILE, {names[0]}=..., {names[-1]}=...)"
-        )
-    arrays = {each.name: _fitted(each, found[each.name]) for each in inputs}
-    for each in labels:
-        arrays[each.name] = keras_labels.fitted(each, found[each.name])
-    return arrays, (_counted(given.path, arrays),)
-
-
 def loss_limits(size: Size, precision: str, reference: Batch) -> Limits:
     """(The limits of the losses, why the reference cannot judge losses or an empty text).
 
@@ -512,7 +504,7 @@ def loss_limits(size: Size, precision: str, reference: Batch) -> Limits:
 
 _TRAINED = Architecture(
     synthetic=_synthetic_labelled,
-    dataset=Dataset(read=_read_labelled),
+    dataset=Dataset(read=lambda given: _read_arrays(given, _label_arrays(given.size))),
     with_sequence_length=_with_length,
     check=_check_trained,
     limits=loss_limits,

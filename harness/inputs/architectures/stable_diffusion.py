@@ -167,17 +167,17 @@ def _weights_config(path: Path, shapes: Shapes) -> Document:
     _check_pipeline(path)
     own = {part: user_config.load(path, f"{part}/config.json") for part in PARTS.files}
     try:
-        heads = own["unet"]["attention_head_dim"]
         config = {
             **full,
             "architectures": ["StableDiffusionPipeline"],
             **{key: own["text_encoder"][key] for key in _OF_TEXT_ENCODER},
             "unet_channels": own["unet"]["block_out_channels"],
-            # A list gets the default here and is refused below.
-            "unet_heads": heads if isinstance(heads, int) else full["unet_heads"],
+            "unet_heads": own["unet"]["attention_head_dim"],
             "vae_channels": own["vae"]["block_out_channels"],
             "image_size": 8 * own["unet"]["sample_size"],
         }
+        if not isinstance(config["unet_heads"], int):
+            config["unet_heads"] = full["unet_heads"]  # a list is refused below
         expected = PARTS.configs(config)
     except (KeyError, TypeError) as e:
         raise Refused(
