@@ -21,7 +21,6 @@ from harness.inputs.models import Model, Size
 from harness.inputs.user_weights import Folder
 from harness.request.benchmarks import KINDS
 from harness.request.options import Options
-from harness.request.tuning import Tuned
 from results import documents
 from scenarios.table import SCENARIOS
 from sut.devices import DEVICES
@@ -169,7 +168,7 @@ def of(
     rules: Rules,
     device: str,
     system: Mapping[str, str],
-    tuned: Tuned,
+    switches: Sequence[Switch],
 ) -> OfficialRun | None:
     """The run of `--benchmark`. None without the flag. Raises UsageError if the files are not of
     the benchmark's kind.
@@ -188,7 +187,7 @@ def of(
     differences = list(_differences(weights.size.config, workload))
     more = kind.other_model(workload, weights, files, differences)
     suite = _suite(row)
-    partners = _without_partner(options, row, suite, tuned.switches)
+    partners = _without_partner(options, row, suite, switches)
     assert count is not None
     return OfficialRun(
         name=options.benchmark,

@@ -92,20 +92,20 @@ def resolve(options: Options) -> Request:
     precision = _precision(options, spec, model, size, reasons)
     _check_quantized(options, model)
     shards.check(options, spec, model, size)
-    batch_size = _batch_size(options, size, device, count, reasons)
+    requested = _batch_size(options, size, device, count, reasons)
     tuned = tuning.of(options, place(options, model, device))
     places, launch = replicas.of(options, spec, device, tuned)
     system = official_runs.system(options.system)
-    official_run = official_runs.of(options, weights, count, round_, device, system, tuned)
+    official_run = official_runs.of(options, weights, count, round_, device, system, tuned.switches)
     reasons += official_run.notes if official_run else ()
-    tuned_batch = tuned.batch_size(batch_size)
+    batch_size = tuned.batch_size(requested)
     return Request(
         options=options,
         model=model,
         size=size,
         precision=precision,
-        batch_size=tuned_batch,
-        requested_batch=batch_size if tuned_batch != batch_size else None,
+        batch_size=batch_size,
+        requested_batch=requested if batch_size != requested else None,
         device=device,
         duration=_DURATION_S if options.duration is None else options.duration,
         rules=round_,
