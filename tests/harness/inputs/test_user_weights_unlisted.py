@@ -145,13 +145,6 @@ def test_a_deeper_model_has_wider_limits(olmo2):
     ]
 
 
-def test_its_checkpoint_is_the_folder(olmo2, tmp_path):
-    linked = checkpoint.of_folder(look(olmo2), unlisted.model_of(olmo2), tmp_path / "cache")
-    assert linked.path.name.startswith("olmo2-own-")
-    assert (linked.path / "model.safetensors").readlink() == olmo2 / "model.safetensors"
-    assert json.loads((linked.path / "config.json").read_text())["model_type"] == "olmo2"
-
-
 def test_numbers_are_read_by_the_names_of_other_configurations(made):
     folder = made("gpt2")
     numbers = {"n_layer": 2, "n_embd": 64, "n_positions": 64}
