@@ -21,9 +21,9 @@ class Workload:
             checkpoint), and "classes" the classes by framework. For generate there are also
             `prompt_buckets` and `new_token_buckets` (see `sut.padding`), and `end_tokens`, the ids
             at which an answer ends (none: each row gets all requested tokens). For fit there is
-            also `optimizer`, with the constants of AdamW or of a user's file, and for LoRA `lora`,
-            with `rank`, `alpha` and `factors`, the layout of its factors (`sut.adapters`). For an
-            engine there are also `tokenizer`, the path of its tokenizer.json, and if it gets
+            also `optimizer`, with the constants of AdamW (empty for a user's file), and for LoRA
+            `lora`, with `rank`, `alpha` and `factors`, the layout of its factors (`sut.adapters`).
+            For an engine there are also `tokenizer`, the path of its tokenizer.json, and if it gets
             messages `conversations`, the ids of each prompt and its messages.
         checkpoint: folder with config.json and model.safetensors in the native library's own names.
         precision: `float32`, `tf32`, `bfloat16` or `float16`, for parameters and matrix products.

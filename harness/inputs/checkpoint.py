@@ -278,11 +278,6 @@ def digest_of(paths: Iterable[Path]) -> str:
     return total.hexdigest()
 
 
-def _cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0))
-
-
 def _make(path: Path, model: Model, size: Size, recipe: Document) -> Checkpoint:
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir()
@@ -339,7 +334,7 @@ def _write(path: Path, tensors: tuple[Tensor, ...], dtype: str) -> None:
     """
     header = _header(tensors, dtype)
     values = sum(math.prod(t.shape) for t in tensors)
-    with path.open("wb") as f, ThreadPoolExecutor(_cores()) as pool:
+    with path.open("wb") as f, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         os.posix_fallocate(f.fileno(), 0, len(header) + values * _ITEM_BYTES[dtype])
         f.write(header)
         f.flush()
@@ -408,7 +403,10 @@ def _table(mean: float, std: float) -> np.ndarray:
     """The values from which a tensor of this mean and standard deviation is drawn, bfloat16 as
     uint16 [65536].
     """
-    return _bfloat16_bits(_quantiles() * np.float32(std) + np.float32(mean))
+    import ml_dtypes  # only a bfloat16 size needs it
+
+    values = _quantiles() * np.float32(std) + np.float32(mean)
+    return values.astype(ml_dtypes.bfloat16).view(np.uint16)
 
 
 @cache
@@ -420,10 +418,3 @@ def _quantiles() -> np.ndarray:
     half = np.array([normal.inv_cdf((n + 0.5) / 65536) for n in range(32768, 65536)])
     half /= math.sqrt(np.mean(half**2))
     return np.concatenate([-half[::-1], half]).astype(np.float32)
-
-
-def _bfloat16_bits(values: np.ndarray) -> np.ndarray:
-    """The values as bfloat16 in uint16, rounded to the nearest, ties to even."""
-    import ml_dtypes  # only a bfloat16 size needs it
-
-    return values.astype(ml_dtypes.bfloat16).view(np.uint16)

@@ -17,8 +17,6 @@ from harness.errors import UsageError, about
 from harness.inputs import architectures
 from harness.inputs.architectures import Architecture, Arrays, Counted, Description, UserFile
 from harness.inputs.models import Model, Size
-from harness.inputs.prompt_files import PromptOptions
-from harness.inputs.tokenizer import Tokenizer
 
 # Streams of random values. The inputs use stream 0, and the warm-up rows of the synthetic
 # inputs use the stream after theirs.
@@ -95,12 +93,9 @@ def prepare(
     samples: int,
     dataset: Path | None,
     cache: Path,
-    own: Tokenizer | None = None,
-    seq_len: int | None = None,
     batch_size: int = 1,
     trains: bool = False,
     standard: str | None = None,
-    options: PromptOptions | None = None,
     given: UserInputs | None = None,
 ) -> Inputs:
     """Write the inputs of a cell to a folder in cache/inputs/ that is named by their content.
@@ -109,15 +104,11 @@ def prepare(
     Args:
         samples: the number of samples if there is no data set.
         dataset: the user's file.
-        own: the tokenizer of the user's weights, if they have one.
-        seq_len: `--seq-len`; None: synthetic inputs have the size's length, and prompts are padded
-            to the longest.
         batch_size: fresh inputs are enough for at least 16 batches, or 4 batches of large inputs.
         trains: whether the inputs are for a training. Then they have a `label`, and there are
             `samples` of them for any file.
         standard: `synthetic` or `uneven`, if there is no file; None: the architecture's own.
-        options: how the prompts of the user's file are read; None: by default.
-        given: the inputs of the user's file, if they were read before.
+        given: the inputs of the user's file, if they were read before, as those of text are.
     """
     architecture = architectures.of(model, trains)
     notes: tuple[str, ...] = ()
@@ -125,15 +116,7 @@ def prepare(
     if dataset is None:
         arrays = draw(size, samples, 0)
     else:
-        file = UserFile(
-            path=dataset,
-            model=model,
-            size=size,
-            tokenizer=own,
-            seq_len=seq_len,
-            options=options or PromptOptions(),
-        )
-        given = given or read(file, trains)
+        given = given or read(UserFile(path=dataset, model=model, size=size), trains)
         arrays, notes = given.arrays, given.notes
     if trains:
         held_out = draw(size, _HELD_OUT * batch_size, _OTHERS)

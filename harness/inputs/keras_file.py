@@ -10,7 +10,7 @@ import json
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,12 +106,10 @@ class Compiled:
 
     Attributes:
         losses: for each output, the name of its loss; None: it has none.
-        optimizer: `name`, and the numbers of its configuration.
         drops_out: whether a layer has a rate of dropout, or a deviation of noise.
     """
 
     losses: tuple[str | None, ...]
-    optimizer: Mapping[str, str | float]
     drops_out: bool
 
 
@@ -314,9 +312,7 @@ def _compiled(config: Config, outputs: tuple[str, ...]) -> Compiled:
             " loss for each output, and save it again"
         )
     rates = [keras_config.random_rates(each) for each in keras_config.objects(config["config"])]
-    return Compiled(
-        losses=losses, optimizer=_optimizer(given.get("optimizer")), drops_out=any(rates)
-    )
+    return Compiled(losses=losses, drops_out=any(rates))
 
 
 def _frozen(config: Config) -> tuple[str, ...]:
@@ -350,22 +346,6 @@ def _name_of(value: Any) -> str | None:
     # The name of a function is in its config.
     name = str(value["config"] if value["class_name"] == "function" else value["class_name"])
     return name if _of_keras(value) else CUSTOM + name
-
-
-def _optimizer(value: Any) -> dict[str, str | float]:
-    """The name of an optimizer and its numbers. A schedule's first number is the learning rate."""
-    if not _is_object(value):
-        return {"name": str(value or "rmsprop")}  # Keras' default
-    config = value.get("config")
-    config = config if isinstance(config, dict) else {}
-    found: dict[str, str | float] = {"name": value["class_name"]}
-    for key, number in config.items():
-        if _is_object(number) and isinstance(number.get("config"), dict):
-            numbers = filter(_is_number, number["config"].values())
-            number = next(numbers, None)
-        if _is_number(number):
-            found[key] = number
-    return found
 
 
 def _is_number(value: Any) -> bool:

@@ -90,9 +90,10 @@ def limits(
         rows = _rows(model, like, _LARGEST_SIZE, _DEVICE)
     if not rows:
         return {name: bound for name, bound in loosest.items() if name != _RMS}
-    room = 1.0 if same else _UNMEASURED * _depth(model, size)
+    room = 1.0 if same else _UNMEASURED * _over_measured(model, size, "num_hidden_layers")
     if model.like:
-        room *= _width(model, size)
+        # The rounding error of a sum grows with the root of its length.
+        room *= math.sqrt(_over_measured(model, size, "hidden_size"))
     factor = FACTOR[precision] * room
     derived = {}
     for name, bound in loosest.items():
@@ -172,7 +173,9 @@ def of_training(
     rows = same or measured(_LARGEST_SIZE, _DEVICE)
     if not rows:
         return loosest
-    factor = FACTOR[precision] * (1.0 if same else _UNMEASURED * _depth(model, size))
+    factor = FACTOR[precision] * (
+        1.0 if same else _UNMEASURED * _over_measured(model, size, "num_hidden_layers")
+    )
     derived = {}
     for name, bound in loosest.items():
         largest = max((row.get(name, 0.0) for row in rows), default=0.0)
@@ -188,21 +191,10 @@ def _rows(model: Model, *place: str, kind: str = "measured") -> list[_Row]:
     return [row for row in measurements(kind) if tuple(map(row.get, keys)) == cell]
 
 
-def _depth(model: Model, size: Size) -> float:
-    """The layers of a size over those of the largest measured size; at least 1. It is 1 for a model
-    of pictures without a number of layers, whose answers are judged by other limits.
+def _over_measured(model: Model, size: Size, key: str) -> float:
+    """A number of a size over that of the largest measured size; at least 1. A model of pictures
+    has no number of layers, and its answers are judged by other limits.
     """
-    measured = model.sizes[_LARGEST_SIZE]
-    layers = measured.config["num_hidden_layers"]
-    ratio = size.config.get("num_hidden_layers", layers) / layers
+    measured = model.sizes[_LARGEST_SIZE].config[key]
+    ratio = float(size.config.get(key, measured) / measured)
     return max(1.0, ratio)
-
-
-def _width(model: Model, size: Size) -> float:
-    """The factor by which the rounding error of a sum grows with its length: the root of the width
-    of a size over that of the largest measured size; at least 1.
-    """
-    measured = model.sizes[_LARGEST_SIZE]
-    width = measured.config["hidden_size"]
-    ratio = size.config.get("hidden_size", width) / width
-    return max(1.0, math.sqrt(ratio))

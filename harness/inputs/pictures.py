@@ -1,27 +1,22 @@
-"""A user's folder of JPEG and PNG files with prompts.json → the images, points and boxes for a
-model that segments.
+"""A user's folder of JPEG and PNG files → pictures, and the images and points for a model that
+segments.
 """
 
 from __future__ import annotations
 
-import codecs
 import math
 import struct
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-import msgspec
 import numpy as np
 from PIL import Image, ImageOps
 
 from formats import bounds
 from harness.errors import UsageError
 
-PROMPTS = "prompts.json"
 MEAN = (0.485, 0.456, 0.406)
 """The mean colour of ImageNet, which SAM subtracts. The rest of an image is filled with it, because
 Meta's library fills it with 0 after the subtraction.
@@ -30,21 +25,6 @@ _SUFFIXES = (".jpg", ".jpeg", ".png")
 _MOST_PIXELS = 100_000_000
 _COPIES = 4  # of all images in memory at once, at most
 _SHAPES = 6  # of a random picture
-
-
-@dataclass(frozen=True)
-class Target:
-    """The points and the box that show a model what to mask. All are in pixels, of the upright
-    picture or of the resized image.
-
-    Attributes:
-        labels: for each point 1 (on the object) or 0 (on its background).
-        box: its upper left and its lower right corner; None: no box.
-    """
-
-    points: tuple[tuple[float, float], ...]
-    labels: tuple[int, ...]
-    box: tuple[tuple[float, float], tuple[float, float]] | None = None
 
 
 def files(folder: Path) -> list[Path]:
@@ -67,51 +47,35 @@ def _visible(folder: Path) -> list[Path]:
 
 
 def read(folder: Path, side: int) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    """Images, points, labels and boxes as described in `harness.inputs.architectures.sam`, and
-    notes for the reader.
+    """Images, points and labels as described in `harness.inputs.architectures.sam`, and notes for
+    the reader. The middle of each picture is on the object, and its upper left corner is not.
 
-    Raises UsageError with the name of a file that is no picture, too large or without a prompt.
-    Nothing is skipped.
+    Raises UsageError with the name of a file that is no picture or too large. No picture is
+    skipped.
     """
     paths = files(folder)
     check_memory(folder, len(paths), 4 * 3 * side * side)
-    named = _prompts(folder, paths)
     rows = []
-    prompts = []
+    points = []
     for path in paths:
-        image, width, height = _image(path, side)
+        image, middle = _image(path, side)
         rows.append(image)
-        prompt = named[path.name] if named else _default(width, height)
-        prompts.append(_scaled(prompt, path, width, height, side))
-    _check_alike(folder, paths, prompts)
-    points = np.array([prompt.points for prompt in prompts], np.float32)
-    labels = np.array([prompt.labels for prompt in prompts], np.int32)
+        points.append((middle, (0.0, 0.0)))
     arrays = {
         "image": np.stack(rows),
-        "points": points.reshape(len(rows), -1, 2),
-        "labels": labels.reshape(len(rows), -1),
+        "points": np.array(points, np.float32),
+        "labels": np.array([(1, 0)] * len(rows), np.int32),
     }
-    if prompts[0].box:
-        arrays["boxes"] = np.array([[prompt.box] for prompt in prompts], np.float32)
-    return arrays, tuple(_notes(folder, paths, prompts[0], bool(named)))
-
-
-def _notes(folder: Path, paths: list[Path], first: Target, named: bool) -> Iterator[str]:
     pictures = "1 picture" if len(paths) == 1 else f"{len(paths)} pictures"
-    box = "a box" if first.box else "no box"
-    source = (
-        f"of {PROMPTS}"
-        if named
-        else f"(the middle is the object, the upper left corner is not): name others in {PROMPTS}"
-    )
-    yield f"{folder.name}: {pictures}, each with {len(first.labels)} points and {box} {source}"
-    names_read = {path.name for path in paths}
-    if named:
-        names_read.add(PROMPTS)
-    others = [path.name for path in _visible(folder) if path.name not in names_read]
+    notes = [
+        f"{folder.name}: {pictures}, each with 2 points (the middle is the object, the upper left"
+        " corner is not)"
+    ]
+    others = [path.name for path in _visible(folder) if path not in paths]
     if others:
         more = f" and {len(others) - 3} more" if others[3:] else ""
-        yield f"{folder.name}: not read: {', '.join(others[:3])}{more}"
+        notes.append(f"{folder.name}: not read: {', '.join(others[:3])}{more}")
+    return arrays, tuple(notes)
 
 
 def check_memory(folder: Path, count: int, picture_bytes: int) -> None:
@@ -123,19 +87,21 @@ def check_memory(folder: Path, count: int, picture_bytes: int) -> None:
     bounds.check(f"--dataset {folder}: {count} pictures", count * picture_bytes, _COPIES)
 
 
-def _image(path: Path, side: int) -> tuple[np.ndarray, int, int]:
-    """(float32 [side, side, 3] from 0 to 1, width and height of the upright picture).
+def _image(path: Path, side: int) -> tuple[np.ndarray, tuple[float, float]]:
+    """(float32 [side, side, 3] from 0 to 1, x and y of the picture's middle in its pixels).
 
     As in Meta's library, the longer side is resized to `side` pixels, and the rest at the right or
     bottom is filled with the mean colour.
     """
-    upright = opened(path)
-    width, height = upright.size
-    columns, rows = _fitted(width, height, side)
-    resized = upright.resize((columns, rows), Image.Resampling.BILINEAR)
+    picture = opened(path)
+    width, height = picture.size
+    scale = side / max(width, height)
+    columns = max(1, int(width * scale + 0.5))
+    rows = max(1, int(height * scale + 0.5))
+    resized = picture.resize((columns, rows), Image.Resampling.BILINEAR)
     image = np.full((side, side, 3), MEAN, np.float32)
     image[:rows, :columns] = np.asarray(resized, np.float32) / np.float32(255)
-    return image, width, height
+    return image, (columns / 2, rows / 2)
 
 
 def stretched(folder: Path, height: int, width: int, channels: int) -> np.ndarray:
@@ -200,12 +166,6 @@ def opened(path: Path) -> Image.Image:
         return _rgb(ImageOps.exif_transpose(picture))
 
 
-def _fitted(width: int, height: int, side: int) -> tuple[int, int]:
-    """The width and height of a picture whose longer side is resized to `side`."""
-    scale = side / max(width, height)
-    return max(1, int(width * scale + 0.5)), max(1, int(height * scale + 0.5))
-
-
 @contextmanager
 def _named_faults(path: Path) -> Iterator[None]:
     """Turn Pillow's errors into a UsageError with the file's name. The file is damaged, of another
@@ -240,102 +200,3 @@ def _rgb(picture: Image.Image) -> Image.Image:
         white = Image.new("RGBA", picture.size, "white")
         picture = Image.alpha_composite(white, picture)
     return picture.convert("RGB")
-
-
-class _Entry(msgspec.Struct, forbid_unknown_fields=True):
-    """The prompt of a picture in the file. All labels are 1 if there are none."""
-
-    points: list[tuple[float, float]] = []
-    labels: list[Literal[0, 1]] | None = None
-    box: tuple[float, float, float, float] | None = None
-
-
-def _prompts(folder: Path, paths: list[Path]) -> Mapping[str, Target]:
-    """Name of a picture → its prompt. Empty if there is no prompts.json."""
-    file = folder / PROMPTS
-    if not file.exists():
-        return {}
-    try:
-        content = bounds.content(file, bounds.JSON).removeprefix(codecs.BOM_UTF8)
-        entries = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
-    except (OSError, ValueError, msgspec.MsgspecError) as e:
-        raise UsageError(
-            f"{file}: not JSON ({e}): it is an object of file names and their prompts"
-        ) from None
-    names = {path.name for path in paths}
-    missing = sorted(names - set(entries))
-    if missing:
-        raise UsageError(
-            f"{file}: has no prompt for {missing[0]} (of {len(missing)}): each picture needs one,"
-            " or none has one"
-        )
-    strays = sorted(set(entries) - names)
-    if strays:
-        raise UsageError(
-            f"{file}: {strays[0]} is no picture of the folder: correct the name, or remove it"
-        )
-    return {name: _prompt(f"{file}: {name}", entry) for name, entry in entries.items()}
-
-
-def _prompt(where: str, content: msgspec.Raw) -> Target:
-    try:
-        entry = msgspec.json.decode(content, type=_Entry)
-    except msgspec.MsgspecError as e:
-        raise UsageError(
-            f'{where}: is not such as {{"points": [[x, y]], "labels": [1], "box": [left, top,'
-            f" right, bottom]}}, with labels 1 (on the object) or 0 (on its background): {e}"
-        ) from None
-    points = tuple(entry.points)
-    labels = (1,) * len(points) if entry.labels is None else tuple(entry.labels)
-    if len(labels) != len(points):
-        raise UsageError(f"{where}: {len(points)} points and {len(labels)} labels: each has one")
-    if not points and entry.box is None:
-        raise UsageError(f"{where}: neither a point nor a box: it needs one")
-    if entry.box is None:
-        return Target(points, labels)
-    left, top, right, bottom = entry.box
-    if left >= right or top >= bottom:
-        raise UsageError(f"{where}: `box` is [left, top, right, bottom] in pixels")
-    return Target(points, labels, ((left, top), (right, bottom)))
-
-
-def _default(width: int, height: int) -> Target:
-    """The middle of a picture is on the object, and its upper left corner is not."""
-    return Target(((width / 2, height / 2), (0.0, 0.0)), (1, 0))
-
-
-def _scaled(prompt: Target, path: Path, width: int, height: int, side: int) -> Target:
-    """The prompt in pixels of the resized image. Raises UsageError if a point is outside of the
-    picture.
-    """
-    for x, y in (*prompt.points, *(prompt.box or ())):
-        if not (0 <= x <= width and 0 <= y <= height):
-            raise UsageError(
-                f"{path.parent / PROMPTS}: {path.name}: ({x:g}, {y:g}) is outside of its {width} x"
-                f" {height} pixels"
-            )
-    columns, rows = _fitted(width, height, side)
-    across = columns / width
-    down = rows / height
-    points = tuple((x * across, y * down) for x, y in prompt.points)
-    corners = [(x * across, y * down) for x, y in prompt.box or ()]
-    return Target(points, prompt.labels, (corners[0], corners[1]) if corners else None)
-
-
-def _check_alike(folder: Path, paths: list[Path], prompts: list[Target]) -> None:
-    """Raises UsageError unless all pictures have equally many points, and all a box or none. A
-    batch of several pictures needs this.
-    """
-    shapes = [(len(prompt.labels), prompt.box is not None) for prompt in prompts]
-    for path, shape in zip(paths, shapes, strict=True):
-        if shape != shapes[0]:
-            first = f"{paths[0].name} {_has(*shapes[0])}"
-            other = f"{path.name} {_has(*shape)}"
-            raise UsageError(
-                f"{folder / PROMPTS}: {first} and {other}: give all equally many points, and all a"
-                " box or none"
-            )
-
-
-def _has(points: int, box: bool) -> str:
-    return f"has {points} points and {'a' if box else 'no'} box"

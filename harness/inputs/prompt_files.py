@@ -111,11 +111,6 @@ def read(path: Path, options: PromptOptions | None = None, labels: bool = False)
     return prompts, notes
 
 
-def count(path: Path, options: PromptOptions | None = None) -> int:
-    """The number of prompts in a file. Raises UsageError as `read` does."""
-    return len(read(path, options)[0])
-
-
 def _conversion(path: Path, ending: str) -> str:
     python = ["python3"]
     if ending == _PARQUET:
@@ -313,34 +308,28 @@ def _notes(
 def _prompts(path: Path, rows: list[_Row], field: str, options: PromptOptions) -> list[Prompt]:
     """The prompts of rows, by the chat template if there is one."""
     conversations = {
-        f"{path}:{line}": _messages(f"{path}:{line}", row, field) for line, row in rows
+        f"{path}:{line}": _messages(f"{path}:{line}", row, field, options) for line, row in rows
     }
-    if options.chat is None:
-        _check_text(path, rows, field)
     texts = _texts(conversations, options)
     prompts: list[Prompt] = []
     for text, (line, row) in zip(texts, rows, strict=True):
         where = f"{path}:{line}"
-        if not _encodable(text):
+        # JSON allows half of a surrogate pair, and UTF-8 cannot encode it.
+        if any("\ud800" <= character <= "\udfff" for character in text):
             raise UsageError(
                 f"{where}: the prompt contains half of a surrogate pair, which is no character:"
                 " write it as UTF-8"
             )
-        new = _max_new_tokens(where, row)
+        new = row.get("max_new_tokens")
+        if new is not None and (type(new) is not int or new < 1):
+            raise UsageError(
+                f"{where}: `max_new_tokens` is a whole number from 1 on; found {new!r}"
+            )
         prompts.append(Prompt(text, line, new, row.get("label"), conversations[where]))
     return prompts
 
 
-def _check_text(path: Path, rows: list[_Row], field: str) -> None:
-    for line, row in rows:
-        if isinstance(row[field], list):
-            raise UsageError(
-                f"{path}:{line}: `{field}` is a list of messages, which only a chat template makes"
-                " text of: give --chat"
-            )
-
-
-def _messages(where: str, row: Any, field: str) -> messages.Messages:
+def _messages(where: str, row: Any, field: str, options: PromptOptions) -> messages.Messages:
     """The prompt as messages. A text is one message of the user."""
     value = row.get(field) if isinstance(row, dict) else None
     if isinstance(value, list) and value:
@@ -348,6 +337,11 @@ def _messages(where: str, row: Any, field: str) -> messages.Messages:
             conversation = messages.read(value)
         except ValueError as e:
             raise UsageError(f"{where}: `{field}`: {e}") from None
+        if options.chat is None:
+            raise UsageError(
+                f"{where}: `{field}` is a list of messages, which only a chat template makes text"
+                " of: give --chat"
+            )
         return conversation[:-1] if _answer_at_end(conversation) else conversation
     if not isinstance(value, str) or not value:
         raise UsageError(f"{where}: each row has a non-empty string `{field}`; found {_shown(row)}")
@@ -371,19 +365,5 @@ def _texts(conversations: Mapping[str, messages.Messages], options: PromptOption
     return options.chat.texts(conversations)
 
 
-def _max_new_tokens(where: str, row: Mapping[str, Any]) -> int | None:
-    new = row.get("max_new_tokens")
-    if new is not None and (type(new) is not int or new < 1):
-        raise UsageError(f"{where}: `max_new_tokens` is a whole number from 1 on; found {new!r}")
-    return new
-
-
 def _shown(value: Any) -> str:
     return repr(value)[:_SHOWN]
-
-
-def _encodable(text: str) -> bool:
-    """False if the text contains half of a surrogate pair, which JSON allows and UTF-8 cannot
-    encode.
-    """
-    return not any("\ud800" <= character <= "\udfff" for character in text)

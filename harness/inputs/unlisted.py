@@ -97,7 +97,8 @@ def _model_of(path: Path, task: str | None, named: Model | None) -> Model:
         raise _unnamed("there is no config.json in it")
     config = user_config.load(path)
     kind = config.get("model_type")
-    heads = _strings(config.get("architectures"))
+    named_heads = config.get("architectures")
+    heads = [str(each) for each in named_heads] if isinstance(named_heads, list) else []
     does = _kind(heads, config)
     if named and kind != named.config["model_type"]:
         raise Refused(
@@ -175,10 +176,6 @@ def _unnamed(why: str) -> Refused:
     return Refused(
         f"{why}, so the model is not known: name it with --model ({', '.join(models.names())})"
     )
-
-
-def _strings(value: Any) -> list[str]:
-    return [str(each) for each in value] if isinstance(value, list) else []
 
 
 def _unlisted(name: str, like: Model, does: _Kind, config: Config) -> Model:

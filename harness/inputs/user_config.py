@@ -49,25 +49,19 @@ def read(path: Path, model: Model) -> tuple[Document, list[str]]:
             " Transformers"
         )
     if model.like and models.of_type(model.name) != model.like:
-        notes.append(_of_limits(model))
+        follow = (
+            f"those of {model.like}, by precision, depth and width"
+            if architectures.of(model).limits is None
+            else "the precision, the number of layers with weights and the spread of the"
+            " reference's answers"
+        )
+        notes.append(
+            f"the distance of honest SUTs from the reference was not measured for {model.name}:"
+            f" the limits of accuracy follow from {follow}"
+        )
     if not model.like:
         complete["architectures"] = [model.native_class]
     return {key: value for key, value in complete.items() if key not in _DROPPED}, notes
-
-
-def _of_limits(model: Model) -> str:
-    """The note that the limits of accuracy were not measured for an unlisted model."""
-    if architectures.of(model).limits:
-        return (
-            "the distance of honest SUTs from the reference was not measured for"
-            f" {model.name}: the limits of accuracy follow from the precision, the number of"
-            " layers with weights and the spread of the reference's answers"
-        )
-    return (
-        f"the distance of honest SUTs from the reference was not measured for {model.name}:"
-        f" the limits of accuracy follow from those of {model.like}, by precision, depth and"
-        " width"
-    )
 
 
 def _complete(model: Model, config: Config) -> Document:

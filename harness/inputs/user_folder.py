@@ -55,7 +55,7 @@ def check(path: Path) -> None:
             )
         if name.endswith(".keras"):
             raise Refused(f"{name} is a whole model: give it as --model")
-    if any(name.endswith(".onnx") for name in [*names, *_names(path / "onnx")]):
+    if any(name.endswith(".onnx") for name in names) or list(path.glob("onnx/*.onnx")):
         pickles = any(name.endswith(".bin") for name in names)
         if not pickles:
             raise Refused(
@@ -69,10 +69,6 @@ def check(path: Path) -> None:
             "is not a directory (names of the Hub are not downloaded: `hf download NAME` prints the"
             " folder to give); give a folder with model.safetensors"
         )
-
-
-def _names(folder: Path) -> list[str]:
-    return [each.name for each in folder.iterdir()] if folder.is_dir() else []
 
 
 def _of_adapter(name: str) -> bool:

@@ -37,6 +37,7 @@ _EMBEDDINGS = ("embed_tokens.weight", "wte.weight")
 """The ends of the names of the embeddings with which a head may be tied."""
 _NAMED = 3
 _POINTER = b"version https://git-lfs"
+"""The beginning of the file that git leaves in place of a large one."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,9 @@ def headers(path: Path, files: Iterable[str]) -> Headers:
                 readable = readable and stored_tensors.is_readable(f.metadata())
         except (SafetensorError, OSError) as e:
             advice = "download or save it again"
-            if _is_pointer(path / name):
+            with (path / name).open("rb") as f:
+                is_pointer = f.read(len(_POINTER)) == _POINTER
+            if is_pointer:
                 advice = "it is a pointer of git-lfs, so run `git lfs pull` in the folder"
             raise UsageError(
                 f"--weights {path}: {name} is not a whole safetensors file ({e}): {advice}"
@@ -93,12 +96,6 @@ def _check_header(file: Path) -> None:
     with file.open("rb") as f:
         length = int.from_bytes(f.read(8), "little")
     bounds.check(file, min(length, file.stat().st_size), bounds.JSON)
-
-
-def _is_pointer(file: Path) -> bool:
-    """Whether git left a pointer in place of a large file."""
-    with file.open("rb") as f:
-        return f.read(len(_POINTER)) == _POINTER
 
 
 def check_index(path: Path, headers: Headers) -> list[str]:

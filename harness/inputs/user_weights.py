@@ -95,7 +95,8 @@ def _look(path: Path, model: Model) -> Folder:
     notes: list[str] = []
     if architecture.weights_config is None:
         config, notes = user_config.read(path, model)
-    files, has_index = _files(path, model)
+    files = _files(path, model)
+    has_index = SINGLE not in files and not model.parts
     headers = user_tensors.headers(path, files)
     if has_index:
         notes += user_tensors.check_index(path, headers)
@@ -195,14 +196,14 @@ def _other_end(found: Tokenizer | None, end_tokens: tuple[int, ...]) -> str:
     return f"{token} ({ids[0]})"
 
 
-def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
-    """The files with weights, and whether an index lists them. If both exist, the single file is
-    read, as in Transformers.
+def _files(path: Path, model: Model) -> tuple[str, ...]:
+    """The files with weights: a single one, or those that an index lists. If both exist, the single
+    file is read, as in Transformers.
     """
     if model.parts:
-        return _files_of_parts(path, model, model.parts), False
+        return _files_of_parts(path, model, model.parts)
     if (path / SINGLE).is_file():
-        return (SINGLE,), False
+        return (SINGLE,)
     if (path / INDEX).is_file() and not architectures.of(model).weights_config:
         shards = sorted(set(user_tensors.weight_map(path).values()))
         strays = [shard for shard in shards if Path(shard).name != shard]
@@ -217,7 +218,7 @@ def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
                 f"{INDEX} names {len(shards)} files and {named(missing)} are missing: download them"
                 " again"
             )
-        return tuple(shards), True
+        return tuple(shards)
     pickles = sorted(p.name for p in path.iterdir() if p.suffix in PICKLES)
     if pickles:
         raise _pickle(path, pickles[0], model)

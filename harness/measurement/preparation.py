@@ -91,12 +91,9 @@ def inputs_of(request: Request) -> dataset.Inputs:
         samples=request.samples,
         dataset=request.options.dataset,
         cache=request.options.cache,
-        own=request.weights.tokenizer if request.weights else None,
-        seq_len=request.options.seq_len,
         batch_size=request.batch_size,
         trains=request.trains,
         standard=request.inputs,
-        options=request.prompt_options,
         given=request.given,
     )
     used_files.check(request.used)

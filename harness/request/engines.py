@@ -19,7 +19,11 @@ CHAT = "chat"
 
 
 def check(options: Options, weights: Folder | None) -> Iterator[str]:
-    """Yield notes for a reader. Raises UsageError for flags that do not fit an engine."""
+    """Yield notes for a reader if the SUT is an engine. Raises UsageError for flags that do not fit
+    it.
+    """
+    if not SUTS[options.sut].remote:
+        return
     sut, given = options.sut, options.sut_options
     if "url" not in given:
         raise UsageError(f"--sut {sut}: which engine? Give --sut-option url=http://HOST:PORT/v1")

@@ -17,7 +17,7 @@ import psutil
 from formats import reading
 from formats.cell import STANDARD_INPUTS, Cell, fields_with
 from formats.job import Job
-from formats.outcome import TOO_SHORT, WorkerOutcome
+from formats.outcome import TOO_SHORT
 from formats.result import Result, Status
 from harness.execution import rundir
 from harness.execution.environments import is_made
@@ -35,7 +35,7 @@ RULE = "no earlier run of this cell: by its size and how fast this machine multi
 # (seconds, bytes) to make an environment, and to start one worker with a framework. Roughly
 # measured on two cores.
 _ENVIRONMENT = {False: (150.0, 1_500_000_000), True: (300.0, 6_000_000_000)}
-_CORE_START, _FRAMEWORK_START = (1.0, 60_000_000), (8.0, 600_000_000)
+_STARTS, _FRAMEWORK_START = {"core": (1.0, 60_000_000)}, (8.0, 600_000_000)
 _COMPILE_S_A_LAYER = {"eager": 0.05, "graph": 0.5, "xla": 0.7, "compile": 4.0}
 # The share of the machine's rate that a model's matrix products reach. Products for one token are
 # small.
@@ -159,7 +159,7 @@ def _by_rule(request: Request) -> Cost:
     """Estimate the cost of a worker that starts, loads, compiles, and runs both tests. A training
     has one worker for each test.
     """
-    start_s, start_bytes = _start(request.spec.environment)
+    start_s, start_bytes = _STARTS.get(request.spec.environment, _FRAMEWORK_START)
     weights = request.size.weight_bytes(request.precision) if request.spec.reads_weights else 0
     sample_s, layers = _sample_seconds(request), request.size.config.get("num_hidden_layers", 12)
     samples = _samples(request)
@@ -246,10 +246,6 @@ def _least_test_seconds(request: Request) -> float:
     return least * _sample_seconds(request)
 
 
-def _start(environment: str) -> tuple[float, int]:
-    return _CORE_START if environment == "core" else _FRAMEWORK_START
-
-
 def _made_once(request: Request, weights: int) -> Iterator[tuple[str, tuple[float, int]]]:
     yield from _environments(request)
     stem = f"{request.model.name}-{request.size.name}"
@@ -269,44 +265,23 @@ def _made_once(request: Request, weights: int) -> Iterator[tuple[str, tuple[floa
 
 
 def _reference_seconds(request: Request, name: str) -> float:
-    """The seconds that making a reference takes: as long as an earlier one of the same model, for
-    each answer, or else by rule. 0 if there is one of these inputs and weights.
+    """The seconds that making a reference takes, by rule. 0 if there is one of these inputs and
+    weights.
     """
-    samples = _samples(request)
-    known: list[float] = []
     for path in request.options.cache.glob(f"references/{request.benchmark}-*/reference.npz"):
         try:
             job = reading.from_file(path.with_name("job.json"), Job)
-            outcome = reading.from_file(path.with_name("outcome.json"), WorkerOutcome)
         except (OSError, ValueError):
             continue
-        if job.sut != name:
-            continue
-        if _is_reference_of(request, job):
+        if job.sut == name and _is_reference_of(request, job):
             return 0.0
-        load_s = (outcome.import_ns + outcome.load_ns) / 1e9
-        share = samples / job.limits.performance_sample_count
-        share *= _tokens_as_often(request, job)
-        known.append(load_s + share * sum(outcome.seconds.values()))
-    if known:
-        return max(known)
-    start_s, _ = _start(spec_of(name).environment)
+    samples = _samples(request)
+    start_s, _ = _STARTS.get(spec_of(name).environment, _FRAMEWORK_START)
     batch_size = request.batch_size if request.trains else min(REFERENCE_BATCH, samples)
     answers_s = samples * _sample_seconds(replace(request, batch_size=batch_size))
     if not request.trains and request.architecture.generates_tokens:
         return start_s + (1 + _FORCED) * answers_s + min(_COUNTING_S, answers_s)
     return start_s + answers_s
-
-
-def _tokens_as_often(request: Request, job: Job) -> float:
-    """The most tokens of an answer now, divided by those of an earlier reference. 1 if prompts do
-    not say how many, or no tokens are generated.
-    """
-    earlier = job.workload.config.get("new_token_buckets")
-    given = request.given.arrays if request.given else {}
-    if not earlier or "max_new_tokens" not in given:
-        return 1.0
-    return float(given["max_new_tokens"].max()) / int(earlier[-1])
 
 
 def _is_reference_of(request: Request, job: Job) -> bool:

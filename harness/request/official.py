@@ -15,10 +15,9 @@ from typing import Any
 
 from compliance.rules import Benchmark, OfficialWorkload, Rules
 from harness.errors import UsageError
-from harness.inputs import architectures, user_folder
+from harness.inputs import user_folder
 from harness.inputs.dataset import UserInputs
 from harness.inputs.models import Model, Size
-from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.user_weights import Folder
 from harness.request.benchmarks import KINDS
 from harness.request.options import Options
@@ -164,9 +163,8 @@ def read(options: Options, size: Size, weights: Folder | None, rules: Rules) -> 
 
 def of(
     options: Options,
-    model: Model,
     weights: Folder | None,
-    given: UserInputs | None,
+    count: int | None,
     rules: Rules,
     device: str,
     system: Mapping[str, str],
@@ -174,6 +172,9 @@ def of(
 ) -> OfficialRun | None:
     """The run of `--benchmark`. None without the flag. Raises UsageError if the files are not of
     the benchmark's kind.
+
+    Args:
+        count: the number of the user's inputs.
     """
     if options.benchmark is None:
         return None
@@ -187,10 +188,7 @@ def of(
     more = kind.other_model(workload, weights, files, differences)
     suite = _suite(row)
     partners = _without_partner(options, row, suite, switches)
-    if given:
-        count = given.count
-    else:
-        count = architectures.dataset_of(model).count(options.dataset, PromptOptions())
+    assert count is not None
     return OfficialRun(
         name=options.benchmark,
         workload=workload,

@@ -49,7 +49,19 @@ _DURATION_S, _LONGEST_DURATION_S = 10.0, 86_400
 _LARGEST_BATCH = 1 << 20  # inputs of this batch are gigabytes
 # Memory for weights, activations and a framework's buffers, over the bytes of the weights.
 _MEMORY_FACTOR = 1.3
-_PROMPTS: dict[tuple[object, ...], UserInputs] = {}
+_OF_PROMPTS = (
+    "dataset",
+    "field",
+    "chat",
+    "chat_option",
+    "new_tokens",
+    "seq_len",
+    "weights",
+    "trains",
+    "benchmark",
+)
+"""The options that decide how prompts are read."""
+_read: dict[tuple[object, ...], UserInputs] = {}
 """What decides prompts → the prompts, so that a sweep reads a file once."""
 _TRAINED_COPIES = 4  # weights, gradients, and both moments of AdamW
 
@@ -60,56 +72,40 @@ def resolve(options: Options) -> Request:
     spec = SUTS[options.sut]
     round_ = rules.load(rules.CURRENT)
     official_runs.check(options, round_)
-    model = _model(options)
-    model = official_runs.model_of(options, model, round_)
+    model = official_runs.model_of(options, _model(options), round_)
     reasons: list[str] = []
-    if limits := machine.describe().group_limits:
-        reasons.append(f"the control groups (a container's) limit this machine to {limits}")
     device = _device(options, spec, reasons)
     set_by_user = _variables(spec, device, options.thread_count, reasons)
     weights = _user_weights(options, model)
     size = _size(options, model, weights, device, reasons)
     _check_duration(options.duration, options.mode)
-    _check_files(options, model)
+    _check_files(options, model, size)
     chat = _chat(options, model, weights, reasons)
-    _check_inputs(options, model, size)
-    reasons += _of_training(options, model)
-    reasons += _of_first_token(options, model, size)
+    reasons += _of_scenario(options, model, size)
     end_tokens, why = _end_tokens(options, model, weights)
-    if spec.remote:
-        reasons += engines.check(options, weights)
+    reasons += engines.check(options, weights)
     official = options.benchmark or model.benchmark.get(round_.round, "")
     streams = _streams(options, model, round_, reasons)
     serves = serving.of(options, streams, official, round_, reasons)
-    given = _prompts(options, model, size, weights, chat, round_)
-    reasons += given.notes if given else ()
-    few = _inputs_on_host(options, model, device, given)
+    given = _prompts(options, model, size, weights, chat, round_, used, reasons)
+    count = _count(options, model, given)
     precision = _precision(options, spec, model, size, reasons)
     _check_quantized(options, model)
     shards.check(options, spec, model, size)
-    batch_size = _batch_size(options, size, few, reasons)
+    requested = _batch_size(options, size, device, count, reasons)
     tuned = tuning.of(options, place(options, model, device))
     places, launch = replicas.of(options, spec, device, tuned)
     system = official_runs.system(options.system)
-    official_run = official_runs.of(
-        options,
-        model,
-        weights,
-        given,
-        rules=round_,
-        device=device,
-        system=system,
-        switches=tuned.switches,
-    )
+    official_run = official_runs.of(options, weights, count, round_, device, system, tuned.switches)
     reasons += official_run.notes if official_run else ()
-    tuned_batch = tuned.batch_size(batch_size)
+    batch_size = tuned.batch_size(requested)
     return Request(
         options=options,
         model=model,
         size=size,
         precision=precision,
-        batch_size=tuned_batch,
-        requested_batch=batch_size if tuned_batch != batch_size else None,
+        batch_size=batch_size,
+        requested_batch=requested if batch_size != requested else None,
         device=device,
         duration=_DURATION_S if options.duration is None else options.duration,
         rules=round_,
@@ -121,6 +117,7 @@ def resolve(options: Options) -> Request:
         used=used,
         chat=chat,
         given=given,
+        count=count,
         tuned=tuned,
         variables=set_by_user,
         places=places,
@@ -262,6 +259,8 @@ def _installed_keras() -> str:
 
 
 def _device(options: Options, spec: SutSpec, reasons: list[str]) -> str:
+    if limits := machine.describe().group_limits:
+        reasons.append(f"the control groups (a container's) limit this machine to {limits}")
     gpus = _gpus(spec)
     device = options.device or _default_device(spec, gpus, options.python, reasons)
     if device not in spec.devices:
@@ -405,6 +404,8 @@ def _prompts(
     weights: user_weights.Folder | None,
     chat: Template | None,
     round_: rules.Rules,
+    used: Mapping[Path, used_files.Stamp],
+    reasons: list[str],
 ) -> UserInputs | None:
     """Read the user's prompts, so that a fault in them is found before anything is made or waited
     for. Raises UsageError.
@@ -412,13 +413,9 @@ def _prompts(
     path = options.dataset
     if path is None or path.is_dir() or model.file:
         return None
-    stat = path.stat()
-    read_as = (options.field, chat and chat.digest)
-    of_file = (path, stat.st_size, stat.st_mtime_ns, *read_as)
-    of_model = (model.name, model.task, size.name, options.weights)
-    lengths = (options.new_tokens, options.seq_len)
-    key = (*of_file, *of_model, *lengths, options.trains, options.benchmark)
-    if key not in _PROMPTS:
+    flags = [getattr(options, name) for name in _OF_PROMPTS]
+    key = (model.name, model.task, size.name, *flags, *used.items())
+    if key not in _read:
         of_benchmark = official_runs.read(options, size, weights, round_)
         given = UserFile(
             path=path,
@@ -428,27 +425,28 @@ def _prompts(
             seq_len=options.seq_len,
             options=PromptOptions(field=options.field, chat=chat),
         )
-        _PROMPTS[key] = of_benchmark or dataset.read(given, options.trains)
-    return _PROMPTS[key]
+        _read[key] = of_benchmark or dataset.read(given, options.trains)
+    reasons += _read[key].notes
+    return _read[key]
 
 
-def _inputs_on_host(
-    options: Options, model: Model, device: str, given: UserInputs | None
-) -> int | None:
-    """Return the number of the user's inputs, if the batch size follows from it; else None.
-
-    On the host a batch is at most as large, because more only repeats inputs.
-    """
-    is_chosen = options.batch_size is not None or SUTS[options.sut].remote
-    is_chosen = is_chosen or SCENARIOS[options.scenario].one_sample_a_query
-    if options.dataset is None or options.trains or is_chosen or DEVICES[device].accelerator:
+def _count(options: Options, model: Model, given: UserInputs | None) -> int | None:
+    """The number of the user's inputs. None without --dataset, and in a training."""
+    if options.dataset is None or options.trains:
         return None
     if given:
         return given.count
-    return architectures.dataset_of(model).count(options.dataset, PromptOptions())
+    count = architectures.dataset_of(model).count
+    assert count
+    return count(options.dataset)
 
 
-def _batch_size(options: Options, size: Size, most: int | None, reasons: list[str]) -> int:
+def _batch_size(
+    options: Options, size: Size, device: str, count: int | None, reasons: list[str]
+) -> int:
+    """Return the size of a batch. On the host the default is at most the number of the user's
+    inputs, because a larger batch only repeats inputs.
+    """
     batch_size = options.batch_size
     scenario = SCENARIOS[options.scenario]
     if scenario.samples_a_query:
@@ -462,11 +460,11 @@ def _batch_size(options: Options, size: Size, most: int | None, reasons: list[st
         return 1
     if batch_size is None:
         usual = size.batch_size.get("Offline" if scenario.serves else options.scenario, 1)
-        if most and most < usual:
+        if count and count < usual and not DEVICES[device].accelerator:
             reasons.append(
-                f"batch {most}: as many as there are inputs (--batch-size {usual} repeats them)"
+                f"batch {count}: as many as there are inputs (--batch-size {usual} repeats them)"
             )
-            return most
+            return count
         return usual
     if scenario.one_sample_a_query and batch_size != 1:
         others = [s.name for s in SCENARIOS.values() if s.loadgen and not s.one_sample_a_query]
@@ -534,14 +532,6 @@ def _end_tokens(
             " it is no eos_token_id of generation_config.json or config.json"
         )
     return end_tokens, notes
-
-
-def _of_first_token(options: Options, model: Model, size: Size) -> list[str]:
-    """List notes for a reader on a Keras SUT's time to the first token."""
-    generates = architectures.of(model, options.trains).generates_tokens
-    if not generates or size.inputs["new_tokens"] != 1 or not of_keras(options.sut):
-        return []
-    return [keras_generate.FIRST_TOKEN]
 
 
 def _user_weights(options: Options, model: Model) -> user_weights.Folder | None:
@@ -628,11 +618,14 @@ def _check_duration(duration: float | None, mode: str) -> None:
         )
 
 
-def _of_training(options: Options, model: Model) -> Iterator[str]:
-    """Yield notes for a reader on the flags of a training. Raises UsageError for flags that it does
-    not take.
+def _of_scenario(options: Options, model: Model, size: Size) -> Iterator[str]:
+    """Yield notes for a reader on the flags of a training, and on a Keras SUT's time to the first
+    token. Raises UsageError for flags that a training does not take.
     """
     if not options.trains:
+        generates = architectures.of(model).generates_tokens
+        if generates and size.inputs["new_tokens"] == 1 and of_keras(options.sut):
+            yield keras_generate.FIRST_TOKEN
         return
     if options.mode not in STEPS:
         raise UsageError(
@@ -646,19 +639,27 @@ def _of_training(options: Options, model: Model) -> Iterator[str]:
         )
 
 
-def _check_files(options: Options, model: Model) -> None:
+def _check_files(options: Options, model: Model, size: Size) -> None:
+    """Raises UsageError for a path that cannot be read, and if inputs have to be drawn and cannot
+    be.
+    """
     if options.standard is not None:
         architectures.drawn(model, options.standard, options.trains)
     reader = None
     if options.dataset is not None:
         reader = architectures.dataset_of(model, options.trains)
-        if reader.folder:
-            reader.count(options.dataset, PromptOptions())
+        if reader.count:
+            reader.count(options.dataset)
         elif not options.dataset.is_file():
-            raise UsageError(
-                f"--dataset {options.dataset}: {_fault(options.dataset)}; give one file"
-            )
-    if options.field is not None and (reader is None or reader.folder):
+            fault = "there is no such file"
+            if options.dataset.is_dir():
+                fault = "is a directory"
+            elif options.dataset.exists():
+                fault = "is a device or a pipe, and is read more than once"
+            raise UsageError(f"--dataset {options.dataset}: {fault}; give one file")
+    elif check := architectures.of(model, options.trains).check:
+        check(model, size)
+    if options.field is not None and (reader is None or reader.count):
         raise UsageError(
             f"--field {options.field}: names the prompts in a file of rows (--dataset FILE): leave"
             " it out, or give such a file"
@@ -668,22 +669,6 @@ def _check_files(options: Options, model: Model) -> None:
             f"--python {options.python}: {options.sut} runs in the harness' own environment; leave"
             " it out"
         )
-
-
-def _fault(path: Path) -> str:
-    """Why a path is not a file that can be read."""
-    if path.is_dir():
-        return "is a directory"
-    if path.exists():
-        return "is a device or a pipe, and is read more than once"
-    return "there is no such file"
-
-
-def _check_inputs(options: Options, model: Model, size: Size) -> None:
-    """Raises UsageError if inputs have to be drawn and cannot be."""
-    check = architectures.of(model, options.trains).check
-    if check and options.dataset is None:
-        check(model, size)
 
 
 def _default_device(

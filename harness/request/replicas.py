@@ -34,7 +34,10 @@ def of(options: Options, spec: SutSpec, device: str, tuned: Tuned) -> Replicas:
     value = options.replicas
     _check_flags(options)
     if value is None:
-        return Replicas(_with_threads(options, spec, _of_shards(options, spec, device)))
+        alone = [] if shards.count(options) == 1 else _every(1, options, spec, device)
+        if not DEVICES[device].accelerator:
+            alone = []  # its place is the whole machine
+        return Replicas(_with_threads(options, spec, alone))
     flag = f"--replicas {value}"
     scenario = SCENARIOS[options.scenario]
     if not scenario.many_at_once:
@@ -125,16 +128,6 @@ def _check_interface(address: str) -> None:
         ) from None
 
 
-def _of_shards(options: Options, spec: SutSpec, device: str) -> tuple[Place, ...]:
-    """Return the place of a SUT by itself, if it is split on several accelerators. A CPU's place is
-    the whole machine, and is empty.
-    """
-    if shards.count(options) == 1:
-        return ()
-    every = _every(1, options, spec, device)
-    return tuple(every) if DEVICES[device].accelerator else ()
-
-
 def _every(count: int, options: Options, spec: SutSpec, device: str) -> list[Place]:
     """Return the places of `count` replicas. Each has a device or cores for each shard."""
     if spec.scripted:
@@ -148,7 +141,13 @@ def _every(count: int, options: Options, spec: SutSpec, device: str) -> list[Pla
         parts = _on_accelerators(flag, count * each, DEVICES[device], part)
     else:
         parts = _on_cores(flag, count * each, part)
-    return [_joined(parts[number : number + each]) for number in range(0, len(parts), each)]
+    places = []
+    for number in range(0, len(parts), each):
+        own = parts[number : number + each]
+        every_core = sorted(core for part in own for core in part.cores)
+        devices = ",".join(part.device for part in own if part.device)
+        places.append(Place(cores=tuple(every_core), device=devices))
+    return places
 
 
 def _with_threads(options: Options, spec: SutSpec, places: Sequence[Place]) -> tuple[Place, ...]:
@@ -185,13 +184,6 @@ def check_threads(count: int, most: int, whom: str) -> None:
             " this process may use, at most the quota of its control groups, rounded up): give"
             f" fewer, or {AUTO}"
         )
-
-
-def _joined(parts: list[Place]) -> Place:
-    """Return the place that has the cores or devices of all parts."""
-    own = sum((part.cores for part in parts), ())
-    devices = [part.device for part in parts if part.device]
-    return Place(cores=tuple(sorted(own)), device=",".join(devices))
 
 
 def _on_accelerators(flag: str, count: int, device: Device, part: str = "replica") -> list[Place]:

@@ -63,6 +63,7 @@ class Request:
         allowed_s: the seconds that a quick test may always take (`Limits.allowed_ms`).
         given: the user's prompts, which are read to find faults in them. None: there are none, or
             `--dataset` holds pictures or arrays, which are read later.
+        count: the number of the user's inputs. None without --dataset, and in a training.
         used: the stamps of the user's files before they were read.
         official_run: the official benchmark of `--benchmark`; None without the flag.
         system: fields of the system description that the user has given.
@@ -87,6 +88,7 @@ class Request:
     serving: Serving | None = None
     stream: bool = False
     given: UserInputs | None = None
+    count: int | None = None
     tuned: Tuned = Tuned()
     requested_batch: int | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -249,16 +251,6 @@ class Request:
     def prompt_options(self) -> PromptOptions:
         """How the prompts of --dataset are read."""
         return PromptOptions(field=self.options.field, chat=self.chat)
-
-    @property
-    def count(self) -> int | None:
-        """The number of the user's inputs. None without --dataset."""
-        if self.options.dataset is None:
-            return None
-        if self.given:
-            return self.given.count
-        reader = architectures.dataset_of(self.model, self.trains)
-        return reader.count(self.options.dataset, self.prompt_options)
 
     @property
     def eos(self) -> str | None:

@@ -31,26 +31,20 @@ def load(workload: Workload) -> KerasPredictor:
 
 
 def _prepare(inputs: Batch) -> Batch:
-    """Return the inputs under Keras' names. Without a box, a padding point with label -1 follows
-    the points, as in Meta's library, which adds it itself.
+    """Return the inputs under Keras' names. A padding point with label -1 follows the points, as in
+    Meta's library, which adds it itself if there is no box.
     """
     points = inputs["points"]
-    labels = inputs["labels"].astype(np.float32)
-    boxes = inputs.get("boxes")
     count = len(points)
-    if boxes is None:
-        padding_point = np.zeros((count, 1, 2), np.float32)
-        padding_label = np.full((count, 1), -1, np.float32)
-        points = np.concatenate([points, padding_point], axis=1)
-        labels = np.concatenate([labels, padding_label], axis=1)
-        boxes = np.zeros((count, 0, 2, 2), np.float32)
-    no_masks = np.zeros((count, 0, 1, 1, 1), np.float32)
+    padding_point = np.zeros((count, 1, 2), np.float32)
+    padding_label = np.full((count, 1), -1, np.float32)
+    labels = inputs["labels"].astype(np.float32)
     return {
         "images": inputs["image"],
-        "points": points,
-        "labels": labels,
-        "boxes": boxes,
-        "masks": no_masks,
+        "points": np.concatenate([points, padding_point], axis=1),
+        "labels": np.concatenate([labels, padding_label], axis=1),
+        "boxes": np.zeros((count, 0, 2, 2), np.float32),
+        "masks": np.zeros((count, 0, 1, 1, 1), np.float32),
     }
 
 

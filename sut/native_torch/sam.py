@@ -34,14 +34,10 @@ class Segmenter(torch.nn.Module):
         self.sam = sam
 
     def forward(
-        self,
-        images: torch.Tensor,
-        points: torch.Tensor,
-        labels: torch.Tensor,
-        boxes: torch.Tensor | None = None,
+        self, images: torch.Tensor, points: torch.Tensor, labels: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """images [batch, 3, side, side], points [batch, points, 2], labels [batch, points], boxes
-        [batch, 1, 4] or None → (mask logits [batch, 3, side / 4, side / 4], scores [batch, 3]).
+        """images [batch, 3, side, side], points [batch, points, 2], labels [batch, points] → (mask
+        logits [batch, 3, side / 4, side / 4], scores [batch, 3]).
         """
         sam = self.sam
         dtype = sam.image_encoder.pos_embed.dtype
@@ -50,9 +46,8 @@ class Segmenter(torch.nn.Module):
         answers = []
         for row in range(len(images)):
             one = slice(row, row + 1)
-            its_points = (points[one], labels[one]) if points.shape[1] else None
-            its_boxes = None if boxes is None else boxes[row]
-            sparse, dense = sam.prompt_encoder(points=its_points, boxes=its_boxes, masks=None)
+            its_points = points[one], labels[one]
+            sparse, dense = sam.prompt_encoder(points=its_points, boxes=None, masks=None)
             answer = sam.mask_decoder(
                 encoded[one], dense_positions, sparse.to(dtype), dense, multimask_output=True
             )
@@ -65,17 +60,12 @@ class TorchSam(execution.OneModel):
     """A `Segmenter`. Its methods are those of `sut.contract.Inference`."""
 
     def prepare(self, inputs: Batch) -> Batch:
-        """Return images with channels first, as Meta's encoder takes them; a box is four
-        numbers.
-        """
-        prepared = {
+        """Return images with channels first, as Meta's encoder takes them."""
+        return {
             "images": inputs["image"].transpose(0, 3, 1, 2),
             "points": inputs["points"],
             "labels": inputs["labels"],
         }
-        if "boxes" in inputs:
-            prepared["boxes"] = inputs["boxes"].reshape(-1, 1, 4)
-        return prepared
 
     def predict(self, batch: Batch) -> tuple[execution.OnItsWay, execution.OnItsWay]:
         """Return `Segmenter.forward`'s (mask logits, scores), float32, on their way to the host."""

@@ -49,12 +49,9 @@ class Reference(Untimed):
             record = {
                 "image": 255 * image.permute(2, 0, 1),
                 "original_size": tuple(image.shape[:2]),
+                "point_coords": arrays["points"][row : row + 1],
+                "point_labels": arrays["labels"][row : row + 1],
             }
-            if arrays["points"].shape[1]:
-                record["point_coords"] = arrays["points"][row : row + 1]
-                record["point_labels"] = arrays["labels"][row : row + 1]
-            if "boxes" in arrays:
-                record["boxes"] = arrays["boxes"][row].reshape(1, 4)
             answers += self.model([record], multimask_output=True)
         return answers
 

@@ -19,6 +19,7 @@ from harness.execution import machine
 from harness.measurement import run
 from harness.request import options, plan, replicas
 from harness.request.options import Options
+from harness.request.tuning import Tuned
 from results import documents, summary
 from scenarios.worker.replicas import cores
 from sut.registry import SUTS
@@ -111,7 +112,7 @@ def test_each_replica_has_a_device_for_each_of_its_shards(monkeypatch):
     one = Options(**given, sut_option=("shards=2",))
     both = replace(one, replicas="2")
     spec = SUTS[SUT]
-    assert replicas._of_shards(one, spec, "cuda") == (Place(device="0,1"),)
+    assert replicas.of(one, spec, "cuda", Tuned()).places == (Place(device="0,1"),)
     assert replicas._every(2, both, spec, "cuda") == [Place(device="0,1"), Place(device="2,3")]
     more = replace(both, sut_option=("shards=4",))
     reason = "--replicas 2 --sut-option shards=4: each shard needs a cuda device, and there are 4"

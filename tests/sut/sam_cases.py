@@ -37,7 +37,7 @@ def main(specification: Path) -> None:
         MODELS.get(case, lambda model: None)(getattr(sut, "model", sut))
         made = answer(
             sut,
-            {**INPUTS, **BOXES}.get(case, lambda arrays: arrays)(inputs),
+            INPUTS.get(case, lambda arrays: arrays)(inputs),
             spec["workload"]["batch_size"],
         )
         np.savez(folder / f"{spec['sut']} {case}.npz", **made)
@@ -107,25 +107,6 @@ INPUTS: dict[str, Callable[[Arrays], Arrays]] = {
     "points moved by a pixel": lambda inputs: {**inputs, "points": inputs["points"] + 1},
     "labels ignored": lambda inputs: {**inputs, "labels": np.ones_like(inputs["labels"])},
 }
-
-
-def with_boxes(inputs: Arrays, moved: int = 0) -> Arrays:
-    """A box for each image, float32 [images, 1, 2, 2]."""
-    count, side = inputs["image"].shape[:2]
-    corners = np.random.default_rng(11).uniform(0, 0.5, (count, 1, 2, 2)) + [[0.0, 0.0], [0.5, 0.5]]
-    return {**inputs, "boxes": (corners * (side - 2)).round().astype(np.float32) + moved}
-
-
-def without_points(inputs: Arrays) -> Arrays:
-    return {**inputs, "points": inputs["points"][:, :0], "labels": inputs["labels"][:, :0]}
-
-
-BOXES: dict[str, Callable[[Arrays], Arrays]] = {
-    "points and boxes": with_boxes,
-    "boxes alone": lambda inputs: without_points(with_boxes(inputs)),
-    "boxes moved by a pixel": lambda inputs: with_boxes(inputs, moved=1),
-}
-"""Other inputs, which the reference answers, too."""
 
 
 def tensors(change: Callable[[Any], Any], *words: str) -> Callable[[Any], None]:

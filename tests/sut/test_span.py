@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.disagreement import MeasuredSize
 from harness.inputs import checkpoint, dataset, depth_limits, unlisted, user_weights
+from harness.inputs.architectures import UserFile
 from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
 from tests.support import squad_files
@@ -41,7 +42,9 @@ class Questions(MeasuredSize):
         self.device = "cpu"
         self.folder = folder
         self.cache = CACHE
-        self.inputs = dataset.prepare(self.model, found.size, 0, data, CACHE, found.tokenizer)
+        file = UserFile(path=data, model=self.model, size=found.size, tokenizer=found.tokenizer)
+        given = dataset.read(file)
+        self.inputs = dataset.prepare(self.model, found.size, 0, data, CACHE, given=given)
         self.checkpoint = checkpoint.of_folder(found, self.model, folder)
 
 

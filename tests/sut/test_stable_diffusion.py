@@ -11,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from benchmarks.disagreement import MeasuredSize
 from compliance.scoring.accuracy import Accuracy
 from harness import cli
 from harness.inputs import checkpoint, dataset, limits, models, user_weights
+from harness.inputs.architectures import UserFile
 from sut.checkpoint import stable_diffusion as weight_map
 from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
@@ -192,11 +192,10 @@ def test_prompts_get_the_ids_of_diffusers_own_pipeline(saved, tmp_path, file):
         write_clip(folder / "tokenizer")
     found = user_weights.look(folder, MODEL)
     assert found.tokenizer.name == file
-    arrays = np.load(
-        dataset.prepare(
-            MODEL, found.size, 0, saved / "prompts.txt", tmp_path / "cache", found.tokenizer
-        ).path
-    )
+    prompts = saved / "prompts.txt"
+    arrays = dataset.read(
+        UserFile(path=prompts, model=MODEL, size=found.size, tokenizer=found.tokenizer)
+    ).arrays
     empty, *ids = json.loads((saved / "ids.json").read_text())
     assert arrays["input_ids"].tolist() == ids
     assert arrays["negative_ids"].tolist() == [empty] * len(PROMPTS)

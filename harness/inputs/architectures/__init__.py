@@ -94,14 +94,13 @@ class Dataset:
     raise UsageError that names file and line.
 
     Attributes:
-        folder: whether `--dataset` may be a folder.
-        count: (file, options) → the number of its inputs.
         read: → (inputs, notes for the reader).
+        count: file or folder → the number of its inputs, before they are read. None: `--dataset` is
+            a file.
     """
 
-    count: Callable[[Path, PromptOptions], int]
     read: Callable[[UserFile], Noted]
-    folder: bool = False
+    count: Callable[[Path], int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,7 +63,7 @@ _ANSWERS = Architecture(
     least_flops=text.least_flops,
     counts_most=True,
     describe=text.describe_padded,
-    dataset=Dataset(count=prompt_files.count, read=text.read_padded),
+    dataset=Dataset(read=text.read_padded),
     with_sequence_length=text.with_sequence_length,
     weights_inputs=text.weights_inputs,
 )
@@ -71,6 +71,6 @@ _TRAINED = replace(
     _ANSWERS,
     synthetic=_labelled(_synthetic),
     uneven=_labelled(_uneven),
-    dataset=Dataset(count=prompt_files.count, read=_read_labelled),
+    dataset=Dataset(read=_read_labelled),
 )
 ARCHITECTURE = replace(_ANSWERS, trained=_TRAINED)

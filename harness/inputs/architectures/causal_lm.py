@@ -232,7 +232,7 @@ ARCHITECTURE = Architecture(
     least_flops=_least_flops,
     counts_most=True,
     describe=_describe,
-    dataset=Dataset(count=prompt_files.count, read=_read),
+    dataset=Dataset(read=_read),
     with_tokens=_with_tokens,
     weights_inputs=_weights_inputs,
     show=_show,

@@ -67,6 +67,6 @@ ARCHITECTURE = Architecture(
     synthetic=_synthetic,
     least_flops=_least_flops,
     describe=text.describe_padded,
-    dataset=Dataset(count=prompt_files.count, read=_read),
+    dataset=Dataset(read=_read),
     with_sequence_length=text.with_sequence_length,
 )

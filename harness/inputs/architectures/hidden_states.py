@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 
 from harness.errors import UsageError
-from harness.inputs import prompt_files
 from harness.inputs.architectures import (
     Architecture,
     Arrays,
@@ -72,7 +71,7 @@ ARCHITECTURE = Architecture(
     synthetic=_synthetic,
     synthetic_like=_synthetic_like,
     describe=_describe,
-    dataset=Dataset(count=prompt_files.count, read=_read),
+    dataset=Dataset(read=_read),
     with_sequence_length=_with_sequence_length,
     weights_inputs=text.weights_inputs,
     least_flops=text.least_flops,

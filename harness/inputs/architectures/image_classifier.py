@@ -8,11 +8,8 @@ the likeliest class, because its choice must be measured, too (MLPerf inference 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
-from formats.workload import Config
 from harness.inputs import depth_limits, imagenet
 from harness.inputs.architectures import (
     Architecture,
@@ -21,14 +18,11 @@ from harness.inputs.architectures import (
     Dataset,
     Description,
     Noted,
-    SizeInputs,
     UserFile,
 )
 from harness.inputs.depth_limits import Limits
 from harness.inputs.imagenet import CHANNELS, SIDE, Preparation
-from harness.inputs.models import Model, Size
-from harness.inputs.prompt_files import PromptOptions
-from harness.inputs.tokenizer import Tokenizer
+from harness.inputs.models import Size
 from sut.contract import Batch
 
 _SEED = 20240611
@@ -63,10 +57,6 @@ def _describe(arrays: Arrays) -> Description:
     return Description(config={"pixel_shape": list(arrays["pixel_values"].shape[1:]), **config})
 
 
-def _count(path: Path, options: PromptOptions) -> int:
-    return len(imagenet.listed(path)[1])
-
-
 def _read(given: UserFile) -> Noted:
     way: Preparation = given.size.inputs["preparation"]
     pixel_values = imagenet.read(given.path, imagenet.listed(given.path)[1], way)
@@ -75,10 +65,6 @@ def _read(given: UserFile) -> Noted:
         f" prepared as by MLPerf's reference: {way.words}"
     )
     return _arrays(pixel_values, given.size), (note,)
-
-
-def _weights_inputs(path: Path, model: Model, config: Config, own: Tokenizer | None) -> SizeInputs:
-    return {"preparation": imagenet.preparation(path, config)}
 
 
 def _limits(size: Size, precision: str, reference: Batch) -> Limits:
@@ -96,7 +82,9 @@ ARCHITECTURE = Architecture(
     synthetic=_synthetic,
     synthetic_like=_synthetic_like,
     describe=_describe,
-    dataset=Dataset(count=_count, read=_read, folder=True),
-    weights_inputs=_weights_inputs,
+    dataset=Dataset(read=_read, count=lambda path: len(imagenet.listed(path)[1])),
+    weights_inputs=lambda path, model, config, own: {
+        "preparation": imagenet.preparation(path, config)
+    },
     limits=_limits,
 )

@@ -8,7 +8,6 @@ If a layer sorts them into bins, they are of all bins.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 import zipfile
@@ -30,7 +29,6 @@ from harness.inputs.depth_limits import Limits
 from harness.inputs.keras_file import Input
 from harness.inputs.keras_labels import Label
 from harness.inputs.models import Model, ModelFile, Size
-from harness.inputs.prompt_files import PromptOptions
 from sut.contract import Batch
 
 NAME = "keras_file"
@@ -68,7 +66,6 @@ def model(path: Path, custom: Path | None, trains: bool = False) -> Model:
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", path.stem)[:_LONGEST_NAME]
     name = f"{stem}-{digest[:8]}"
     code = _code(custom) if custom else None
-    code_digest = hashlib.sha256(code).hexdigest()[:12] if code is not None else None
     # Prefixed, so that no output is mistaken for the tokens of a language model.
     keys = [f"output_{each}" for each in description.outputs]
     labels = _labels(path, description)
@@ -95,24 +92,16 @@ def model(path: Path, custom: Path | None, trains: bool = False) -> Model:
         task="predict",
         tasks=("predict",),
         benchmark={rules.CURRENT: OFFICIAL},
-        classes={},
         answer_keys=tuple(keys),
         score="arrays",
         tolerance={precision: {} for precision in _PRECISIONS},
-        logits_rows=0,
         sizes={"user": size},
-        weights=(),
-        parts=None,
-        config={},
-        also_called={},
-        user_weights=None,
         fit=_fit(description),
         file=ModelFile(
             path=path,
             digest=digest,
             version=description.version,
             code=code,
-            code_digest=code_digest,
             notes=tuple(_notes(path, description)),
         ),
     )
@@ -139,7 +128,7 @@ def _fit(description: keras_file.Description) -> dict[str, Any]:
         return {}
     return {
         "trained": [TRAINED],
-        "optimizer": description.compiled.optimizer,
+        "optimizer": {},  # the file's own
         "tolerance": _LOSS_TOLERANCE,
     }
 
@@ -299,7 +288,7 @@ def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> Counted:
     return drawn, 1
 
 
-def _count(path: Path, options: PromptOptions) -> int:
+def _count(path: Path) -> int:
     """The number of samples. Of an .npz only the first array is read."""
     if path.is_dir():
         return len(pictures.files(path))
@@ -308,31 +297,40 @@ def _count(path: Path, options: PromptOptions) -> int:
 
 def _read(given: UserFile) -> Noted:
     """The inputs of a user's file or folder, checked against the model's specification."""
-    inputs = _specified(given.size)
     if given.path.is_dir():
-        return _pictures(given.model, inputs, given.path)
+        return _pictures(given.model, _specified(given.size), given.path)
+    return _read_arrays(given, ())
+
+
+def _read_arrays(given: UserFile, labels: tuple[Label, ...]) -> Noted:
+    """The arrays of a user's file.
+
+    Args:
+        labels: those that a training takes too.
+    """
     found = _read_file(given.path)
-    names = [each.name for each in inputs]
-    if len(inputs) == len(found) == 1:
+    inputs = _specified(given.size)
+    names = [each.name for each in inputs] + [each.name for each in labels]
+    if len(names) == len(found) == 1:
         found = {names[0]: next(iter(found.values()))}
     if set(found) != set(names):
+        model = given.model.name
+        takes = f"a training of {model} takes" if labels else f"the inputs of {model} are"
+        ends = [names[0], names[-1]] if labels else names[:1]
+        call = ", ".join(f"{name}=..." for name in ends)
         raise Refused(
-            f"holds {_listed(found)}, and the inputs of {given.model.name} are {_listed(names)}:"
-            f" write numpy.savez(FILE, {names[0]}=...)"
+            f"holds {_listed(found)}, and {takes} {_listed(names)}: write numpy.savez(FILE, {call})"
         )
     arrays = {each.name: _fitted(each, found[each.name]) for each in inputs}
-    return arrays, (_counted(given.path, arrays),)
-
-
-def _counted(path: Path, arrays: Arrays) -> str:
-    """A note on the arrays. Raises UsageError if they have different numbers of samples."""
+    for label in labels:
+        arrays[label.name] = keras_labels.fitted(label, found[label.name])
     counts = {len(array) for array in arrays.values()}
     if len(counts) > 1 or not min(counts):
         raise Refused(
             f"its arrays have {_listed(map(str, sorted(counts)))} samples; all need the same"
             " number, and one at least"
         )
-    return f"{path.name}: {min(counts)} samples of {_listed(arrays)}"
+    return arrays, (f"{given.path.name}: {min(counts)} samples of {_listed(arrays)}",)
 
 
 def _listed(names: Any) -> str:
@@ -457,23 +455,6 @@ def _synthetic_labelled(size: Size, samples: int, stream: int) -> Arrays:
     return _synthetic(size, samples, stream) | labels
 
 
-def _read_labelled(given: UserFile) -> Noted:
-    """The inputs and labels of a user's .npz, checked against the model."""
-    found = _read_file(given.path)
-    inputs = _specified(given.size)
-    labels = _label_arrays(given.size)
-    names = [each.name for each in inputs] + [each.name for each in labels]
-    if set(found) != set(names):
-        raise Refused(
-            f"holds {_listed(found)}, and a training of {given.model.name} takes {_listed(names)}:"
-            f" write numpy.savez(FILE, {names[0]}=..., {names[-1]}=...)"
-        )
-    arrays = {each.name: _fitted(each, found[each.name]) for each in inputs}
-    for each in labels:
-        arrays[each.name] = keras_labels.fitted(each, found[each.name])
-    return arrays, (_counted(given.path, arrays),)
-
-
 def loss_limits(size: Size, precision: str, reference: Batch) -> Limits:
     """(The limits of the losses, why the reference cannot judge losses or an empty text).
 
@@ -523,7 +504,7 @@ def loss_limits(size: Size, precision: str, reference: Batch) -> Limits:
 
 _TRAINED = Architecture(
     synthetic=_synthetic_labelled,
-    dataset=Dataset(count=_count, read=_read_labelled),
+    dataset=Dataset(read=lambda given: _read_arrays(given, _label_arrays(given.size))),
     with_sequence_length=_with_length,
     check=_check_trained,
     limits=loss_limits,
@@ -532,7 +513,7 @@ _TRAINED = Architecture(
 ARCHITECTURE = Architecture(
     synthetic=_synthetic,
     synthetic_like=_synthetic_like,
-    dataset=Dataset(count=_count, read=_read, folder=True),
+    dataset=Dataset(read=_read, count=_count),
     with_sequence_length=_with_length,
     check=check,
     limits=limits,

@@ -6,11 +6,8 @@ Its answers are logits, or hidden states if it has no head.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
-from formats.workload import Config
 from harness.errors import Refused
 from harness.inputs import depth_limits, picture_processor, pictures
 from harness.inputs.architectures import (
@@ -19,12 +16,10 @@ from harness.inputs.architectures import (
     Dataset,
     Description,
     Noted,
-    SizeInputs,
     UserFile,
 )
-from harness.inputs.models import Model, Size
+from harness.inputs.models import Size
 from harness.inputs.picture_processor import Processor
-from harness.inputs.tokenizer import Tokenizer
 
 _SEED = 20240611
 
@@ -61,14 +56,12 @@ def _describe(arrays: Arrays) -> Description:
     return Description(config={"pixel_shape": list(arrays["pixel_values"].shape[1:])})
 
 
-def _weights_inputs(path: Path, model: Model, config: Config, own: Tokenizer | None) -> SizeInputs:
-    return {"processor": picture_processor.of_folder(path, config)}
-
-
 ARCHITECTURE = Architecture(
     synthetic=_synthetic,
     describe=_describe,
-    dataset=Dataset(count=lambda path, options: len(pictures.files(path)), read=_read, folder=True),
-    weights_inputs=_weights_inputs,
+    dataset=Dataset(read=_read, count=lambda path: len(pictures.files(path))),
+    weights_inputs=lambda path, model, config, own: {
+        "processor": picture_processor.of_folder(path, config)
+    },
     limits=depth_limits.of_weights,
 )

@@ -1,9 +1,8 @@
-"""The inputs of a model that segments the object at given points and boxes.
+"""The inputs of a model that segments the object at given points.
 
 `image` float32 [samples, side, side, 3], red, green and blue from 0 to 1. `points` float32
 [samples, points, 2], x and y in pixels of that image. `labels` int32 [samples, points]: 1 is a
-point of the object, 0 one of its background. `boxes` float32 [samples, 1, 2, 2], the upper left and
-the lower right corner, exists only if a user's file has boxes.
+point of the object, 0 one of its background.
 """
 
 from __future__ import annotations
@@ -15,22 +14,31 @@ import numpy as np
 
 from harness.errors import Refused
 from harness.inputs import pictures
-from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset, Noted, UserFile
+from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset
 from harness.inputs.models import Size
 from harness.inputs.models.drawn import Shapes
 from harness.inputs.user_folder import Document
 
 _SEED = 20240611
 _DECODER_HEADS = 8  # of all published models; no shape shows it
-_BOX_CORNERS = np.array([[0.0, 0.0], [0.5, 0.5]])
-"""Each corner of a random box lies up to half a side to the right of and below its value here."""
 
 
 def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
+    return _drawn(size, samples, size.inputs["points"], stream)
+
+
+def _drawn(size: Size, samples: int, points: int, stream: int) -> Arrays:
+    """Random pictures and points, the first of them on the object."""
     side = size.config["image_size"]
     rng = np.random.default_rng([_SEED, stream])
     image = np.stack([pictures.drawn(side, side, rng) for _ in range(samples)])
-    return {"image": image, **_prompts(side, samples, size.inputs["points"], rng)}
+    labels = rng.integers(0, 2, (samples, points)).astype(np.int32)
+    labels[:, :1] = 1
+    return {
+        "image": image,
+        "points": rng.integers(0, side, (samples, points, 2)).astype(np.float32),
+        "labels": labels,
+    }
 
 
 def _synthetic_features(size: Size, samples: int, stream: int) -> Arrays:
@@ -46,31 +54,10 @@ def _synthetic_features(size: Size, samples: int, stream: int) -> Arrays:
     return {"image": image, "label": label}
 
 
-def _prompts(
-    side: int, samples: int, points: int, rng: np.random.Generator, box: bool = False
-) -> Arrays:
-    """Random points, the first of them on the object, and with `box` a random box around the middle
-    of the image.
-    """
-    labels = rng.integers(0, 2, (samples, points)).astype(np.int32)
-    labels[:, :1] = 1
-    prompts = {
-        "points": rng.integers(0, side, (samples, points, 2)).astype(np.float32),
-        "labels": labels,
-    }
-    if box:
-        corners = (rng.uniform(0, 0.5, (samples, 1, 2, 2)) + _BOX_CORNERS) * (side - 1)
-        prompts["boxes"] = corners.round().astype(np.float32)
-    return prompts
-
-
 def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> Counted:
-    """Other pictures with as many points and boxes, and a warm-up row."""
+    """Other pictures with as many points, and a warm-up row."""
     samples, points = arrays["labels"].shape
-    side = size.config["image_size"]
-    rng = np.random.default_rng([_SEED, stream])
-    image = np.stack([pictures.drawn(side, side, rng) for _ in range(samples + 1)])
-    return {"image": image, **_prompts(side, samples + 1, points, rng, box="boxes" in arrays)}, 1
+    return _drawn(size, samples + 1, points, stream), 1
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
@@ -80,10 +67,6 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
     of_layers = [t for t in size.tensors if t.name.startswith("image_encoder.blocks.")]
     weights = sum(math.prod(t.shape) for t in of_layers if t.name.endswith(".weight"))
     return 2.0 * weights * size.config["image_embedding_size"] ** 2
-
-
-def _read(given: UserFile) -> Noted:
-    return pictures.read(given.path, given.size.config["image_size"])
 
 
 def _weights_config(path: Path, shapes: Shapes) -> Document:
@@ -143,7 +126,10 @@ ARCHITECTURE = Architecture(
     synthetic_like=_synthetic_like,
     least_flops=_least_flops,
     counts_most=True,
-    dataset=Dataset(count=lambda path, options: len(pictures.files(path)), read=_read, folder=True),
+    dataset=Dataset(
+        read=lambda given: pictures.read(given.path, given.size.config["image_size"]),
+        count=lambda path: len(pictures.files(path)),
+    ),
     weights_inputs=lambda path, model, config, own: dict(model.sizes["full"].inputs),
     weights_config=_weights_config,
 )

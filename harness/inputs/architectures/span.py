@@ -29,7 +29,6 @@ from harness.inputs.architectures import (
     text,
 )
 from harness.inputs.models import Model, Size
-from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 
 _TYPES = "token_type_ids"
@@ -57,11 +56,6 @@ def _synthetic_like(arrays: Arrays, size: Size, stream: int) -> Counted:
         types = arrays[_TYPES]
         made[_TYPES] = np.concatenate([types[:rows], types])
     return made, rows
-
-
-def _count(path: Path, options: PromptOptions) -> int:
-    """Raises UsageError. A file of questions is read as a whole before anything counts it."""
-    raise UsageError(f"--dataset {path}: the number of features depends on the vocabulary")
 
 
 def _read(given: UserFile) -> Noted:
@@ -114,7 +108,7 @@ ARCHITECTURE = replace(
     uneven=_with_types(bert.ARCHITECTURE.uneven or bert.ARCHITECTURE.synthetic),
     synthetic_like=_synthetic_like,
     describe=text.describe_tokens,
-    dataset=Dataset(count=_count, read=_read),
+    dataset=Dataset(read=_read),
     weights_inputs=_weights_inputs,
     trained=None,
     limits=depth_limits.of_weights,

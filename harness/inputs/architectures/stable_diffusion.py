@@ -12,7 +12,6 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -173,11 +172,12 @@ def _weights_config(path: Path, shapes: Shapes) -> Document:
             "architectures": ["StableDiffusionPipeline"],
             **{key: own["text_encoder"][key] for key in _OF_TEXT_ENCODER},
             "unet_channels": own["unet"]["block_out_channels"],
-            # A list gets the default here and is refused below.
-            "unet_heads": _number(own["unet"]["attention_head_dim"]) or full["unet_heads"],
+            "unet_heads": own["unet"]["attention_head_dim"],
             "vae_channels": own["vae"]["block_out_channels"],
             "image_size": 8 * own["unet"]["sample_size"],
         }
+        if not isinstance(config["unet_heads"], int):
+            config["unet_heads"] = full["unet_heads"]  # a list is refused below
         expected = PARTS.configs(config)
     except (KeyError, TypeError) as e:
         raise Refused(
@@ -206,10 +206,6 @@ def _weights_config(path: Path, shapes: Shapes) -> Document:
     return config
 
 
-def _number(value: Any) -> int | None:
-    return value if isinstance(value, int) else None
-
-
 def _check_pipeline(path: Path) -> None:
     """Raises UsageError if the folder's model_index.json names another pipeline than Stable
     Diffusion's, such as that of SDXL.
@@ -235,7 +231,7 @@ ARCHITECTURE = Architecture(
     trained=Architecture(synthetic=_synthetic_latents, least_flops=_least_flops_of_encoder),
     synthetic_like=_synthetic_like,
     least_flops=_least_flops,
-    dataset=Dataset(count=prompt_files.count, read=_read),
+    dataset=Dataset(read=_read),
     with_steps=_with_steps,
     weights_inputs=_weights_inputs,
     weights_config=_weights_config,

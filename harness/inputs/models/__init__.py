@@ -4,6 +4,7 @@ needs only a new file here.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import math
 import tomllib
@@ -112,7 +113,6 @@ class ModelFile:
         digest: its BLAKE3, as 64 hex digits.
         version: the version of the library that saved it.
         code: the Python code of its custom layers; None: it has none.
-        code_digest: the first 12 hex digits of the sha256 of `code`.
         notes: notes for a reader of the result.
     """
 
@@ -120,8 +120,12 @@ class ModelFile:
     digest: str
     version: str
     code: bytes | None
-    code_digest: str | None
     notes: tuple[str, ...]
+
+    @property
+    def code_digest(self) -> str | None:
+        """The first 12 hex digits of the sha256 of `code`."""
+        return None if self.code is None else hashlib.sha256(self.code).hexdigest()[:12]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,18 +165,18 @@ class Model:
     task: str
     tasks: tuple[str, ...]
     benchmark: Mapping[str, str]
-    classes: Mapping[str, str]
     answer_keys: tuple[str, ...]
     score: str
     tolerance: Mapping[str, Mapping[str, float]]
-    logits_rows: int
     sizes: Mapping[str, Size]
-    weights: tuple[Weight, ...]
-    parts: Parts | None
-    config: Config
-    also_called: Mapping[str, str]
-    user_weights: UserWeights | None
     fit: Mapping[str, Any]
+    classes: Mapping[str, str] = field(default_factory=dict)
+    logits_rows: int = 0
+    weights: tuple[Weight, ...] = ()
+    parts: Parts | None = None
+    config: Config = field(default_factory=dict)
+    also_called: Mapping[str, str] = field(default_factory=dict)
+    user_weights: UserWeights | None = None
     numbers: tuple[str, ...] = ()
     like: str = ""
     file: ModelFile | None = None

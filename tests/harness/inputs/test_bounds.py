@@ -16,7 +16,6 @@ from harness.inputs import (
     chat,
     imagenet,
     keras_file,
-    pictures,
     prompt_files,
     tokenizer,
     user_config,
@@ -63,7 +62,6 @@ READERS = {
         lambda path: user_tensors.headers(path.parent, [path.name]),
     ),
     "val_map.txt": (_text, lambda path: imagenet.listed(path.parent)),
-    "prompts.json": (_text, lambda path: pictures._prompts(path.parent, [])),
     "pytorch_model.bin": (_text, lambda path: weights._brought(str(path.parent), None)),
     "result.json": (_text, lambda path: reading.from_file(path, Result)),
 }

@@ -160,20 +160,10 @@ def chat_model(made, tmp_path):
 
 def test_a_template_brings_its_own_marks_and_is_part_of_the_cell(chat_model, tmp_path):
     asked = request(tmp_path, **chat_model, chat="default")
-    found = dataset.prepare(
-        asked.model,
-        asked.size,
-        1,
-        asked.options.dataset,
-        tmp_path / "cache",
-        own=asked.weights.tokenizer,
-        options=asked.prompt_options,
-    )
-    with np.load(found.path) as inputs:
-        ids = inputs["input_ids"][0].tolist()
+    ids = asked.given.arrays["input_ids"][0].tolist()
     assert ids.count(1) == 1  # the template's <s>; the tokenizer adds none
     assert "an answer has at most 128 tokens, the default for prompts of yours; --new-tokens sets" \
-        in " ".join(found.notes)  # fmt: skip
+        in " ".join(asked.given.notes)  # fmt: skip
     plain = request(tmp_path, **chat_model)
     assert (plain.cell().chat, asked.cell().chat) == (None, asked.chat.digest[:12])
     assert plain.cell().digest != asked.cell().digest

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.errors import UsageError
 from harness.inputs import dataset, models, prompt_files, tokenizer
-from harness.inputs.architectures import Description, bert
+from harness.inputs.architectures import Description, UserFile, bert
 
 BERT, MISTRAL = models.load("bert"), models.load("mistral")
 
@@ -39,12 +39,6 @@ def test_text_is_one_prompt_a_paragraph_with_its_line(tmp_path):
         ("next paragraph", 6),
     ]
     assert notes == ()
-
-
-def test_windows_line_ends_and_a_byte_order_mark_are_no_part_of_a_prompt(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n\r\nthree\r\n")
-    assert [p.text for p in prompt_files.read(path)[0]] == ["one\ntwo", "three"]
 
 
 @given(
@@ -85,13 +79,6 @@ def test_a_bad_row_is_named_by_file_and_line(tmp_path, bad, words):
         prompt_files.read(path)
 
 
-def test_bytes_that_are_no_text_are_named_by_line(tmp_path):
-    path = tmp_path / "text"
-    path.write_bytes(b"fine\n\nbad \xff byte\n")
-    with pytest.raises(UsageError, match=r"text:3: not UTF-8 \(byte 0xff\)"):
-        prompt_files.read(path)
-
-
 def test_an_empty_file_is_no_data_set(tmp_path):
     (tmp_path / "empty").write_text("\n \n")
     with pytest.raises(UsageError, match="no prompt in it"):
@@ -118,12 +105,6 @@ def test_one_file_of_prompts_serves_all_text_models(tmp_path, name):
     assert any(
         "max_new_tokens of rows.jsonl is ignored: bert predicts" in note for note in found.notes
     ) == (name == "bert")
-
-
-def test_fields_that_are_not_used_are_told(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"prompt": "a", "id": 1}\n{"prompt": "b", "source": "x"}\n')
-    assert prompt_files.read(path)[1] == ("fields of rows.jsonl that are not used: id, source",)
 
 
 def test_synthetic_inputs_are_the_same_every_time_and_differ_from_the_inputs(tmp_path):
@@ -189,14 +170,12 @@ def test_a_prompt_for_bert_is_masked_to_its_length(tmp_path):
 def test_a_sequence_length_that_was_asked_for_is_kept(tmp_path):
     path = tmp_path / "text"
     path.write_text("short")
-    found = dataset.prepare(BERT, BERT.sizes["tiny"], 8, path, tmp_path / "cache", seq_len=19)
-    with np.load(found.path) as f:
-        assert f["input_ids"].shape == (1, 19)
+    assert read(path, BERT, BERT.sizes["tiny"], seq_len=19).arrays["input_ids"].shape == (1, 19)
     with pytest.raises(
         UsageError,
         match=r"text:1: the prompt has 7 tokens: shorten it, or give --seq-len 7 or more",
     ):
-        dataset.prepare(BERT, BERT.sizes["tiny"], 8, path, tmp_path / "cache", seq_len=6)
+        read(path, BERT, BERT.sizes["tiny"], seq_len=6)
 
 
 def test_prompts_of_other_lengths_or_counts_cost_different_amounts(tmp_path):
@@ -214,6 +193,11 @@ def test_prompts_of_other_lengths_or_counts_cost_different_amounts(tmp_path):
     assert not uneven(("ab", 4), ("cd", 4))
     assert uneven(("ab", 4), ("cde", 4))
     assert uneven(("ab", 4), ("cd", 5))
+
+
+def read(path, model, size, **cell):
+    """The inputs of a user's file."""
+    return dataset.read(UserFile(path=path, model=model, size=size, **cell))
 
 
 OWN = tokenizer.Tokenizer(
@@ -234,10 +218,9 @@ def own_size(model, **config):
 def test_a_users_tokenizer_makes_the_ids_and_its_configuration_the_padding(tmp_path):
     path = tmp_path / "text"
     path.write_text("a bb ccc\n\ndddd")
-    found = dataset.prepare(BERT, own_size(BERT, pad_token_id=9), 8, path, tmp_path / "cache", OWN)
-    with np.load(found.path) as f:
-        assert f["input_ids"][:, :4].tolist() == [[11, 1, 2, 3], [11, 4, 9, 9]]
-        assert f["attention_mask"].sum(1).tolist() == [4, 2]
+    found = read(path, BERT, own_size(BERT, pad_token_id=9), tokenizer=OWN)
+    assert found.arrays["input_ids"][:, :4].tolist() == [[11, 1, 2, 3], [11, 4, 9, 9]]
+    assert found.arrays["attention_mask"].sum(1).tolist() == [4, 2]
     assert found.notes == ("text: 2 prompts of 2 to 4 tokens, padded to 8 (tokenizer.json)",)
 
 
@@ -262,7 +245,7 @@ def test_a_prompt_that_becomes_no_token_is_named(tmp_path):
     with pytest.raises(
         UsageError, match=r"rows.jsonl:2: tokenizer.json makes no token of this prompt"
     ):
-        dataset.prepare(MISTRAL, own_size(MISTRAL), 8, path, tmp_path / "cache", silent)
+        read(path, MISTRAL, own_size(MISTRAL), tokenizer=silent)
 
 
 @pytest.mark.parametrize(

@@ -224,16 +224,7 @@ def test_each_output_has_the_loss_that_compile_gave_it(tmp_path, loss, names):
     path = write(tmp_path / "m.keras", two_outputs(loss=loss))
     found = keras_file.read(path, True, trains=True).compiled
     assert found.losses == names
-    assert found.optimizer == {"name": "SGD", "learning_rate": 0.1}
     assert found.drops_out
-
-
-def test_the_learning_rate_of_a_schedule_is_its_first_number(tmp_path):
-    rate = {"class_name": "CosineDecay", "config": {"name": "x", "initial_learning_rate": 0.5}}
-    optimizer = {"class_name": "Adam", "config": {"learning_rate": rate, "amsgrad": False}}
-    path = write(tmp_path / "m.keras", two_outputs(optimizer=optimizer))
-    found = keras_file.read(path, False, trains=True).compiled
-    assert found.optimizer == {"name": "Adam", "learning_rate": 0.5}
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
-"""A user's pictures: what they hold, the prompts beside them, and which are refused by name."""
+"""A user's pictures: how they are read, and which are refused by name."""
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
 
@@ -12,7 +11,6 @@ from PIL import Image
 
 from harness.errors import UsageError
 from harness.inputs import architectures, dataset, models, pictures
-from harness.inputs.prompt_files import PromptOptions
 
 SIDE = 32
 RED, GREEN = (200, 20, 10), (10, 180, 30)
@@ -120,53 +118,6 @@ def test_what_is_no_picture_or_unpacks_to_a_huge_one_is_refused_by_name(tmp_path
         read(tmp_path)
 
 
-def test_points_and_boxes_are_read_and_scaled_with_the_picture(tmp_path):
-    halves(64, 32).save(tmp_path / "a.png")
-    (tmp_path / "notes.txt").write_text("not read")
-    (tmp_path / pictures.PROMPTS).write_text(
-        json.dumps({"a.png": {"points": [[10, 20]], "labels": [0], "box": [2, 4, 60, 30]}})
-    )
-    _, arrays, (note, other) = read(tmp_path)
-    assert arrays["points"].tolist() == [[[5, 10]]] and arrays["labels"].tolist() == [[0]]
-    assert arrays["boxes"].tolist() == [[[[1, 2], [30, 15]]]]
-    assert "1 points and a box of prompts.json" in note and other.endswith("not read: notes.txt")
-
-
-@pytest.mark.parametrize(
-    ("document", "words"),
-    [
-        ("{", "not JSON"),
-        ([], "not JSON"),
-        ({}, "no prompt for a.png"),
-        ({"a.png": {"points": [[1, 1]]}, "c.png": {}}, "c.png is no picture"),
-        ({"a.png": {"point": [1, 1]}}, "a.png: is not such as"),
-        ({"a.png": {"points": [[1, 1]], "labels": [2]}}, "a.png: is not such as .*labels"),
-        ({"a.png": {"points": [1, 1]}}, "a.png: is not such as .*points"),
-        ({"a.png": {"points": [[1, float("nan")]]}}, "not JSON"),
-        ({"a.png": {"box": [5, 5, 2, 9]}}, "`box` is"),
-        ({"a.png": {"points": [[500, 1]]}}, r"\(500, 1\) is outside of its 64 x 32 pixels"),
-    ],
-)
-def test_a_prompt_that_is_none_is_named(tmp_path, document, words):
-    halves(64, 32).save(tmp_path / "a.png")
-    (tmp_path / pictures.PROMPTS).write_text(
-        document if isinstance(document, str) else json.dumps(document)
-    )
-    with pytest.raises(UsageError, match=f"{pictures.PROMPTS}: .*{words}"):
-        read(tmp_path)
-
-
-def test_pictures_with_other_counts_of_points_are_refused(tmp_path):
-    for name in ("a.png", "b.png"):
-        halves().save(tmp_path / name)
-    prompts = {"a.png": {"points": [[1, 1]]}, "b.png": {"points": [[1, 1], [2, 2]]}}
-    (tmp_path / pictures.PROMPTS).write_text(json.dumps(prompts))
-    with pytest.raises(
-        UsageError, match="a.png has 1 points and no box and b.png has 2 points and no box"
-    ):
-        read(tmp_path)
-
-
 def test_a_folder_without_pictures_and_a_file_are_refused(tmp_path):
     with pytest.raises(UsageError, match="no picture is in it"):
         pictures.files(tmp_path)
@@ -175,22 +126,18 @@ def test_a_folder_without_pictures_and_a_file_are_refused(tmp_path):
         pictures.files(tmp_path / "a.png")
 
 
-def test_the_warm_up_shows_as_many_points_and_boxes_as_the_pictures_have(tmp_path):
+def test_a_folder_is_counted_and_warmed_up_with_as_many_points_as_it_is_read_with(tmp_path):
     sam = models.load("sam")
     folder = tmp_path / "photos"
     folder.mkdir()
     for name in ("a.png", "b.png"):
         halves().save(folder / name)
-    prompts = {
-        name: {"points": [[1, 1], [2, 2], [3, 3]], "box": [0, 0, 9, 9]}
-        for name in ("a.png", "b.png")
-    }
-    (folder / pictures.PROMPTS).write_text(json.dumps(prompts))
+    (folder / "notes.txt").write_text("not read")
     found = dataset.prepare(sam, sam.sizes["tiny"], 64, folder, tmp_path / "cache")
-    assert found.count == 2 == architectures.dataset_of(sam).count(folder, PromptOptions())
+    assert found.notes[1].endswith("not read: notes.txt")
+    assert found.count == 2 == architectures.dataset_of(sam).count(folder)
     with np.load(found.path) as inputs, np.load(found.synthetic) as synthetic:
-        assert {k: v.shape[1:] for k, v in inputs.items()} == {
-            k: v.shape[1:] for k, v in synthetic.items()
+        assert {k: (v.dtype, v.shape[1:]) for k, v in inputs.items()} == {
+            k: (v.dtype, v.shape[1:]) for k, v in synthetic.items()
         }
-        assert {k: v.dtype for k, v in inputs.items()} == {k: v.dtype for k, v in synthetic.items()}
-        assert len(synthetic["image"]) == 3 and synthetic["boxes"].shape[1:] == (1, 2, 2)
+        assert len(synthetic["image"]) == 3

@@ -7,6 +7,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.inputs import dataset, models
+from harness.inputs.architectures import UserFile
 
 BERT, MISTRAL = models.load("bert"), models.load("mistral")
 
@@ -14,9 +15,12 @@ BERT, MISTRAL = models.load("bert"), models.load("mistral")
 def prepare(tmp_path, model, rows=None, batch_size=2, samples=10, seq_len=None, name="rows.jsonl"):
     """(the inputs, arrays to train on, arrays that are held out)"""
     path = None
+    given = None
     if rows is not None:
         path = tmp_path / name
         path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        file = UserFile(path=path, model=model, size=model.sizes["tiny"], seq_len=seq_len)
+        given = dataset.read(file, trains=True)
     found = dataset.prepare(
         model,
         model.sizes["tiny"],
@@ -25,7 +29,7 @@ def prepare(tmp_path, model, rows=None, batch_size=2, samples=10, seq_len=None, 
         tmp_path / "cache",
         batch_size=batch_size,
         trains=True,
-        seq_len=seq_len,
+        given=given,
     )
     with np.load(found.path) as inputs, np.load(found.fresh) as held_out:
         return found, dict(inputs), dict(held_out)

@@ -13,6 +13,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.inputs import checkpoint, dataset, models, user_weights
+from harness.inputs.architectures import UserFile
 from harness.measurement import run
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
@@ -309,8 +310,10 @@ def test_a_tokenizer_that_cannot_be_read_is_refused_only_where_it_is_needed(made
             "vocab.json and merges.txt of another model than CLIP and no tokenizer.json: write one"
         ),
     ):
-        dataset.prepare(
-            model, found.size, 2, tmp_path / "text", tmp_path / "cache", own=found.tokenizer
+        dataset.read(
+            UserFile(
+                path=tmp_path / "text", model=model, size=found.size, tokenizer=found.tokenizer
+            )
         )
 
 
