@@ -6,15 +6,15 @@ Unlike the official script, this project compares every byte of an answer.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 from compliance import logs
-from compliance.audit_tests import answers, logged_answers, speed
-from compliance.audit_tests.logged_answers import Compared
+from compliance.audit_tests import answers, speed
 from compliance.audit_tests.speed import FAIL, PASS
 from compliance.checks.submission.accuracy import whole_log
 from compliance.findings.check import judge, manual, not_applicable
-from compliance.logs import LoggedAnswers, files
+from compliance.logs import LoggedAnswers, Row, files
 from compliance.rules import ComplianceTest
 from compliance.scoring import of_run
 from compliance.scoring.value import AnswerBytes
@@ -28,6 +28,50 @@ _CUT = (
     "the accuracy run's log is truncated, and a submission does not contain the original: ask the"
     " submitter for it"
 )
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A test's answers compared with the accuracy run's.
+
+    Attributes:
+        equal: the number of answers that are the same in every byte.
+        different: the rows with other bytes.
+        unknown: the indices of samples that the accuracy run did not answer.
+    """
+
+    equal: int
+    different: tuple[Row, ...]
+    unknown: tuple[int, ...]
+
+    @property
+    def exact(self) -> bool:
+        """True if there are answers, and each one equals the accuracy run's answer to the same
+        sample.
+        """
+        return bool(self.equal) and not self.different and not self.unknown
+
+
+def compare(rows: tuple[Row, ...], answers: AnswerBytes) -> Compared:
+    """Compare the rows with the accuracy run's answers. `answers`: index in the query sample
+    library → the answered bytes.
+    """
+    answered = [row for row in rows if row.index in answers]
+    different = tuple(row for row in answered if answers[row.index] != row.data)
+    unknown = tuple(row.index for row in rows if row.index not in answers)
+    return Compared(len(answered) - len(different), different, unknown)
+
+
+def _mean_length(rows: tuple[Row, ...], answers: AnswerBytes) -> tuple[float, float] | None:
+    """(mean bytes of a test's answers, mean bytes of the accuracy run's answers to the same
+    samples); None if there is no answer to compare.
+    """
+    answered = [row for row in rows if row.index in answers]
+    if not answered:
+        return None
+    test = sum(len(row.data) for row in answered)
+    reference = sum(len(answers[row.index]) for row in answered)
+    return test / len(answered), reference / len(answered)
 
 
 def inapplicable(job: Job, samples: int) -> str:
@@ -49,7 +93,7 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Che
     if reference is None:
         faults, fix = [f"the accuracy run: {fault}"], "measure the accuracy again"
         return [*results, judge(check_id, faults, "", file=log.file, fix=fix)]
-    compared = logged_answers.compare(log.answers.rows, reference.payloads)
+    compared = compare(log.answers.rows, reference.payloads)
     verdict = PASS if compared.exact else FAIL
     contradictions = speed.contradictions(test, _FILE, verdict, subject)
     return [
@@ -138,7 +182,7 @@ def _output_length(
     """
     if subject.record and subject.record.cell.task == "predict":
         return not_applicable("output-length", "the model generates no tokens", file=file)
-    means = logged_answers.mean_length(logged.rows, answers)
+    means = _mean_length(logged.rows, answers)
     if means is None or not means[1]:
         return judge("output-length", ["there is no answer whose length can be compared"], "", file)
     test, reference = means
