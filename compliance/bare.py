@@ -5,7 +5,6 @@ cannot be made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -210,6 +209,11 @@ def _performance(subject: Subject) -> list[Check]:
     round_checks = settings.of_the_round(subject)
     if _of_no_round(subject):
         round_checks = [not_applicable(check.id, _NO_ROUND) for check in round_checks]
+    # A compliance test may log answers.
+    is_ordinary = not settings.has_audit_config(subject.performance.detail)
+    no_answers = []
+    if is_ordinary and not _compliance_test(subject):
+        no_answers.append(accuracy.performance_answers(subject))
     return [
         *_of_one_test(subject),
         *round_checks,
@@ -221,29 +225,19 @@ def _performance(subject: Subject) -> list[Check]:
         duration.measured(subject),
         *trace.checks(subject),
         sample_order.performance(subject),
-        *_performance_answers(subject),
+        *no_answers,
         not_applicable("accuracy-score", _NO_ANSWERS),
     ]
 
 
-def _performance_answers(subject: Subject) -> list[Check]:
-    """The check that there are no answers. A compliance test may log some."""
-    if _compliance_test(subject) or settings.has_audit_config(subject.performance.detail):
-        return []
-    return [accuracy.performance_answers(subject)]
-
-
-def _answers(subject: Subject) -> Iterator[Check]:
-    """Yield the checks of the log of answers."""
-    for check in accuracy.checks_of_logs(subject):
-        is_wrong = check.verdict is Verdict.FAIL
-        yield replace(check, fix=f"{_LOGS}, or {check.fix}") if is_wrong else check
-
-
 def _accuracy(subject: Subject) -> list[Check]:
+    answers = []
+    for check in accuracy.checks_of_logs(subject):
+        fix = f"{_LOGS}, or {check.fix}" if check.verdict is Verdict.FAIL else check.fix
+        answers.append(replace(check, fix=fix))
     return [
         *_of_one_test(subject),
         duration.accuracy(subject),
-        *_answers(subject),
+        *answers,
         not_applicable("accuracy-score", _NO_ANSWERS),
     ]

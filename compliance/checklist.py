@@ -41,11 +41,15 @@ class CheckGroup:
         find: the function that returns the checks of one result folder.
         of_logs: whether the checks need a detail log. Without one, each of them would only report
             that it is missing.
+        of_run, of_record: whether the checks are of the files of a run directory, which a
+            submission does not contain, and whether they need its record.json.
     """
 
     name: str
     find: Callable[[Subject], list[Check]]
     of_logs: bool = False
+    of_run: bool = False
+    of_record: bool = False
 
 
 def _settings(subject: Subject) -> list[Check]:
@@ -82,14 +86,25 @@ def _recomputed(subject: Subject) -> list[Check]:
 
 
 def _provenance(subject: Subject) -> list[Check]:
+    return [*loadgen_build.checks(subject), dates_and_digests.dates(subject)]
+
+
+def _run(subject: Subject) -> list[Check]:
     return [
-        *loadgen_build.checks(subject),
-        dates_and_digests.dates(subject),
+        metadata.record_json(subject),
         record.agreement(subject),
         *dates_and_digests.digests(subject),
+    ]
+
+
+def _record(subject: Subject) -> list[Check]:
+    return [
+        dates_and_digests.recorded_digests(subject),
         *record.checks(subject),
         result.clock(subject),
         result.check(subject),
+        score.tolerance(subject),
+        score.judged(subject),
     ]
 
 
@@ -106,13 +121,13 @@ def _scores(subject: Subject) -> list[Check]:
         return [
             *accuracy.checks(subject),
             *accuracy.checks_of_truncated(subject, why),
-            *score.checks_of_truncated(subject, why),
+            score.unverified(subject, why),
         ]
     answers, fault = files.attempt(logs.read_accuracy, whole)
     return [
         *accuracy.checks(subject),
         *accuracy.checks_of_whole(subject, whole, answers, fault),
-        *score.checks(subject, answers, fault),
+        score.check(subject, answers, fault),
     ]
 
 
@@ -141,9 +156,11 @@ GROUPS = (
     CheckGroup("recomputed", _recomputed, of_logs=True),
     CheckGroup("batches", lambda subject: [duration.whole_batches(subject)], of_logs=True),
     CheckGroup("provenance", _provenance, of_logs=True),
+    CheckGroup("run", _run, of_logs=True, of_run=True),
+    CheckGroup("record", _record, of_logs=True, of_record=True),
     CheckGroup("scores", _scores),
-    CheckGroup("evidence", _evidence),
-    CheckGroup("watched", answers_while_measuring.checks),
+    CheckGroup("evidence", _evidence, of_record=True),
+    CheckGroup("watched", answers_while_measuring.checks, of_record=True),
     CheckGroup("metadata", _metadata),
     CheckGroup("official", benchmark.checks, of_logs=True),
     CheckGroup("compliance-tests", compliance_tests.checks, of_logs=True),

@@ -7,17 +7,15 @@ get_inferred_result) and constants.py (RESULT_FIELD_NEW, UNIT_DICT and their exc
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from compliance.checks.logs import trace
+from compliance.loadgen import rates
 from compliance.loadgen.early_stopping import discards
 from compliance.loadgen.log import Log
+from compliance.loadgen.rates import Bounds
 from compliance.rules import ReportedMetric
 from compliance.subject import Subject
-
-Bounds = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -76,13 +74,14 @@ def _bounds(metric: ReportedMetric, subject: Subject) -> tuple[Bounds | None, st
         exact = trace.exact(seen, subject.log).get(key)
         if exact is not None:
             return (exact, exact), "the trace"
-    if key not in _FROM_THE_LOG:
+    rate = rates.of(subject.log).get(key)
+    if rate:
+        bounds, source = rate.bounds(subject.log), rate.source
+    elif key in subject.log.estimates:
+        bounds, source = _estimate(key, subject.log), "the logged percentiles around it"
+    else:
         no_count = key == "result_tokens_per_second"
         return None, "the log has no count of tokens" if no_count else "there is no trace"
-    compute, source = _FROM_THE_LOG[key]
-    bounds = compute(subject.log)
-    if not isinstance(bounds, tuple):
-        bounds = None if bounds is None else (bounds, bounds)
     return bounds, source if bounds else "a figure is missing"
 
 
@@ -99,26 +98,3 @@ def _estimate(key: str, log: Log) -> Bounds | None:
     low = [value for _, share, value in points if int(queries * share) <= rank]
     high = [value for _, share, value in points if int(queries * share) >= rank]
     return (low[-1], high[0]) if low and high else None
-
-
-_AROUND = "the logged percentiles around it"
-_FROM_THE_LOG: dict[str, tuple[Callable[[Log], Bounds | float | None], str]] = {
-    "result_samples_per_second": (
-        lambda log: log.offline_rate,
-        "the count and the largest latency",
-    ),
-    "result_completed_samples_per_sec": (
-        lambda log: log.completed_rate,
-        "the schedule and the latencies",
-    ),
-    "result_completed_tokens_per_second": (
-        lambda log: log.token_rate,
-        "the token throughput, the mean latency and the rate of queries",
-    ),
-    "result_qps_without_loadgen_overhead": (
-        lambda log: log.rate_without_overhead,
-        "the mean latency",
-    ),
-    "early_stopping_latency_ss": (partial(_estimate, "early_stopping_latency_ss"), _AROUND),
-    "early_stopping_latency_ms": (partial(_estimate, "early_stopping_latency_ms"), _AROUND),
-}

@@ -25,11 +25,7 @@ from formats.record import Record
 T = TypeVar("T")
 
 TESTS = ("performance", "accuracy")
-NO_EVIDENCE = "a submission without a run directory around it has no evidence"
-BARE = (
-    "a submission without a run directory around it: there is no record.json and no raw/ to compare"
-    " with"
-)
+NO_RECORD = "record.json, which it is compared with, cannot be read"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,14 +208,10 @@ class Subject:
         return self.record is not None and self.record.no_reference
 
     @property
-    def no_record(self) -> str:
-        """The sentence that says why there is no record.json to compare with."""
-        if self.place.run is None:
-            return (
-                "a submission without a run directory around it: there is no record.json to compare"
-                " with"
-            )
-        return "record.json, which it is compared with, cannot be read"
+    def recorded(self) -> Record:
+        """record.json, for checks that only a run directory with one has."""
+        assert self.record is not None
+        return self.record
 
     @property
     def no_trace(self) -> str:

@@ -194,9 +194,11 @@ def _subject_checks(
     subject = read(place, round_rules)
     results.append(completed(line, subject))
     unread = [test.name for test in subject.tests if test.stopped or not test.detail.values]
+    lacks_run, lacks_record = place.run is None, subject.record is None
     groups = []
     for group in checklist.GROUPS:
-        if not (unread and group.of_logs):
+        lacks = (unread and group.of_logs) or (lacks_run and group.of_run)
+        if not lacks and not (lacks_record and group.of_record):
             groups.append((group.name, partial(group.find, subject)))
     checks = guarded(groups)
     if unread:

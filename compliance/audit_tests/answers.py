@@ -12,13 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from compliance import logs
-from compliance.audit_tests import logged_answers, speed
-from compliance.audit_tests.logged_answers import LoggedAnswers, Row
-from compliance.checks.submission import benchmark
+from compliance.audit_tests import speed
+from compliance.checks.submission import accuracy, benchmark
 from compliance.findings.check import judge, manual
 from compliance.loadgen import counts, sample_order, sampling
-from compliance.loadgen.random import MOST_SAMPLES, Draws
-from compliance.logs import files
+from compliance.loadgen.random import MOST_SAMPLES
+from compliance.logs import LoggedAnswers, Row, files
 from compliance.logs.detail import LOADED_SET
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
@@ -51,9 +50,9 @@ def checks(
     run = subject.place.run
     path = submitted if run is None else run / "raw" / test.name / _LOG
     file = subject.place.show(path)
-    if run is None and _is_cut(submitted, subject):
+    if run is None and accuracy.is_cut(submitted, subject.rules):
         return None, [_ends(test, submitted, subject, file)]
-    answers, fault = files.attempt(logged_answers.read, path)
+    answers, fault = files.attempt(logs.read_logged, path)
     if answers is None:
         return None, [judge(f"{test.slug}-answers", [fault], "", file)]
     results = [] if run is None else [_hash(test, rule, path, submitted, subject)]
@@ -61,12 +60,6 @@ def checks(
     good = f"{len(answers.rows)} answers of {count} samples, which LoadGen selects"
     results.append(judge(f"{test.slug}-samples", _samples(answers, test, subject), good, file))
     return Log(answers, file), results
-
-
-def _is_cut(path: Path, subject: Subject) -> bool:
-    """Whether a submitted log is truncated."""
-    content, _ = files.attempt(files.whole_bytes, path)
-    return content is not None and subject.rules.truncation.is_cut(content)
 
 
 def _ends(test: LoadGenRun, path: Path, subject: Subject, file: str) -> Check:
@@ -235,26 +228,16 @@ def _order(answers: LoggedAnswers, count: int, test: LoadGenRun, subject: Subjec
     Args:
         count: how many samples the test issued.
     """
-    detail = test.detail
-    sets = counts.logged_sets(detail, subject.scenario) or []
-    least = detail.get("effective_min_query_count")
-    seed = detail.get("effective_sample_index_rng_seed")
-    if len(sets) != 1 or type(least) is not int or type(seed) is not int:
+    issued = counts.performance_order(test.detail, subject.scenario, count)
+    if issued is None:
         yield "the loaded set, effective_min_query_count or the seed is missing from the detail log"
         return
-    settings = counts.issue_settings(detail, subject.scenario, seed)
     numbers = np.array([row.seq_id for row in answers.rows], np.int64)
     indices = np.array([row.index for row in answers.rows], np.int64)
-    least = sample_order.bounded(max(least, 1), count)
-    for draws in Draws:
-        order = sample_order.performance(
-            settings, sets[0], draws, count=count, min_query_count=least
+    if stray := sample_order.misplaced(issued, indices, numbers):
+        at, expected = stray
+        seed = test.detail.get("effective_sample_index_rng_seed")
+        yield (
+            f"sample number {numbers[at]} has index {indices[at]}; with seed {seed} it has index"
+            f" {expected}"
         )
-        expected = order[numbers]
-        if np.array_equal(expected, indices):
-            return
-    at = np.flatnonzero(expected != indices)[0]
-    yield (
-        f"sample number {numbers[at]} has index {indices[at]}; with seed {seed} it has index"
-        f" {expected[at]}"
-    )

@@ -45,9 +45,7 @@ _JUDGES: dict[str, Judge] = {"TEST01": test01, "TEST04": test04, "TEST06": test0
 
 
 def checks(subject: Subject) -> list[Check]:
-    """The checks of every compliance test of the round, even of a missing one, and of repeated
-    samples.
-    """
+    """The checks of every compliance test of the round, even of a missing one."""
     results: list[Check] = []
     for name, rule in subject.rules.compliance_tests.items():
         test = subject.compliance.get(name)
@@ -58,7 +56,7 @@ def checks(subject: Subject) -> list[Check]:
         else:
             results += _of_every_test(test, rule, subject)
             results += _JUDGES[name].checks(test, rule, subject)
-    return [*results, test04.repeated_samples(subject)]
+    return results
 
 
 def applicable(job: Job, rules: Rules) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ else the performance run's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
+from compliance.checks.logs import effective_settings
 from compliance.checks.logs.settings import ORDINARY, has_audit_config
 from compliance.findings.check import mismatch
 from compliance.logs import files
@@ -30,17 +30,6 @@ _SAME = (
     "loaded_qsl_set",
 )
 """Keys whose values must be the performance run's, whatever audit.config says."""
-_SAME_JOB = (
-    "sut",
-    "architecture",
-    "workload",
-    "scenario",
-    "benchmark",
-    "answer",
-    "inputs",
-    "limits",
-    "made_with",
-)
 _STARTS = ("test_datetime", "power_begin")
 _LATENCIES = ("result_min_latency_ns", "result_mean_latency_ns", "result_max_latency_ns")
 # Effective settings that LoadGen computes from the requested counts and durations.
@@ -99,16 +88,12 @@ def _agree(test: LoadGenRun, other: LoadGenRun, keys: tuple[str, ...]) -> bool:
 
 
 def of_files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[str]:
-    """Yield the faults of a test's files in raw/: outcome, job, user.conf, audit.config, and the
-    logs that the submission has copies of.
+    """Yield the faults of a test's files in raw/: outcome, user.conf and audit.config. The check
+    `record` compares the jobs, and `raw-logs` the logs.
     """
     raw = subject.place.raw(test.name)
     assert raw is not None
     yield from (fault for name, fault in test.faults.items() if name != "user.conf")
-    if subject.performance.job and test.job:
-        for key in _SAME_JOB:
-            if getattr(subject.performance.job, key) != getattr(test.job, key):
-                yield f"job.json: {key} is not the performance test's"
     if test.user_conf is None or test.user_conf != subject.performance.user_conf:
         yield f"raw/{test.name}/user.conf is not the performance test's"
     text, fault = files.attempt(files.text, raw / "audit.config")
@@ -116,7 +101,6 @@ def of_files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterat
     if text is None or parse(text).values != expected:
         yield fault or f"raw/{test.name}/audit.config is not the one of {test.name}"
     yield from _evidence_faults(test, subject)
-    yield from _copies(test, raw, subject)
 
 
 def _evidence_faults(test: LoadGenRun, subject: Subject) -> Iterator[str]:
@@ -132,17 +116,6 @@ def _evidence_faults(test: LoadGenRun, subject: Subject) -> Iterator[str]:
         yield f"evidence: graphs is {second.graphs}, in the performance test {first.graphs}"
 
 
-def _copies(test: LoadGenRun, raw: Path, subject: Subject) -> Iterator[str]:
-    for name in subject.rules.layout.performance_files:
-        copy = test.folder / name
-        submitted, fault = files.attempt(files.sha256, copy)
-        original, raw_fault = files.attempt(files.sha256, raw / name)
-        if fault or raw_fault:
-            yield fault or f"raw/{test.name}: {raw_fault}"
-        elif submitted != original:
-            yield f"{subject.place.show(copy)} differs from raw/{test.name}/{name}"
-
-
 def of_settings(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Faults:
     """Yield a fault for each setting that is neither the performance run's nor
     audit.config's.
@@ -153,7 +126,8 @@ def of_settings(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Fau
         yield ORDINARY.format(name=test.name)
     reshaped = not config.keys().isdisjoint(_RESHAPING)
     audited = _audited(config, subject)
-    keys = {key for key in (*detail.values, *reference.values) if _is_setting(key)}
+    both = (*detail.values, *reference.values)
+    keys = {key for key in both if key.startswith(("requested_", "effective_"))}
     for key in sorted(keys - set(audited) - _free(reshaped, subject)):
         if detail.get(key) != reference.get(key):
             yield mismatch(key, detail.get(key), reference.get(key), "the performance run has")
@@ -165,11 +139,7 @@ def of_settings(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Fau
     if mode != "PerformanceOnly":
         yield mismatch("effective_test_mode", mode, "PerformanceOnly", "it must be")
     if reshaped:
-        yield from _counts(test, subject)
-
-
-def _is_setting(key: str) -> bool:
-    return key.startswith(("requested_", "effective_"))
+        yield from effective_settings.faults(detail, subject.scenario)
 
 
 def _free(reshaped: bool, subject: Subject) -> set[str]:
@@ -196,32 +166,6 @@ def _audited(config: Mapping[str, int], subject: Subject) -> Mapping[str, int]:
         if logged is None:
             continue
         values[logged] = value
-        if key != "min_query_count":  # the effective one follows, see _counts
+        if key != "min_query_count":  # effective_settings computes the effective one
             values[logged.replace("requested_", "effective_", 1)] = value
     return values
-
-
-def _counts(test: LoadGenRun, subject: Subject) -> Iterator[str]:
-    """Yield a sentence for each effective count that does not follow from the requested ones,
-    without equal issue (test_settings_internal.cc).
-    """
-    detail = test.detail
-    least = detail.number("requested_min_query_count")
-    duration_ms = detail.number("requested_min_duration_ms")
-    rate = detail.number("effective_target_qps")
-    if least is None or duration_ms is None or rate is None:
-        yield "the requested counts are missing"
-        return
-    queries: float = least
-    per_query: float = subject.log.per_query
-    if subject.scenario == "Offline":
-        queries, per_query = 1, max(least, int(1.1 * duration_ms / 1e3 * rate))
-    expected = {
-        "samples_per_query": per_query,
-        "min_query_count": queries,
-        "min_sample_count": queries * per_query,
-    }
-    for key, count in expected.items():
-        value = detail.get(f"effective_{key}")
-        if value != count:
-            yield f"effective_{key} is {value}; with audit.config it is {count:g}"

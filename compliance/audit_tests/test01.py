@@ -6,25 +6,21 @@ Unlike the official script, this project compares every byte of an answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
 from compliance import logs
-from compliance.audit_tests import answers, logged_answers, speed
-from compliance.audit_tests.logged_answers import Compared, LoggedAnswers, Row
+from compliance.audit_tests import answers, speed
 from compliance.audit_tests.speed import FAIL, PASS
 from compliance.checks.submission.accuracy import whole_log
 from compliance.findings.check import judge, manual, not_applicable
-from compliance.logs import files
+from compliance.logs import LoggedAnswers, Row, files
 from compliance.rules import ComplianceTest
-from compliance.scoring import accuracy, official
-from compliance.scoring.accuracy import Accuracy, Arrays
+from compliance.scoring import of_run
 from compliance.scoring.value import AnswerBytes
-from compliance.subject import LoadGenRun, Subject
+from compliance.subject import NO_RECORD, LoadGenRun, Subject
 from formats.checks import Check
 from formats.job import Job
-from formats.record import Judged
 
 _FILE = "verify_accuracy.txt"
 _TOKEN_BYTES = 4
@@ -32,6 +28,50 @@ _CUT = (
     "the accuracy run's log is truncated, and a submission does not contain the original: ask the"
     " submitter for it"
 )
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A test's answers compared with the accuracy run's.
+
+    Attributes:
+        equal: the number of answers that are the same in every byte.
+        different: the rows with other bytes.
+        unknown: the indices of samples that the accuracy run did not answer.
+    """
+
+    equal: int
+    different: tuple[Row, ...]
+    unknown: tuple[int, ...]
+
+    @property
+    def exact(self) -> bool:
+        """True if there are answers, and each one equals the accuracy run's answer to the same
+        sample.
+        """
+        return bool(self.equal) and not self.different and not self.unknown
+
+
+def compare(rows: tuple[Row, ...], answers: AnswerBytes) -> Compared:
+    """Compare the rows with the accuracy run's answers. `answers`: index in the query sample
+    library → the answered bytes.
+    """
+    answered = [row for row in rows if row.index in answers]
+    different = tuple(row for row in answered if answers[row.index] != row.data)
+    unknown = tuple(row.index for row in rows if row.index not in answers)
+    return Compared(len(answered) - len(different), different, unknown)
+
+
+def _mean_length(rows: tuple[Row, ...], answers: AnswerBytes) -> tuple[float, float] | None:
+    """(mean bytes of a test's answers, mean bytes of the accuracy run's answers to the same
+    samples); None if there is no answer to compare.
+    """
+    answered = [row for row in rows if row.index in answers]
+    if not answered:
+        return None
+    test = sum(len(row.data) for row in answered)
+    reference = sum(len(answers[row.index]) for row in answered)
+    return test / len(answered), reference / len(answered)
 
 
 def inapplicable(job: Job, samples: int) -> str:
@@ -53,7 +93,7 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Che
     if reference is None:
         faults, fix = [f"the accuracy run: {fault}"], "measure the accuracy again"
         return [*results, judge(check_id, faults, "", file=log.file, fix=fix)]
-    compared = logged_answers.compare(log.answers.rows, reference.payloads)
+    compared = compare(log.answers.rows, reference.payloads)
     verdict = PASS if compared.exact else FAIL
     contradictions = speed.contradictions(test, _FILE, verdict, subject)
     return [
@@ -61,33 +101,6 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Che
         _bytes(check_id, compared, reference.payloads, subject, contradictions, log.file),
         _output_length(log.answers, reference.payloads, subject, log.file),
     ]
-
-
-def worst(
-    rows: Sequence[Row],
-    answers: AnswerBytes,
-    judged: Judged,
-    reference: Arrays,
-    forced: Any,
-) -> Accuracy:
-    """The accuracy run's score with the test's differing answers put in. Of several scores, it is
-    the first that does not pass, else the largest.
-
-    Raises ValueError if the score cannot be computed, and KeyError if a limit is missing in the
-    tolerance.
-    """
-    # The SUT's own logits exist only for the accuracy run's answers, and not for the test's.
-    tolerance = {
-        name: limit for name, limit in judged.tolerance.items() if name != "argmax_fraction"
-    }
-    scores = []
-    for changed in accuracy.variants((row.index, row.data) for row in rows):
-        given = {**answers, **changed}
-        scores.append(
-            accuracy.score(judged.score, given, reference, tolerance, judged.keys, forced)
-        )
-    largest = max(scores, key=lambda score: score.value)
-    return next((score for score in scores if not score.passed), largest)
 
 
 def verify_text(compared: Compared, entries: int) -> str:
@@ -132,7 +145,12 @@ def _bytes(
     )
     if why := _no_reference(subject):
         return manual(check_id, f"{difference}, and there is no reference: {why}", file=file)
-    found, fault = _score(compared, answers, subject)
+    run, record = subject.place.run, subject.record
+    assert run is not None and record is not None
+    others = [(row.index, row.data) for row in compared.different]
+    benchmarks = subject.rules.benchmarks
+    score = partial(of_run.with_others, run, record, benchmarks, answers, others, count)
+    found, fault = files.reckon(score)
     if found is None:
         return judge(check_id, [f"{difference}, and cannot be scored: {fault}"], "", file)
     passed, text = found
@@ -147,37 +165,10 @@ def _no_reference(subject: Subject) -> str:
     if subject.place.run is None:
         return "a submission does not contain it"
     if subject.record is None:
-        return subject.no_record
+        return NO_RECORD
     if subject.record.official or not subject.record.no_reference:
         return ""
     return subject.record.accuracy.reason
-
-
-def _score(
-    compared: Compared, answers: AnswerBytes, subject: Subject
-) -> tuple[tuple[bool, str] | None, str]:
-    """((whether the score of the worst differing answers passes, that score in words), why there is
-    none). A run of `--benchmark` whose answers are too far from the reference is scored by the
-    official metric.
-    """
-    run, record = subject.place.run, subject.record
-    assert run is not None and record is not None
-
-    def read(run: Path) -> tuple[bool, str]:
-        if not record.no_reference:
-            forced = run / "raw" / "accuracy" / "logits.npy"
-            logits = files.array(forced) if forced.exists() else None
-            reference = files.arrays(run / "reference.npz")
-            score = worst(compared.different, answers, record.accuracy, reference, logits)
-            if score.passed or not record.official:
-                return score.passed, score.sentence
-        assert record.official
-        row = subject.rules.benchmarks[record.benchmark.official].of(record.cell.scenario)
-        changes = accuracy.variants((row.index, row.data) for row in compared.different)
-        count = compared.equal + len(compared.different)
-        return official.with_others(run, record.official, row, answers, changes, count)
-
-    return files.attempt(read, run)
 
 
 def _output_length(
@@ -191,7 +182,7 @@ def _output_length(
     """
     if subject.record and subject.record.cell.task == "predict":
         return not_applicable("output-length", "the model generates no tokens", file=file)
-    means = logged_answers.mean_length(logged.rows, answers)
+    means = _mean_length(logged.rows, answers)
     if means is None or not means[1]:
         return judge("output-length", ["there is no answer whose length can be compared"], "", file)
     test, reference = means

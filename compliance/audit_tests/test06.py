@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from compliance.audit_tests import answers, logged_answers, speed
-from compliance.audit_tests.logged_answers import LoggedAnswers, Row
+import numpy as np
+
+from compliance.audit_tests import answers, speed
 from compliance.findings.check import judge, not_applicable
 from compliance.loadgen.counts import has_token_latencies
-from compliance.logs import Detail, files
+from compliance.logs import Detail, LoggedAnswers, Row, files
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check
@@ -54,7 +55,8 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Che
     log, results = answers.checks(test, rule, subject)
     if log is None:
         return results
-    ends = _end_tokens(subject)
+    # Empty if the prompts do not come from the weights' tokenizer.
+    ends = frozenset(subject.record.end_tokens if subject.record else ())
     required = required_of(subject.performance.detail, subject.scenario)
     if subject.place.run is None:
         required = required._replace(token_bytes=_token_bytes(log.answers))
@@ -129,7 +131,7 @@ def _last_tokens(
         return not_applicable(check_id, _NO_END_TOKEN, file=log.file)
     faults = []
     for row in _several_ends(log.answers, ends):
-        count = logged_answers.end_tokens(row, ends)
+        count = _end_tokens(row, ends)
         faults.append(f"the answer of sample {row.index} ends with {count} end tokens")
     names = " or ".join(map(str, sorted(ends)))
     return judge(check_id, faults, f"no answer ends with more than one of {names}", log.file)
@@ -194,14 +196,7 @@ def _token_bytes(logged: LoggedAnswers) -> int:
 
 def _several_ends(logged: LoggedAnswers, ends: frozenset[int]) -> list[Row]:
     """The rows whose answers end with more than one end token."""
-    return [row for row in logged.rows if ends and logged_answers.end_tokens(row, ends) > 1]
-
-
-def _end_tokens(subject: Subject) -> frozenset[int]:
-    """The tokenizer's end tokens, by record.json. Empty if the prompts do not come from the
-    weights' tokenizer.
-    """
-    return frozenset(subject.record.end_tokens if subject.record else ())
+    return [row for row in logged.rows if ends and _end_tokens(row, ends) > 1]
 
 
 def _failed_checks(test: LoadGenRun, subject: Subject) -> Iterator[str]:
@@ -218,3 +213,15 @@ def _failed_checks(test: LoadGenRun, subject: Subject) -> Iterator[str]:
     if subject.place.division == "closed":
         for line in _REQUIRED.difference(lines):
             yield f"{_FILE} does not say {line!r}, which the submission checker requires"
+
+
+def _end_tokens(row: Row, ends: frozenset[int]) -> int:
+    """The number of end tokens at the end of an int32 answer."""
+    whole = len(row.data) // 4 * 4
+    tokens = np.frombuffer(row.data[:whole], np.int32).tolist()
+    count = 0
+    for token in reversed(tokens):
+        if token not in ends:
+            break
+        count += 1
+    return count

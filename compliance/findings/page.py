@@ -203,15 +203,7 @@ def _levels(audit: Audit) -> Iterator[tuple[str, bool, str]]:
         text = ""
         if failures:
             text = f"{len(failures)} {'fails' if len(failures) == 1 else 'fail'}"
-        own = list(dict.fromkeys(check.name for check in failures if check.level == level))
-        if own and level != LEVELS[0]:
-            text += f", of this level itself: {_some(own)}"
         yield level, level in levels, text
-
-
-def _some(names: Sequence[str]) -> str:
-    text = ", ".join(names[:5])
-    return f"{text} and {len(names) - 5} more" if len(names) > 5 else text
 
 
 def _places(checks: Sequence[Check]) -> list[tuple[str, list[tuple[Verdict, int]]]]:

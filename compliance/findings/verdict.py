@@ -86,8 +86,7 @@ class Audit:
             if len(checks) == 1:
                 return f"{name} does not pass: the only check fails"
             fail = "fails" if failures == 1 else "fail"
-            noun = "check" if len(checks) == 1 else "checks"
-            return f"{name} does not pass: {failures} of {len(checks)} {noun} {fail}"
+            return f"{name} does not pass: {failures} of {len(checks)} checks {fail}"
         if not passes(checks):
             return f"{name} does not pass: nothing could be checked"
         manual = counts[Verdict.MANUAL]

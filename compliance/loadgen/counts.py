@@ -7,11 +7,14 @@ All functions are pure.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
+from compliance.loadgen import sample_order
+from compliance.loadgen.random import Draws
 from compliance.loadgen.sample_order import IssueSettings
 from compliance.logs import Detail
 from compliance.logs.detail import LOADED_SET
@@ -99,6 +102,25 @@ def logged_seed(detail: Detail, key: str) -> int | None:
     """The effective seed, for example `qsl_rng_seed`; None if it is no integer from 0 on."""
     value = detail.get(f"effective_{key}")
     return value if type(value) is int and value >= 0 else None
+
+
+def performance_order(
+    detail: Detail, scenario: str, count: int
+) -> Callable[[Draws], np.ndarray] | None:
+    """How the indices of a performance test's first `count` samples follow from its seeds; None if
+    its loaded set, effective_min_query_count or the seed is missing.
+    """
+    sets, seed = logged_sets(detail, scenario), logged_seed(detail, "sample_index_rng_seed")
+    least = detail.get("effective_min_query_count")
+    if sets is None or seed is None or type(least) is not int:
+        return None
+    return partial(
+        sample_order.performance,
+        issue_settings(detail, scenario, seed),
+        sets[0],
+        count=count,
+        min_query_count=sample_order.bounded(max(least, 1), count),
+    )
 
 
 def issue_settings(detail: Detail, scenario: str, seed: int) -> IssueSettings:

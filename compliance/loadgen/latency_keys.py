@@ -5,7 +5,8 @@ LogDetail). All functions are pure.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+
+from compliance.logs import Detail
 
 # The percentiles that LoadGen logs: the name of each (results.h) → the same as a fraction.
 PERCENTILES = {
@@ -16,13 +17,6 @@ PERCENTILES = {
     "99.00": 0.99,
     "99.90": 0.999,
 }
-
-
-class Numbers(Protocol):
-    """The part of a log that its latencies are read from."""
-
-    def number(self, key: str) -> float | None:
-        """The value of a key, if it is a finite number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +38,7 @@ class LatencyKeys:
     limit: str = ""
     result: str = ""
 
-    def percentiles(self, log: Numbers) -> list[tuple[str, float, float]]:
+    def percentiles(self, log: Detail) -> list[tuple[str, float, float]]:
         """(key, fraction, value) of the minimum (fraction 0), each percentile and the maximum (1),
         ascending. Values that are no number are left out.
         """

@@ -8,7 +8,7 @@ scenarios `per_query` is 1.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -158,24 +158,27 @@ def accuracy(settings: IssueSettings, sets: Sequence[Sequence[int]], draws: Draw
 
 
 def misplaced(
-    settings: IssueSettings,
-    sets: Sequence[Sequence[int]],
-    *,
-    seq_ids: np.ndarray,
+    order: Callable[[Draws], np.ndarray],
     indices: np.ndarray,
+    seq_ids: np.ndarray | slice = slice(None),
 ) -> tuple[int, int] | None:
-    """(first row of an accuracy log with another sample than the seed gives, the index that the
-    seed gives); None if there is no such row.
+    """(first row with another sample than the seed gives, the index that the seed gives); None if
+    there is no such row. The seed is drawn from in the way that agrees with the most rows.
 
     Args:
-        seq_ids, indices: the sample number and the index of each row, int64 [n].
+        order: the indices by sample number, as `accuracy` or `performance` gives them, int64.
+        indices: the index of each row, int64 [n].
+        seq_ids: the sample number of each row, int64 [n].
     """
+    found = (-1, -1)
     for draws in Draws:
-        expected = accuracy(settings, sets, draws)[seq_ids]
+        expected = order(draws)[seq_ids]
         others = np.flatnonzero(expected != indices)
         if not others.size:
             return None
-    return int(others[0]), int(expected[others[0]])
+        first = int(others[0])
+        found = max(found, (first, int(expected[first])))
+    return found
 
 
 @lru_cache(maxsize=32)

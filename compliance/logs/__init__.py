@@ -2,7 +2,15 @@
 arrays. This package contains no rule.
 """
 
-from compliance.logs.answers import TWICE, Answers, read_accuracy, read_ends
+from compliance.logs.answers import (
+    TWICE,
+    Answers,
+    LoggedAnswers,
+    Row,
+    read_accuracy,
+    read_ends,
+    read_logged,
+)
 from compliance.logs.detail import Detail, Line, read_detail
 from compliance.logs.summary import Summary, read_summary
 
@@ -11,9 +19,12 @@ __all__ = [
     "Answers",
     "Detail",
     "Line",
+    "LoggedAnswers",
+    "Row",
     "Summary",
     "read_accuracy",
     "read_detail",
     "read_ends",
+    "read_logged",
     "read_summary",
 ]

@@ -26,13 +26,28 @@ _LARGEST, _LARGEST_NUMBER = 16 << 30, 1 << 62
 _MOST_PAYLOAD, _MOST_ROWS = 8 << 30, 20_000_000
 # A row as LoadGen writes it. A row in another form is read as JSON.
 _ROW = re.compile(
-    r'\{ "seq_id" : ([0-9]{1,18}), "qsl_idx" : ([0-9]{1,18}), "data" : "([0-9A-Fa-f]*)" \}'
+    r'\{ "seq_id" : ([0-9]{1,18}), "qsl_idx" : ([0-9]{1,18}), "data" : "([^"]*+)"'
+    r'(?:, "token_data" : "([^"]*+)")?(?:, "token_count" : ([0-9]{1,18}))? \}'
 )
-_PLAIN_ROWS = re.compile(
-    rb'^\{ "seq_id" : (\d{1,18}), "qsl_idx" : (\d{1,18}), "data" : "([^"\n]*+)" \},?$',
-    re.MULTILINE,
-)
-_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Row:
+    """One logged answer.
+
+    Attributes:
+        seq_id: the sample's number in the test.
+        index: the sample's index in the query sample library.
+        data: the answered bytes.
+        first_token: the bytes of the first token, as it was reported. None: none was.
+        token_count: the number of tokens, as it was reported. None: none was.
+    """
+
+    seq_id: int
+    index: int
+    data: bytes
+    first_token: bytes | None = None
+    token_count: int | None = None
 
 
 class Payloads(Mapping[int, bytes]):
@@ -104,83 +119,52 @@ class Answers:
     problems: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class LoggedAnswers:
+    """The rows of a performance run's mlperf_log_accuracy.json. A sample that was issued several
+    times may occur several times.
+
+    Attributes:
+        rows: all rows that could be read, in the file's order.
+        problems: the problems of the file, one sentence each, at most twenty.
+    """
+
+    rows: tuple[Row, ...]
+    problems: tuple[str, ...]
+
+
 def read_accuracy(path: Path) -> Answers:
     """Reads the whole log, a JSON array with one row a line. Raises OSError if the file cannot be
     read.
     """
-    bounds.check(path.name, min(path.stat().st_size, _LARGEST), bounds.LOG)
-    rows = _plain(path)
-    if rows is None:
-        return _by_lines(path)
-    problems = Problems()
-    payloads = Payloads(rows.content, rows.indices, rows.starts)
-    if len(payloads) < len(rows.indices):
-        _note_repeated(rows.indices, range(2, len(rows.indices) + 2), problems)
-    return Answers(payloads, rows.seq_ids, rows.indices, tuple(problems))
+    problems, content = Problems(), bytearray()
+    seq_ids, indices, numbers, starts = array("q"), array("q"), array("q"), array("q", [0])
+    for number, row in _rows(path, problems):
+        seq_ids.append(row.seq_id)
+        indices.append(row.index)
+        numbers.append(number)
+        content.extend(row.data)
+        starts.append(len(content))
+    payloads = Payloads(content, indices, starts)
+    if len(payloads) < len(indices):
+        _note_repeated(indices, numbers, problems)
+    return Answers(payloads, seq_ids, indices, tuple(problems))
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """The columns of a log: see Answers and Payloads."""
-
-    content: bytearray
-    seq_ids: array[int]
-    indices: array[int]
-    starts: array[int]
-
-    def add(self, rows: list[tuple[bytes, bytes, bytes]]) -> None:
-        """Appends the matches of `_PLAIN_ROWS`."""
-        seq_ids, indices, digits = zip(*rows, strict=True)
-        for column, numbers in ((self.seq_ids, seq_ids), (self.indices, indices)):
-            column.frombytes(np.fromstring(b" ".join(numbers), np.int64, sep=" ").tobytes())
-        sizes = np.fromiter(map(len, digits), np.int64, len(digits))
-        if (sizes % 2).any():
-            raise ValueError("a digit is missing")
-        self.starts.frombytes((np.cumsum(sizes // 2) + len(self.content)).tobytes())
-        self.content.extend(binascii.unhexlify(b"".join(digits)))
-
-
-def _plain(path: Path) -> _Rows | None:
-    """The rows of a log that has the form in which LoadGen writes it. None: it has another form,
-    or more than is read.
+def read_logged(path: Path) -> LoggedAnswers:
+    """Reads the log of a performance run, with every row, while `read_accuracy` keeps one row of
+    each sample. Raises OSError if the file cannot be read.
     """
-    columns = _Rows(bytearray(), array("q"), array("q"), array("q", [0]))
-    with path.open("rb") as f:
-        if f.read(2) != b"[\n":
-            return None
-        tail = b""
-        while block := f.read(_BLOCK):
-            whole, comma, tail = (tail + block).rpartition(b",\n")
-            if len(tail) > _MOST_PAYLOAD or len(columns.indices) > _MOST_ROWS:
-                return None
-            if comma and not _taken(whole, columns):
-                return None
-    last, end, rest = tail.partition(b"\n]\n")
-    return columns if end and not rest and _taken(last, columns) else None
-
-
-def _taken(block: bytes, columns: _Rows) -> bool:
-    """Whether every line of a block is a row, of which all but the last end with a comma. Appends
-    them to `columns`.
-    """
-    rows = _PLAIN_ROWS.findall(block)
-    ends = block.count(b"\n")
-    if block.count(b",\n") != ends or block.endswith(b",") or len(rows) != ends + 1:
-        return False
-    try:
-        columns.add(rows)
-    except ValueError:  # no digits in hexadecimal
-        return False
-    return len(columns.content) <= _MOST_PAYLOAD and len(columns.indices) <= _MOST_ROWS
-
-
-def _by_lines(path: Path) -> Answers:
-    """Reads a log line by line, and notes its problems."""
     problems = Problems()
-    columns = _Rows(bytearray(), array("q"), array("q"), array("q", [0]))
-    numbers = array("q")
+    rows = tuple(row for _, row in _rows(path, problems))
+    return LoggedAnswers(rows, tuple(problems))
+
+
+def _rows(path: Path, problems: Problems) -> Iterator[tuple[int, Row]]:
+    """Yield (number of its line, row) of each row of a log, and note the problems."""
     opened = closed = False
     previous_comma = True
+    count = size = 0
     for number, text in read_lines(path, problems, _LARGEST, bounds.LOG):
         text = text.strip()
         if text in ("[", "]"):
@@ -194,26 +178,19 @@ def _by_lines(path: Path) -> Answers:
         if row is None:
             problems.note(f"line {number} {_NO_ROW}: {text[:40]!r}")
             continue
-        seq_id, index, answer = row
-        if len(columns.content) + len(answer) > _MOST_PAYLOAD or len(numbers) == _MOST_ROWS:
+        count += 1
+        size += len(row.data)
+        if size > _MOST_PAYLOAD or count > _MOST_ROWS:
             problems.note(
                 f"line {number}: more than {_MOST_PAYLOAD >> 30} GiB or {_MOST_ROWS} answers; the"
                 " rest was not read"
             )
             break
-        columns.seq_ids.append(seq_id)
-        columns.indices.append(index)
-        columns.content.extend(answer)
-        columns.starts.append(len(columns.content))
-        numbers.append(number)
-    payloads = Payloads(columns.content, columns.indices, columns.starts)
-    if len(payloads) < len(columns.indices):
-        _note_repeated(columns.indices, numbers, problems)
+        yield number, row
     if not opened or not closed:
         problems.note("the array is not closed: the file is cut")
-    elif previous_comma and columns.seq_ids:
+    elif previous_comma and count:
         problems.note("the last row ends with a comma: rows are missing")
-    return Answers(payloads, columns.seq_ids, columns.indices, tuple(problems))
 
 
 def read_ends(head: bytes, tail: bytes, repeats: bool = False) -> Answers:
@@ -237,10 +214,9 @@ def read_ends(head: bytes, tail: bytes, repeats: bool = False) -> Answers:
         if row is None:
             problems.note(f"a row {_NO_ROW}: {text[:40]!r}")
             continue
-        seq_id, index, answer = row
-        seq_ids.append(seq_id)
-        indices.append(index)
-        empty += not answer
+        seq_ids.append(row.seq_id)
+        indices.append(row.index)
+        empty += not row.data
     if seq_ids and empty == len(seq_ids):
         problems.note("every answer that is left is empty")
     if len(set(seq_ids)) != len(seq_ids):
@@ -259,11 +235,18 @@ def _note_repeated(indices: Sequence[int], numbers: Sequence[int], problems: Pro
         problems.note(f"line {numbers[row]}: qsl_idx {indices[row]} {TWICE}")
 
 
-def _row(text: str) -> tuple[int, int, bytes] | None:
-    """(seq_id, qsl_idx, answer) of one line; None if it is no row."""
+def _row(text: str) -> Row | None:
+    """One line as a row; None if it is no row."""
     try:
         if match := _ROW.fullmatch(text):
-            return int(match[1]), int(match[2]), binascii.unhexlify(match[3])
+            seq_id, index, digits, first_token, count = match.groups()
+            return Row(
+                int(seq_id),
+                int(index),
+                binascii.unhexlify(digits),
+                None if first_token is None else binascii.unhexlify(first_token),
+                None if count is None else int(count),
+            )
         row = strict_json.parse(text)
         if not isinstance(row, dict):
             return None
@@ -272,6 +255,13 @@ def _row(text: str) -> tuple[int, int, bytes] | None:
             return None
         if not (0 <= seq_id < _LARGEST_NUMBER and 0 <= index < _LARGEST_NUMBER):
             return None
-        return seq_id, index, binascii.unhexlify(digits)
+        first_token, count = row.get("token_data"), row.get("token_count")
+        return Row(
+            seq_id,
+            index,
+            binascii.unhexlify(digits),
+            binascii.unhexlify(first_token) if isinstance(first_token, str) else None,
+            count if type(count) is int else None,
+        )
     except ValueError:
         return None

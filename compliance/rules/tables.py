@@ -376,20 +376,6 @@ class OutputLength(Table, frozen=True):
     tolerance: float
 
 
-class Repeats(Table, frozen=True):
-    """The limits beyond which repeated samples look as if their answers were kept.
-
-    Attributes:
-        odd: a person has to judge if a sample takes so many times as long the first time as later
-            on.
-        least_seconds: new samples must take at least so long together. If they take less, the
-            warming up of the machine may be the cause.
-    """
-
-    odd: float
-    least_seconds: float
-
-
 class EndpointsFigure(Table, frozen=True):
     """A figure as MLCommons publishes it.
 
@@ -524,7 +510,6 @@ class Rules(Table, frozen=True, kw_only=True):
     scored_tests: Mapping[str, ScoredTest]
     endpoints: EndpointsRules
     output_length: OutputLength
-    repeats: Repeats
     user_conf: Mapping[str, ConfKey]
     detail_keys: Mapping[str, tuple[str, ...]]
     summary_labels: Mapping[str, str]

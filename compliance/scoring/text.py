@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from compliance.scoring.payload import values
-from compliance.scoring.tokens import LEADING
+from compliance.scoring.tokens import agreement
 from compliance.scoring.value import Accuracy, AnswerBytes, Arrays, spread
 
 _SPARE_TOKENS, _SPARE_SHARE = 2, 20
@@ -43,24 +43,7 @@ def score(
     deviation = spread(reference["logits"][forced].astype(np.float64), "logits")
     payloads = [values(answers, row, np.int32) for row in range(len(counts))]
     rows = [_row(tokens, reference, row, texts) for row, tokens in enumerate(payloads)]
-    possible = [row for row in rows if row is not None]
-    equal, compared, gaps = (np.array([row[k] for row in possible]) for k in range(3))
-    leading = np.minimum(counts, LEADING).sum()
-    gap = float(gaps.max(initial=0) / deviation)
-    detail = {
-        "samples": len(rows),
-        "tokens": sum(map(len, payloads)),
-        "reference_tokens": int(counts.sum()),
-        "rows_of_wrong_length": len(rows) - len(possible),
-        "equal_fraction": float(equal.sum() / counts.sum()),
-        "compared_fraction": float(np.minimum(compared, LEADING).sum() / leading),
-        "compared_fraction_limit": tolerance["compared_fraction"],
-    }
-    passed = (
-        gap <= tolerance["logit_gap"]
-        and not detail["rows_of_wrong_length"]
-        and detail["compared_fraction"] >= tolerance["compared_fraction"]
-    )
+    detail, gap, passed = agreement(rows, payloads, counts, deviation, tolerance)
     return Accuracy("logit_gap", gap, tolerance["logit_gap"], passed, detail)
 
 

@@ -53,30 +53,46 @@ def score(
     rms, rms_passes = root_mean_square.judge(errors, tolerance)
     payloads = [values(answers, i, np.int32) for i in range(len(counts))]
     rows = [_row(tokens, reference, i, int(counts[i])) for i, tokens in enumerate(payloads)]
-    wrong_counts = sum(r is None for r in rows)
+    detail, gap, agree = agreement(rows, payloads, counts, deviation, tolerance)
+    detail |= {"logit_gap": gap, "logit_gap_limit": tolerance["logit_gap"], **rms}
+    passed = agree and error <= tolerance["logit_error"] and rms_passes
+    return Accuracy("logit_error", error, tolerance["logit_error"], passed, detail)
+
+
+def agreement(
+    rows: Sequence[tuple[int, int, float] | None],
+    payloads: Sequence[np.ndarray],
+    counts: np.ndarray,
+    deviation: float,
+    tolerance: Mapping[str, float],
+) -> tuple[dict[str, float], float, bool]:
+    """(the numbers of a score, the largest logit gap in standard deviations, whether both are
+    within the tolerance) of all answers.
+
+    Args:
+        rows: (equal tokens, compared tokens, logit gap) of each answer; None: its length is
+            impossible.
+        payloads: the tokens of each answer.
+        counts: how many tokens each of the reference's answers has.
+        deviation: the standard deviation of the reference's logits.
+    """
     possible = [row for row in rows if row is not None]
     equal, compared, gaps = (np.array([row[k] for row in possible]) for k in range(3))
+    gap = float(gaps.max(initial=0) / deviation)
+    wrong = len(rows) - len(possible)
     leading = np.minimum(counts, LEADING).sum()
+    fraction = float(np.minimum(compared, LEADING).sum() / leading)
+    least = tolerance["compared_fraction"]
     detail = {
         "samples": len(rows),
         "tokens": sum(map(len, payloads)),
         "reference_tokens": int(counts.sum()),
-        "rows_of_wrong_length": wrong_counts,
+        "rows_of_wrong_length": wrong,
         "equal_fraction": float(equal.sum() / counts.sum()),
-        "compared_fraction": float(np.minimum(compared, LEADING).sum() / leading),
-        "compared_fraction_limit": tolerance["compared_fraction"],
-        "logit_gap": float(gaps.max(initial=0) / deviation),
-        "logit_gap_limit": tolerance["logit_gap"],
-        **rms,
+        "compared_fraction": fraction,
+        "compared_fraction_limit": least,
     }
-    passed = (
-        error <= tolerance["logit_error"]
-        and detail["logit_gap"] <= tolerance["logit_gap"]
-        and not wrong_counts
-        and detail["compared_fraction"] >= tolerance["compared_fraction"]
-        and rms_passes
-    )
-    return Accuracy("logit_error", error, tolerance["logit_error"], passed, detail)
+    return detail, gap, gap <= tolerance["logit_gap"] and not wrong and fraction >= least
 
 
 def _row(

@@ -10,7 +10,8 @@ from typing import Any
 
 from compliance.checks.run import evidence
 from compliance.checks.run import record as record_checks
-from compliance.checks.run.answers_while_measuring import UNKNOWN_SPEED
+from compliance.checks.run.answers_while_measuring import UNKNOWN_SPEED, speed
+from compliance.checks.submission import dates_and_digests
 from compliance.findings import fixes
 from compliance.findings.check import judge, mismatch, not_applicable, shorten
 from compliance.logs import files
@@ -18,10 +19,9 @@ from compliance.rules import EvidenceRule
 from compliance.training import losses
 from compliance.training import steps as step_files
 from compliance.training.run_directory import TrainingRun, limits, passes
-from formats.checks import Check, Fault, ResultLine
+from formats.checks import Check, Fault, Faults, ResultLine
 from formats.record import Record
 
-_LARGEST_REFERENCE = 64 << 20
 _VALID = "measure with --mode valid"
 
 
@@ -77,18 +77,12 @@ def checks(training: TrainingRun) -> list[Check]:
     ]
 
 
-def _files(training: TrainingRun) -> Iterator[Fault]:
+def _files(training: TrainingRun) -> Faults:
     for name, fault in training.faults.items():
         yield Fault(fault, file=name)
     record = training.record
-    if record is None or record.no_reference:
-        return
-    digest = partial(files.bounded_sha256, most=_LARGEST_REFERENCE)
-    found, fault = files.attempt(digest, training.directory / "reference.npz")
-    if found != record.digests.reference:
-        what = "the sha256 of reference.npz"
-        expected = record.digests.reference
-        yield mismatch(what, fault or found, expected, "record.json has", file="reference.npz")
+    if record and not record.no_reference:
+        yield from dates_and_digests.reference(training.directory / "reference.npz", record)
 
 
 def _record(training: TrainingRun, record: Record) -> Iterator[Fault]:
@@ -235,8 +229,6 @@ def _speed(training: TrainingRun, record: Record) -> Check:
         return not_applicable("training-speed", UNKNOWN_SPEED)
     rate = step_files.figures(steps)["samples_per_second"]
     reached = passes(record.cell.lora) * record.least_flops * rate
-    text = f"{reached / 1e9:.3g} GFLOP/s at least; a large product has {product / 1e9:.3g}"
-    faults = []
-    if reached > limits()["faster_than_products"] * product:
-        faults.append(f"{text}: it did not train")
-    return judge("training-speed", faults, text, file="raw/performance/steps.json")
+    most = limits()["faster_than_products"] * product
+    where = {"file": "raw/performance/steps.json"}
+    return speed("training-speed", reached, product, most, "train", where)

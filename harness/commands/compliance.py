@@ -39,7 +39,6 @@ from harness.terminal import duration, near
 # Ids of further checks that concern compliance tests, or say why they cannot be judged.
 _OTHER_IDS = (
     "output-length",
-    "repeated-samples",
     "submission-tree",
     "logs-say-nothing",
     "audit",

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from compliance import logs
-from compliance.audit_tests import logged_answers, speed, test01, test06
-from compliance.audit_tests.logged_answers import Compared
+from compliance.audit_tests import speed, test01, test06
+from compliance.audit_tests.test01 import Compared
 from compliance.rules import ComplianceTest, Rules
 from compliance.scoring import of_run, official
 from compliance.scoring.accuracy import Accuracy, variants
@@ -69,7 +69,7 @@ def _write_test(run: _Run, name: str, rule: ComplianceTest, target: Path) -> Non
 def _write_answers(run: _Run, name: str, rule: ComplianceTest, target: Path) -> None:
     (target / "accuracy").mkdir()
     path, score = run.directory / "raw" / name / _ANSWERS, run.score
-    whole, test_answers = path.read_bytes(), logged_answers.read(path)
+    whole, test_answers = path.read_bytes(), logs.read_logged(path)
     (target / "accuracy" / _ANSWERS).write_bytes(
         run.rules.truncation.cut(whole) if rule.truncated else whole
     )
@@ -84,7 +84,7 @@ def _write_answers(run: _Run, name: str, rule: ComplianceTest, target: Path) -> 
         )
         return
     answers = logs.read_accuracy(run.directory / "raw" / "accuracy" / _ANSWERS).payloads
-    compared = logged_answers.compare(test_answers.rows, answers)
+    compared = test01.compare(test_answers.rows, answers)
     (target / "verify_accuracy.txt").write_text(
         test01.verify_text(compared, len(answers)), encoding="utf-8"
     )
@@ -117,7 +117,7 @@ def _scored(run: _Run, compared: Compared, answers: Mapping[int, bytes]) -> AnyS
         except (OSError, ValueError) as e:
             return str(e)
     try:
-        reference, forced, _ = of_run.arrays(run.directory)
-        return test01.worst(compared.different, answers, run.record.accuracy, reference, forced)
+        others = [(row.index, row.data) for row in compared.different]
+        return of_run.worst(run.directory, run.record.accuracy, answers, others)
     except ValueError as e:
         return str(e)

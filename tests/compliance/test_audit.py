@@ -164,13 +164,8 @@ def test_a_bare_submission_is_judged_by_what_it_holds(run: Path, tmp_path: Path)
         is names["system-description"]
         is Verdict.PASS
     )
-    assert (
-        names["evidence"]
-        is names["digests"]
-        is names["raw-logs"]
-        is names["record-json"]
-        is Verdict.NA
-    )
+    of_a_run = {"performance-evidence", "digests", "raw-logs", "record", "record-json", "tolerance"}
+    assert not of_a_run & names.keys()
     assert names["accuracy-log"] is names["accuracy-hash"] is Verdict.MANUAL
 
 
@@ -179,15 +174,6 @@ def test_a_short_log_in_a_bare_submission_is_checked_whole(run: Path, tmp_path: 
     shutil.copytree(run / "open", tmp_path / "submission" / "open")
     names = outcomes(audit.audit(tmp_path / "submission" / "open").checks_for("quick"))
     assert names["accuracy-log"] is names["accuracy-hash"] is Verdict.PASS
-
-
-def test_a_bare_submission_with_a_wrong_seed_fails(run: Path, tmp_path: Path) -> None:
-    runs.detail(run, "accuracy", effective_qsl_rng_seed=1)
-    shutil.copytree(run / "open", tmp_path / "submission" / "open")
-    assert (
-        outcomes(audit.audit(tmp_path / "submission").checks_for("quick"))["accuracy-seeds"]
-        is Verdict.FAIL
-    )
 
 
 def test_two_scenarios_are_told_apart_by_their_paths(
@@ -238,28 +224,11 @@ def test_an_unknown_scenario_is_a_finding(run: Path) -> None:
     assert outcomes(audit.audit(run).checks_for("quick"))["scenario"] is Verdict.FAIL
 
 
-def test_an_unknown_level_is_refused(run: Path) -> None:
-    with pytest.raises(ValueError, match="quick, valid, submission"):
-        audit.audit(run).checks_for("perfect")
-
-
-def test_nothing_holds_where_nothing_was_checked() -> None:
-    assert not verdict.passes([])
-
-
 def test_eligibility_says_why_not_and_fails_nothing(run: Path) -> None:
     (check,) = [c for c in audit.audit(run).checks_for("quick") if c.id == "eligibility"]
     assert check.verdict is Verdict.MANUAL
     for reason in ("synthetic", "tiny", "mock", "10833"):
         assert reason in check.detail
-
-
-def test_a_users_weights_are_no_small_size(run: Path) -> None:
-    runs.edit_json(
-        run / "record.json", lambda record: {**record, "cell": {**record["cell"], "size": "user"}}
-    )
-    (check,) = [c for c in audit.audit(run).checks_for("quick") if c.id == "eligibility"]
-    assert "the model has size" not in check.detail
 
 
 def test_checks_as_json_are_as_their_schema_says(run: Path) -> None:
@@ -288,13 +257,6 @@ def test_a_folder_that_cannot_be_listed_is_the_one_finding(
     assert (
         "raw/accuracy cannot be listed (Permission denied)" in check.detail
         and check.verdict is Verdict.FAIL
-    )
-
-
-def test_a_line_is_outcome_name_and_detail() -> None:
-    assert (
-        Check("seeds", "the seeds", Verdict.NA, "there are none").line()
-        == "[N/A] the seeds: there are none"
     )
 
 

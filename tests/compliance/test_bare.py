@@ -44,10 +44,6 @@ def test_a_published_log_of_an_earlier_round_is_judged_by_that_round(tmp_path: P
     report = audit.audit(_copy("round-v5.1", tmp_path / "logs"))
     assert (report.round, report.round_chosen_by) == ("v5.1", "by the seeds in the logs")
     assert not _failed(report) and report.passes("valid")
-
-
-def test_a_loadgen_between_two_releases_is_for_a_person_to_judge(tmp_path: Path) -> None:
-    report = audit.audit(_copy("round-v5.1", tmp_path / "logs"))
     (check,) = [c for c in report.checks if c.id == "performance-loadgen"]
     assert check.verdict is Verdict.MANUAL and "5.0.25" in check.detail
 
@@ -255,40 +251,28 @@ def test_a_compressed_log_is_to_be_unpacked(tmp_path: Path) -> None:
     assert _failures(audit.audit(folder)) == [f"{DETAIL} is missing: unpack {DETAIL}.gz"]
 
 
-def _changed_dates(change: Callable[[str], str]) -> Callable[[Path], None]:
-    """A change of test_datetime, in the folder of a log."""
-
-    def write(folder: Path) -> None:
-        text = (folder / DETAIL).read_text(encoding="utf-8")
-        key = '"test_datetime", "value": "'
-        before, _, after = text.partition(key)
-        date, quote, rest = after.partition('"')
-        (folder / DETAIL).write_text(f"{before}{key}{change(date)}{quote}{rest}", encoding="utf-8")
-
-    return write
-
-
-def _later(hours: float) -> Callable[[str], str]:
-    def change(date: str) -> str:
-        return f"{datetime.fromisoformat(date) + timedelta(hours=hours):%Y-%m-%dT%H:%M:%SZ}"
-
-    return change
+def _date_moved(name: str, to: Path, hours: float) -> Path:
+    """A log whose test_datetime is so many hours later."""
+    folder = _copy(name, to)
+    text = (folder / DETAIL).read_text(encoding="utf-8")
+    found = re.search(r'"test_datetime", "value": "([^"]*)', text)
+    assert found
+    date = datetime.fromisoformat(found[1]) + timedelta(hours=hours)
+    _change(folder, DETAIL, found[0], f'"test_datetime", "value": "{date:%Y-%m-%dT%H:%M:%SZ}')
+    return folder
 
 
 @pytest.mark.parametrize("hours", [24, -24, 14.5, 0.1, 5 * 365 * 24])
 @pytest.mark.parametrize("name", ["round-v5.1", "latency-limit"])
 def test_dates_that_no_time_zone_explains_fail(tmp_path: Path, name: str, hours: float) -> None:
-    folder = _copy(name, tmp_path / "logs")
-    _changed_dates(_later(hours))(folder)
-    report = audit.audit(folder)
+    report = audit.audit(_date_moved(name, tmp_path / "logs", hours))
     assert "dates" in _failed(report, "quick")
     assert any("a time zone is whole quarters of an hour" in text for text in _failures(report))
 
 
 @pytest.mark.parametrize("hours", [14, -12, 5.75, 0])
 def test_dates_of_every_time_zone_pass(tmp_path: Path, hours: float) -> None:
-    folder = _copy("latency-limit", tmp_path / "logs")
-    _changed_dates(_later(hours))(folder)
+    folder = _date_moved("latency-limit", tmp_path / "logs", hours)
     assert "dates" not in _failed(audit.audit(folder))
 
 
@@ -462,50 +446,6 @@ def test_a_log_of_loadgen_before_1_0_is_not_judged(tmp_path: Path) -> None:
         "LoadGen .5a1 @ 5a4803e37b wrote it in the form before 1.0, which is not judged; line 4"
         " reports an error: 'Ran out of generated queries to issue.'; the summary says VALID"
     )
-
-
-@pytest.mark.parametrize(
-    ("change", "check"),
-    [
-        (
-            lambda f: _change(
-                f,
-                DETAIL,
-                '"result_max_latency_ns", "value": 7',
-                '"result_max_latency_ns", "value": 8',
-            ),
-            "latencies",
-        ),
-        (lambda f: _change(f, DETAIL, '"value": 7692307,', '"value": 7692400,'), "counts"),
-        (
-            lambda f: _change(
-                f,
-                DETAIL,
-                '"effective_target_duration_ms", "value": 0',
-                '"effective_target_duration_ms", "value": 1',
-            ),
-            "performance-effective-settings",
-        ),
-        (
-            lambda f: _change(f, DETAIL, "1780908523862526354", "1780908523862526355"),
-            "performance-seeds",
-        ),
-        (
-            lambda f: _change(f, SUMMARY, "Result is : VALID", "Result is : INVALID"),
-            "performance-summary",
-        ),
-        (
-            lambda f: _change(f, "user.conf", "target_qps = 130", "target_qps = 131"),
-            "performance-requested-settings",
-        ),
-    ],
-)
-def test_a_tampered_published_log_fails(
-    tmp_path: Path, change: Callable[[Path], None], check: str
-) -> None:
-    folder = _copy("round-v5.1", tmp_path / "logs")
-    change(folder)
-    assert check in _failed(audit.audit(folder), "quick")
 
 
 def test_a_log_of_a_loadgen_before_every_round_is_judged_if_it_has_the_keys(

@@ -7,12 +7,11 @@ from __future__ import annotations
 from operator import itemgetter
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from compliance import audit, rules
 from compliance import subject as tree
-from compliance.audit_tests import compliance_tests, test04
+from compliance.audit_tests import compliance_tests
 from compliance.folders import result_folders
 from formats.checks import Check, Verdict
 from tests.cheats import ends_twice
@@ -96,22 +95,6 @@ def test_a_skipped_sample_ends_the_worker_before_there_is_a_result(
         runs.WorkerFailed, match=r"has the shape \[\d, 2\] for a batch of \d samples"
     ):
         runs.build(tmp_path / "run", scenario, worker=("tests.cheats.worker", "skips"))
-
-
-@pytest.mark.parametrize("scenario", ["Offline", pytest.param("SingleStream", marks=LONG)])
-def test_a_cache_in_a_run_that_repeats_its_samples_is_left_to_a_person_who_is_told(
-    tmp_path: Path, scenario: str
-) -> None:
-    """TEST04 sees nothing where the performance run itself was answered from the cache."""
-    of = msgspec.structs.replace(loosened(), repeats=rules.Repeats(odd=1.4, least_seconds=0.1))
-    outcomes = {}
-    for name, worker in (("caches", ("tests.cheats.worker", "caches")), ("honest", runs.HONEST)):
-        run = runs.build(
-            tmp_path / name, scenario, worker=worker, milliseconds=3000, latency_ms=10.0
-        )
-        (place,) = result_folders(run, of)
-        outcomes[name] = test04.repeated_samples(tree.read(place, of)).verdict
-    assert outcomes == {"caches": Verdict.MANUAL, "honest": Verdict.PASS}
 
 
 @pytest.mark.long

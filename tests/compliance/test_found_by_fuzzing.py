@@ -77,15 +77,6 @@ def test_a_reference_of_odd_numbers_is_a_finding_and_no_warning(
     assert why in failed(audit.audit(run).checks)["accuracy-score"]
 
 
-def test_complex_logits_are_a_finding_and_no_warning(
-    measured: Callable[[str], Path], tmp_path: Path
-) -> None:
-    run = Path(shutil.copytree(measured("tokens"), tmp_path / "quick-1"))
-    path = run / "raw/accuracy/logits.npy"
-    np.save(path, np.load(path).astype(np.complex64))
-    assert "logits.npy has no real numbers" in failed(audit.audit(run).checks)["accuracy-score"]
-
-
 @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
 def test_an_archive_packed_as_numpy_packs_none_is_not_unpacked(tmp_path: Path, method: int) -> None:
     content, buffer = io.BytesIO(), io.BytesIO()

@@ -154,20 +154,6 @@ def test_a_count_that_the_library_does_not_have_fails(closed: Path, test: str) -
     assert check.verdict is Verdict.FAIL and "qsl_reported_total_count is 255" in check.detail
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        '{"exact_match": 80.0, "f1": 1.2.3}',
-        '{"exact_match": 80.0, "f1": 9}',
-        "nothing",
-        '{"f1": 99.0}',
-    ],
-)
-def test_an_accuracy_that_is_none_or_too_low_fails(closed: Path, line: str) -> None:
-    (_folder(closed) / "accuracy" / "accuracy.txt").write_text(f"{line}\nhash={'0' * 64}\n")
-    assert _found(closed)["accuracy-target"].verdict is Verdict.FAIL
-
-
 def test_a_mapping_means_nothing_in_the_closed_division(closed: Path) -> None:
     benchmark = _folder(closed).parent
     benchmark.rename(benchmark.with_name("my-bert"))

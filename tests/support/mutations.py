@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +29,17 @@ class Mutation(NamedTuple):
     do: Callable[[Path], Any]
     kind: str = "Offline"
     level: str = "quick"
+
+
+Table = dict[Any, dict[str, Callable[[Path], Any]]]
+"""Id of a check, or (id, kind of run, level) → name of a change that it must see → the change."""
+
+
+def mutations(table: Table) -> Iterator[Mutation]:
+    for key, changes in table.items():
+        check, *others = (key,) if isinstance(key, str) else key
+        for name, do in changes.items():
+            yield Mutation(name, check, do, *others)
 
 
 def removed(*parts: str) -> Callable[[Path], Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from compliance import logs, rules
-from compliance.audit_tests import logged_answers, speed, test01
+from compliance.audit_tests import speed, test01
 from tests.support.tree import ROOT, SUBMITTER, SYSTEM, _system
 
 BENCHMARK, OFFICIAL = "detector", "yolo-99"
@@ -235,8 +235,8 @@ def _submit_test(built: Built, name: str, of: rules.Rules) -> None:
         (target / "accuracy").mkdir()
         _write_answers(raw, target / "accuracy", of)
         answers = logs.read_accuracy(built.folder / "accuracy" / "mlperf_log_accuracy.json")
-        compared = logged_answers.compare(
-            logged_answers.read(raw / "mlperf_log_accuracy.json").rows, answers.payloads
+        compared = test01.compare(
+            logs.read_logged(raw / "mlperf_log_accuracy.json").rows, answers.payloads
         )
         (target / "verify_accuracy.txt").write_text(
             test01.verify_text(compared, len(answers.payloads))

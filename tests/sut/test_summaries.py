@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from compliance import audit, logs
-from compliance.audit_tests import logged_answers
 from formats.checks import Verdict
 from harness.measurement import run
 from sut.registry import SUTS
@@ -42,7 +41,7 @@ def test_a_run_has_the_metric_and_the_token_latencies(
     detail = logs.read_detail(directory / "raw" / "performance" / "mlperf_log_detail.txt")
     assert detail.get("requested_use_token_latencies") is True
     assert detail.number("result_tokens_per_second") > 0
-    log = logged_answers.read(directory / "raw" / "accuracy" / "mlperf_log_accuracy.json")
+    log = logs.read_logged(directory / "raw" / "accuracy" / "mlperf_log_accuracy.json")
     assert len(log.rows) == ARTICLES
     for row in log.rows:
         assert 4 * row.token_count == len(row.data) <= 4 * 128

@@ -41,8 +41,8 @@ _DURATIONS = ("min_duration_ms", "max_duration_ms")
 def check(test: LoadGenRun, subject: Subject) -> Check:
     """The check of one test's effective settings."""
     good = "they follow from the requested settings"
-    faults = _faults(test.detail, subject.scenario)
-    return judge(f"{test.name}-effective-settings", faults, good, subject.detail_file(test))
+    found = faults(test.detail, subject.scenario)
+    return judge(f"{test.name}-effective-settings", found, good, subject.detail_file(test))
 
 
 def percentile(test: LoadGenRun, subject: Subject) -> Check:
@@ -57,7 +57,8 @@ def percentile(test: LoadGenRun, subject: Subject) -> Check:
     return judge(f"{test.name}-latency-percentile", faults, "it is the round's", file)
 
 
-def _faults(detail: Detail, scenario: str) -> Faults:
+def faults(detail: Detail, scenario: str) -> Faults:
+    """Yield a fault for each effective setting that does not follow from the requested ones."""
     for key in _UNCHANGED:
         requested, effective = detail.get(f"requested_{key}"), detail.get(f"effective_{key}")
         if key in _DURATIONS and isinstance(requested, int):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from compliance.findings.check import judge
 from compliance.findings.entries import entry_fault, not_a_number
-from compliance.loadgen import schedule
+from compliance.loadgen import rates, schedule
 from compliance.loadgen.latency_keys import (
     FIRST_TOKENS,
     LATER_TOKENS,
@@ -21,6 +21,7 @@ from compliance.loadgen.latency_keys import (
     LatencyKeys,
 )
 from compliance.loadgen.log import Log
+from compliance.loadgen.rates import Bounds
 from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
 from compliance.subject import Subject, requested_value
@@ -30,14 +31,10 @@ from formats.checks import Check, Fault, Faults
 # some microseconds.
 _IDLE, _IDLE_NS = 0.1, 1e5
 _LARGEST_SUM_NS = 2.0**63
-_ISSUED_TOKENS = "result_token_throughput_with_loadgen_overhead"
-# The product of four logged figures.
-_TOKEN_DIGITS = 4 * DIGITS
 _TWO_TOKENS = (
     "an answer has one token or none: report n_tokens of at least 2 for each answer, or set"
     " use_token_latencies to 0"
 )
-_GIVE = "counts and latencies give"
 _COUNTS = (
     "generated_query_count",
     "generated_samples_per_query",
@@ -205,15 +202,28 @@ def _of_tokens(log: Log) -> Faults:
     if log.has_tokens:
         yield from _latency_faults(FIRST_TOKENS, log)
         yield from _latency_faults(LATER_TOKENS, log)
+        if log.scenario in ("SingleStream", "Server"):
+            yield from _missing(log, rates.THROUGHPUT)
+
+
+def _rates(log: Log) -> Faults:
+    """Yield a fault for each rate that is missing or does not follow from other figures."""
+    for key, rate in rates.of(log).items():
+        value, bounds = log.number(key), rate.bounds(log)
+        if value is None:
+            yield not_a_number(log, key)
+        elif bounds and not _within(value, bounds, rate.digits):
+            low, high = (f"{bound:.6g}" for bound in bounds)
+            expected = low if low == high else f"{low} to {high}"
+            yield entry_fault(log, key, expected, f"by {rate.source} it is")
+
+
+def _within(value: float, bounds: Bounds, digits: float) -> bool:
+    return bounds[0] * (1 - digits) <= value <= bounds[1] * (1 + digits)
 
 
 def _offline(log: Log) -> Faults:
-    key, rate = "result_samples_per_second", log.offline_rate
-    value = log.number(key)
-    if value is None:
-        yield not_a_number(log, key)
-    elif rate is not None and not close(value, rate, DIGITS):
-        yield entry_fault(log, key, f"{rate:.6g}", _GIVE)
+    yield from _rates(log)
     tokens_key = "result_tokens_per_second"
     if log.has_tokens and log.number(tokens_key) == 0:
         text = f"{tokens_key} is 0: LoadGen counts no token; {_TWO_TOKENS}"
@@ -222,12 +232,10 @@ def _offline(log: Log) -> Faults:
 
 def _single_stream(log: Log) -> Faults:
     whole_key = "result_qps_with_loadgen_overhead"
-    bare_key = "result_qps_without_loadgen_overhead"
-    whole, bare = log.number(whole_key), log.number(bare_key)
+    whole = log.number(whole_key)
     yield from _of_tokens(log)
-    if log.has_tokens:
-        yield from _tokens_one_by_one(log)
-    yield from _missing(log, bare_key, whole_key)
+    yield from _rates(log)
+    yield from _missing(log, whole_key)
     mean = log.number("result_mean_latency_ns")
     if not mean:
         return
@@ -245,9 +253,6 @@ def _single_stream(log: Log) -> Faults:
             " must follow at once"
         )
         yield Fault(text, f"at most {most / 1e6:.4g} ms", period, line=log.line(whole_key))
-    # The mean is logged in whole nanoseconds. Short latencies show the rounding.
-    if bare is not None and not close(bare, 1e9 / mean, DIGITS + 1 / mean):
-        yield entry_fault(log, bare_key, f"{1e9 / mean:.6g}", _GIVE)
 
 
 def _multi_stream(log: Log) -> Faults:
@@ -264,20 +269,11 @@ def _multi_stream(log: Log) -> Faults:
 
 
 def _server(log: Log) -> Faults:
-    """Yield the faults of Server: of its two rates, of the count over the limit and, with token
-    latencies, of their percentiles and rates.
+    """Yield the faults of Server: of its rates, of the count over the limit and, with token
+    latencies, of their percentiles.
     """
-    completed = log.number("result_completed_samples_per_sec")
-    needed = ("scheduled_samples_per_sec", "min_latency_ns", "max_latency_ns")
-    lacks = any(log.number(f"result_{name}") is None for name in needed)
-    if log.queries is None or completed is None or lacks:
-        yield "a count, a rate or a latency of Server is missing"
-        return
-    if possible := log.completed_rate:
-        slowest, fastest = possible
-        if not slowest * (1 - 2 * DIGITS) <= completed <= fastest * (1 + 2 * DIGITS):
-            key, expected = "result_completed_samples_per_sec", f"{slowest:.6g} to {fastest:.6g}"
-            yield entry_fault(log, key, expected, "schedule and latencies give")
+    yield from _missing(log, "result_query_count", "result_scheduled_samples_per_sec")
+    yield from _rates(log)
     limit = log.number("effective_target_latency_ns")
     if limit is not None:
         key = "result_overlatency_query_count"
@@ -287,41 +283,6 @@ def _server(log: Log) -> Faults:
             expected = f"{low} to {high}" if low < high else str(low)
             yield entry_fault(log, key, expected, "the percentiles give")
     yield from _of_tokens(log)
-    if log.has_tokens:
-        yield from _tokens(log)
-
-
-def _tokens(log: Log) -> Faults:
-    """Yield a fault if two of Server's rates imply different numbers of tokens. The number itself
-    is not logged.
-    """
-    key = "result_completed_tokens_per_second"
-    rate, expected = log.number(key), log.token_rate
-    if rate is None or expected is None:
-        yield "a rate of tokens is missing"
-        return
-    if not close(rate, expected, _TOKEN_DIGITS):
-        yield entry_fault(log, key, f"{expected:.6g}", "result_token_throughput gives")
-    # The last query is issued when it is due or later, and before the last answer.
-    yield from _between(log, _ISSUED_TOKENS, (rate, log.issued_token_rate or rate))
-
-
-def _tokens_one_by_one(log: Log) -> Faults:
-    """Yield a fault if two of SingleStream's rates imply different numbers of tokens."""
-    issued, completed = log.issued_token_rate, log.completed_token_rate
-    yield from _missing(log, "result_token_throughput")
-    if issued is not None and completed is not None:
-        yield from _between(log, _ISSUED_TOKENS, (issued, issued))
-        yield from _between(log, "result_completed_tokens_per_second", completed)
-
-
-def _between(log: Log, key: str, bounds: tuple[float, float]) -> Faults:
-    """Yield a fault if a rate of tokens is not within its bounds."""
-    rate, (low, high) = log.number(key), bounds
-    if rate is None:
-        yield not_a_number(log, key)
-    elif not low * (1 - _TOKEN_DIGITS) <= rate <= high * (1 + _TOKEN_DIGITS):
-        yield entry_fault(log, key, f"{low:.6g} to {high:.6g}", "result_token_throughput gives")
 
 
 _FIGURES: Mapping[str, Callable[[Log], Faults]] = {

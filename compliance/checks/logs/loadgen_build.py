@@ -24,14 +24,11 @@ _GENERATED = ("/mlperf_conf.h",)
 def checks(subject: Subject) -> list[Check]:
     """The checks of each test's LoadGen, and the check that both tests used the same."""
     good = "the same version and build, SUT and library"
+    faults, doubts = _same_loadgen(subject)
     both = fail_or_manual(
-        partial(
-            judge,
-            "loadgen-of-both-tests",
-            good=good,
-        ),
-        _same_loadgen(subject),
-        [*_build_dates(subject), *_commits(subject)],
+        partial(judge, "loadgen-of-both-tests", good=good),
+        faults,
+        doubts,
         "both tests ran the same revision",
         of_a_run=subject.place.run is not None,
     )
@@ -146,29 +143,17 @@ def _sha1(test: LoadGenRun, version: str, path: str, digests: Mapping[str, str])
     return Fault(text, official, mine, line=test.detail.line("loadgen_file_sha1"))
 
 
-def _same_loadgen(subject: Subject) -> Iterator[Fault]:
-    yield from _differences(subject, "sut_name", "qsl_name")
-    first, second = _versions(subject)
-    if first != second or first == "None":
-        yield from _differences(subject, "loadgen_version")
-
-
-def _commits(subject: Subject) -> Iterator[Fault]:
-    """Yield a fault for two commits of one version, because a version may have two tags."""
-    first, second = _versions(subject)
-    if first == second != "None":
-        yield from _differences(subject, "loadgen_version")
-
-
-def _versions(subject: Subject) -> list[str]:
-    """The versions of both tests' LoadGen, without their commits."""
+def _same_loadgen(subject: Subject) -> tuple[list[Fault], list[Fault]]:
+    """(the faults, the doubts) of two tests' LoadGen. A version may have two tags, and the same
+    revision may have been built twice.
+    """
+    faults = list(_differences(subject, "sut_name", "qsl_name"))
     logged = [str(test.detail.get("loadgen_version")) for test in subject.tests]
-    return [version.partition(" @ ")[0] for version in logged]
-
-
-def _build_dates(subject: Subject) -> Iterator[Fault]:
-    """Yield a fault for two build dates, because the same revision may have been built twice."""
-    return _differences(subject, "loadgen_build_date_utc")
+    first, second = (version.partition(" @ ")[0] for version in logged)
+    doubts = list(_differences(subject, "loadgen_build_date_utc"))
+    versions = _differences(subject, "loadgen_version")
+    (doubts if first == second != "None" else faults).extend(versions)
+    return faults, doubts
 
 
 def _differences(subject: Subject, *keys: str) -> Iterator[Fault]:

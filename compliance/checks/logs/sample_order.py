@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
-
 from compliance.findings.check import judge, not_applicable
 from compliance.findings.entries import of_the_log
 from compliance.loadgen import counts
@@ -91,27 +89,18 @@ def _loaded(test: LoadGenRun, rules: Rules) -> Faults:
 
 
 def _order(trace: Trace, detail: Detail, scenario: str) -> Faults:
-    sets, seed = logged_sets(detail, scenario), logged_seed(detail, "sample_index_rng_seed")
-    least = logged_count(detail, "effective_min_query_count")
     if trace.problems:
         yield trace.problems[0]
         return
-    if sets is None or least is None or seed is None:
+    issued = counts.performance_order(detail, scenario, len(trace.index))
+    if issued is None:
         yield "the loaded set, effective_min_query_count or the seed is missing from the log"
         return
-    settings = counts.issue_settings(detail, scenario, seed)
     if any(detail.get(key) for key in _CHOSEN):
         yield "the samples were chosen by audit settings"
         return
-    count = len(trace.index)
-    queries = order.bounded(least, count)
-    first, sample = -1, -1
-    for draws in Draws:
-        expected = order.performance(settings, sets[0], draws, count=count, min_query_count=queries)
-        others = np.flatnonzero(expected != trace.index)
-        if not others.size:
-            return
-        if int(others[0]) > first:
-            first, sample = int(others[0]), int(expected[others[0]])
-    text = f"from sample {first} on the samples are not those of the seed {seed}"
-    yield Fault(text, f"sample {first} has index {sample}", f"index {int(trace.index[first])}")
+    if stray := order.misplaced(issued, trace.index):
+        first, sample = stray
+        seed = detail.get("effective_sample_index_rng_seed")
+        text = f"from sample {first} on the samples are not those of the seed {seed}"
+        yield Fault(text, f"sample {first} has index {sample}", f"index {int(trace.index[first])}")

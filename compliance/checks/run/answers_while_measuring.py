@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from compliance import logs
 from compliance.findings.check import judge, manual, not_applicable, shorten
 from compliance.logs import files
-from compliance.rules import Rules
-from compliance.scoring import accuracy, of_run, official
+from compliance.scoring import of_run
 from compliance.scoring.value import AnswerBytes
 from compliance.subject import Subject
 from formats import shards
@@ -30,8 +28,7 @@ _FIX = "correct the SUT: it must answer as in the accuracy test"
 _COMPUTE = "correct the SUT: it must compute every answer"
 _NO_CACHE = "switch the engine's caches of prompts and answers off, and measure again"
 _ANSWERS, _FRESH, _SPEED = "answers-while-measuring", "fresh-inputs", "plausible-speed"
-_BARE = "a submission without a run directory around it has no kept answers"
-_NO_TEST = "the performance test has no record or no good outcome"
+_NO_TEST = "the performance test has no good outcome"
 _HALF, _KEPT_BYTES = 128, 64 << 20
 UNKNOWN_SPEED = "the model's operations or the speed of a large matrix product are not known"
 
@@ -39,13 +36,10 @@ UNKNOWN_SPEED = "the model's operations or the speed of a large matrix product a
 def checks(subject: Subject) -> list[Check]:
     """The checks of the performance test's answers, of the time of fresh inputs, and of the speed
     compared with that of a matrix product.
-
-    They do not apply to bare submissions.
     """
-    outcome, record = subject.performance.outcome, subject.record
-    if record is None or outcome is None or outcome.status != "ok":
-        why = _BARE if subject.place.run is None else _NO_TEST
-        return [not_applicable(check_id, why) for check_id in (_ANSWERS, _FRESH, _SPEED)]
+    outcome, record = subject.performance.outcome, subject.recorded
+    if outcome is None or outcome.status != "ok":
+        return [not_applicable(check_id, _NO_TEST) for check_id in (_ANSWERS, _FRESH, _SPEED)]
     return [
         _answers(subject, outcome, record),
         _fresh(subject, record, outcome.fresh),
@@ -88,24 +82,23 @@ def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     summary = f"{len(differing)} of {len(answers)} kept answers differ from the accuracy test's"
     if subject.no_reference and not record.official:
         return manual(_ANSWERS, f"{summary}, and there is no reference to score them", **where)
-    if not subject.no_reference:
-        faults, fault = files.reckon(
-            lambda: list(_score_faults(run, record, log.payloads, differing))
-        )
-    if record.official and (faults or subject.no_reference):
-        compute = partial(
-            _metric_faults,
+    scored, fault = files.reckon(
+        partial(
+            of_run.with_others,
             run,
             record,
-            rules=subject.rules,
-            payloads=log.payloads,
-            differing=differing,
-            compared=len(answers),
+            subject.rules.benchmarks,
+            log.payloads,
+            sorted(differing),
+            len(answers),
         )
-        faults, fault = files.reckon(compute)
-    if faults is None:
+    )
+    if scored is None:
         return judge(_ANSWERS, [fault], "", **where)
-    return judge(_ANSWERS, faults, f"{summary}, within the tolerance", **where)
+    passed, score = scored
+    sentence = f"{len(differing)} kept answers differ from the accuracy test's; with them {score}"
+    wrong = [] if passed else [sentence]
+    return judge(_ANSWERS, wrong, f"{summary}, within the tolerance", **where)
 
 
 def _unpack(kept: Mapping[str, np.ndarray]) -> list[tuple[int, bytes]]:
@@ -148,49 +141,6 @@ def _length_faults(
             f" samples have {expected}"
         )
         yield Fault(text, str(expected), str(total))
-
-
-def _score_faults(
-    run: Path, record: Record, payloads: AnswerBytes, differing: set[tuple[int, bytes]]
-) -> Iterator[Fault]:
-    """Yield a fault if the accuracy test would have failed with these answers instead of its
-    own.
-    """
-    judged = record.accuracy
-    reference, forced, _ = of_run.arrays(run)
-    # The SUT's own logits exist only for the accuracy test's answers, and not for these.
-    tolerance = {
-        name: limit for name, limit in judged.tolerance.items() if name != "argmax_fraction"
-    }
-    for one_each in accuracy.variants(sorted(differing)):
-        answers = {**payloads, **one_each}
-        score = accuracy.score(judged.score, answers, reference, tolerance, judged.keys, forced)
-        if not score.passed:
-            text = (
-                f"{len(differing)} kept answers differ from the accuracy test's; with them"
-                f" {score.sentence}"
-            )
-            yield Fault(text, f"at most {score.threshold:g}", f"{score.value:.5g}")
-            return
-
-
-def _metric_faults(
-    run: Path,
-    record: Record,
-    rules: Rules,
-    payloads: AnswerBytes,
-    differing: set[tuple[int, bytes]],
-    compared: int,
-) -> list[Fault]:
-    """A fault if the official metric is outside its limits with these answers."""
-    assert record.official
-    row = rules.benchmarks[record.benchmark.official].of(record.cell.scenario)
-    changes = accuracy.variants(sorted(differing))
-    passed, text = official.with_others(run, record.official, row, payloads, changes, compared)
-    if passed:
-        return []
-    sentence = f"{len(differing)} kept answers differ from the accuracy test's; with them {text}"
-    return [Fault(sentence)]
 
 
 def _fresh(subject: Subject, record: Record, fresh: Fresh | None) -> Check:
@@ -264,11 +214,24 @@ def _speed(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     factor = limits.faster_than_products
     if record.cell.quantized == INT8:
         factor = limits.faster_than_products_int8
-    most = factor * product
-    reached = least * rate
+    return speed(_SPEED, least * rate, product, factor * product, "compute", where)
+
+
+def speed(
+    check_id: str, reached: float, product: float, most: float, verb: str, where: Mapping[str, str]
+) -> Check:
+    """The check of a model's operations a second.
+
+    Args:
+        reached: the operations a second.
+        product: those of a large matrix product.
+        most: the most that the model may reach.
+        verb: what the SUT did not do if it reached more.
+        where: `file` and `fix` of the check.
+    """
     text = f"{reached / 1e9:.3g} GFLOP/s at least; a large product has {product / 1e9:.3g}"
     faults = []
     if reached > most:
-        sentence = f"{text}: it did not compute"
+        sentence = f"{text}: it did not {verb}"
         faults.append(Fault(sentence, f"at most {most:.3g}", f"{reached:.3g}"))
-    return judge(_SPEED, faults, text, **where)
+    return judge(check_id, faults, text, **where)

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from compliance.findings.check import judge, not_applicable, shorten
+from compliance.findings.check import judge, shorten
 from compliance.rules import EvidenceRule, Rules
-from compliance.subject import NO_EVIDENCE, LoadGenRun, Subject
+from compliance.subject import LoadGenRun, Subject
 from formats.cell import UNKNOWN, Cell
 from formats.checks import Check, Fault, Faults
 from formats.evidence import Evidence
@@ -38,51 +38,20 @@ _WORDS = {
 
 
 def checks(subject: Subject) -> list[Check]:
-    """The checks of the execution, one for each test. A bare submission contains no evidence."""
-    if subject.place.run is None:
-        return [not_applicable("evidence", NO_EVIDENCE)]
-    record = subject.record
-    if record is None:
-        ids = [f"{test.name}-evidence" for test in subject.tests]
-        return [not_applicable(check_id, subject.no_record) for check_id in ids]
+    """The checks of the execution, one for each test."""
+    record = subject.recorded
     after = subject.performance.after
     good = ""
     if after:
-        graphs = f"{after.graphs} graphs, none new while measuring"
-        good = f"{record.execution}: {graphs}{_more(after, record)}"
+        good = f"{record.execution}: {after.graphs} graphs, none new while measuring"
     if record.execution == ENGINE:
         good = "an engine, of which only the answers are seen"
     results = []
     for test in subject.tests:
         faults = [*_graphs(test, record, subject.rules), *_in_one_part(test, record)]
         file = f"raw/{test.name}/outcome.json"
-        summary = good + _loaded_for(test)
-        results.append(judge(f"{test.name}-evidence", faults, summary, file=file, fix=_FIX))
+        results.append(judge(f"{test.name}-evidence", faults, good, file=file, fix=_FIX))
     return results
-
-
-def _loaded_for(test: LoadGenRun) -> str:
-    """Say that an earlier test of the same process loaded the model, as the end of a sentence."""
-    loaded_for = test.outcome.loaded_for if test.outcome else ""
-    return f"; in the process and with the model of the {loaded_for} test" if loaded_for else ""
-
-
-def _more(evidence: Evidence, record: Record) -> str:
-    """List facts about the watched call that no rule forbids but a reader should know, as the end
-    of a sentence.
-    """
-    detail = evidence.detail
-    texts = []
-    if evidence.compiled_share:
-        texts.append(f", {evidence.compiled_share:.0%} of the forward passes compiled")
-    batches, passes = _count_in(detail, "batches"), _count_in(detail, "forward_passes")
-    operators = _count_in(detail, "operators")
-    among = f"{batches} batch{'' if batches == 1 else 'es'}"
-    if passes > batches > 0 and record.cell.task == "predict":
-        texts.append(f", {passes} forward passes for {among}")
-    if operators and "operators_that_compute" in detail:
-        texts.append(f", {operators} operators outside of compiled code for {among}")
-    return "".join(texts)
 
 
 def _count_in(detail: Mapping[str, Any], name: str) -> int:

@@ -4,8 +4,8 @@ test: the weights in memory, and a product of the measured call.
 
 from __future__ import annotations
 
-from compliance.findings.check import judge, not_applicable, shorten
-from compliance.subject import NO_EVIDENCE, LoadGenRun, Subject
+from compliance.findings.check import judge, shorten
+from compliance.subject import LoadGenRun, Subject
 from formats import shards
 from formats.cell import INT8, UNKNOWN
 from formats.checks import Check, Fault, Faults
@@ -33,13 +33,8 @@ device has all norms, and frameworks may leave small weights whole.
 
 
 def checks(subject: Subject) -> list[Check]:
-    """The checks of the precision, one for each test. A bare submission contains no evidence."""
-    if subject.place.run is None:
-        return [not_applicable("precision", NO_EVIDENCE)]
-    record = subject.record
-    if record is None:
-        ids = [f"{test.name}-precision" for test in subject.tests]
-        return [not_applicable(check_id, subject.no_record) for check_id in ids]
+    """The checks of the precision, one for each test."""
+    record = subject.recorded
     after = subject.performance.after
     good = f"{after.precision if after else None}, seen on the weights and on a product"
     if after and record.cell.shard_count > 1:

@@ -9,11 +9,11 @@ from dataclasses import fields
 from typing import Any
 
 from compliance.findings import fixes
-from compliance.findings.check import judge, mismatch, not_applicable, quoted, shorten
+from compliance.findings.check import judge, mismatch, quoted, shorten
 from compliance.findings.entries import entry_fault
 from compliance.folders import measurements_file
 from compliance.logs.digits import DIGITS, close
-from compliance.subject import BARE, Subject
+from compliance.subject import Subject
 from formats.cell import IN_WORKLOAD, LENGTH_BUCKETS
 from formats.checks import Check, Fault, Faults
 from formats.job import Job
@@ -24,8 +24,10 @@ from results import documents
 _JOB = "raw/performance/job.json"
 _UNLIMITED_NS = 10**15
 """LoadGen's setting of a limit of Server that a cell does not have."""
-_OF_A_TEST = ("test", "log_dir", "calibration", "known", "audit", "limits")
-"""The fields of job.json that may differ between the tests of a run."""
+_OF_A_TEST = ("test", "log_dir", "calibration", "known", "audit")
+"""The fields of job.json that may differ between the tests of a run. In the accuracy test the
+limits may differ, too.
+"""
 _OF_SERVING = ("max_wait_ms", "max_latency_ms", "max_ttft_ms", "max_tpot_ms", "rate")
 _NOT_STATED = ("N/A", "none")
 _DESCRIBED = (
@@ -48,10 +50,7 @@ _DESCRIBED = (
 
 def checks(subject: Subject) -> list[Check]:
     """The checks of the system description and measurements.json against record.json."""
-    record = subject.record
-    if record is None:
-        ids = ("system-of-the-record", "measurements-of-the-record")
-        return [not_applicable(check_id, subject.no_record) for check_id in ids]
+    record = subject.recorded
     name = subject.rules.layout.system.format(system=subject.place.system)
     system = subject.place.show(subject.place.submitter_folder / name)
     measurements = subject.place.show(measurements_file(subject.place, subject.rules))
@@ -76,8 +75,6 @@ def checks(subject: Subject) -> list[Check]:
 
 def agreement(subject: Subject) -> Check:
     """The check of record.json itself against logs, folders and jobs."""
-    if subject.place.run is None:
-        return not_applicable("record", BARE)
     return judge(
         "record",
         _record(subject),
@@ -170,7 +167,8 @@ def of_jobs(
         if job.test != test:
             value = shorten(repr(job.test))
             yield Fault(f"{file} is of the test {value}", repr(test), value, file)
-        for key in sorted({each.name for each in fields(Job)} - {*_OF_A_TEST}):
+        free = (*_OF_A_TEST, "limits") if test == "accuracy" else _OF_A_TEST
+        for key in sorted({each.name for each in fields(Job)} - {*free}):
             one, other = getattr(first, key), getattr(job, key)
             if one != other:
                 text = f"job.json: {key} differs between the performance and the {test} test"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from compliance.findings import fixes
-from compliance.findings.check import judge, mismatch, not_applicable
+from compliance.findings.check import judge, mismatch
 from compliance.loadgen import counts
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check, Fault
@@ -24,12 +24,10 @@ slowed down the measurement of the limits, but not so much.
 
 def check(subject: Subject) -> Check:
     """The check of every worker's outcome."""
-    if subject.record is None:
-        return not_applicable("outcomes-and-result", subject.no_record)
     faults: list[Fault] = []
     for test in (*subject.tests, *subject.compliance.values()):
         faults += _outcome(test, subject)
-    faults += _computed(subject.record, subject.performance.outcome)
+    faults += _computed(subject.recorded, subject.performance.outcome)
     good = "samples and time of every worker are those of its log"
     return judge("outcomes-and-result", faults, good, fix=fixes.RUN)
 
@@ -38,8 +36,6 @@ def clock(subject: Subject) -> Check:
     """The check that nobody set the calendar clock, by which LoadGen measures, during the
     performance test.
     """
-    if subject.record is None:
-        return not_applicable("clock", subject.no_record)
     fix = "measure again while nothing sets the clock"
     file = "raw/performance/outcome.json"
     faults = _clock_step(subject)

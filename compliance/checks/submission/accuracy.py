@@ -10,9 +10,8 @@ import numpy as np
 
 from compliance import logs
 from compliance.findings.check import judge, manual, not_applicable, shorten
-from compliance.loadgen import counts
+from compliance.loadgen import counts, sample_order
 from compliance.loadgen.counts import logged_seed, logged_sets
-from compliance.loadgen.sample_order import misplaced
 from compliance.logs import files
 from compliance.rules import Rules
 from compliance.subject import Subject
@@ -120,9 +119,13 @@ def whole_log(subject: Subject) -> Path | None:
     if raw:
         return raw / _LOG
     submitted = subject.accuracy.folder / _LOG
-    content, _ = files.attempt(files.whole_bytes, submitted)
-    cut = content is not None and subject.rules.truncation.is_cut(content)
-    return None if cut else submitted
+    return None if is_cut(submitted, subject.rules) else submitted
+
+
+def is_cut(path: Path, rules: Rules) -> bool:
+    """Whether a submitted log is truncated."""
+    content, _ = files.attempt(files.whole_bytes, path)
+    return content is not None and rules.truncation.is_cut(content)
 
 
 def _size(path: Path, rules: Rules) -> Faults:
@@ -242,7 +245,8 @@ def _order(subject: Subject, rows: logs.Answers) -> Faults:
         yield f"its sample numbers are not those of {count} samples"
         return
     settings = counts.issue_settings(detail, subject.scenario, seed)
-    if stray := misplaced(settings, sets, seq_ids=seq_ids, indices=indices):
+    stray = sample_order.misplaced(partial(sample_order.accuracy, settings, sets), indices, seq_ids)
+    if stray:
         at, expected = stray
         text = (
             f"sample number {seq_ids[at]} has index {indices[at]}; with seed {seed} it has index"

@@ -21,7 +21,7 @@ from compliance.findings.check import (
 from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.logs.dates import log_date, power_date
-from compliance.subject import BARE, TESTS, LoadGenRun, Subject
+from compliance.subject import TESTS, LoadGenRun, Subject
 from formats.checks import Check, Fault, Faults
 from formats.record import Record
 
@@ -52,14 +52,8 @@ def dates(subject: Subject, now: datetime | None = None) -> Check:
 
 
 def digests(subject: Subject) -> list[Check]:
-    """The checks of digests, raw logs, outcomes and trace in a run directory. A bare submission has
-    none of these.
-    """
-    if subject.place.run is None:
-        ids = ("digests", "raw-logs", "worker-outcomes", "trace")
-        return [not_applicable(check_id, BARE) for check_id in ids]
+    """The checks of raw logs, outcomes and trace in a run directory."""
     return [
-        _digests(subject),
         judge(
             "raw-logs",
             _raw_logs(subject),
@@ -155,15 +149,13 @@ def _apart(subject: Subject) -> Iterator[Fault]:
         yield Fault(text, f"at most {most} days", f"{apart.days} days")
 
 
-def _digests(subject: Subject) -> Check:
+def recorded_digests(subject: Subject) -> Check:
     """The check of the digests in record.json. Only the reference can be hashed here, because
     weights and inputs are in the cache.
     """
     assert subject.place.run is not None
-    file = "reference.npz"
-    if subject.record is None:
-        return not_applicable("digests", subject.no_record, file=file)
-    digests = {"weights": subject.record.digests.weights, "inputs": subject.record.digests.inputs}
+    file, record = "reference.npz", subject.recorded
+    digests = {"weights": record.digests.weights, "inputs": record.digests.inputs}
     faults: list[Fault | str] = []
     for name, digest in digests.items():
         if not files.is_sha256(digest):
@@ -172,15 +164,15 @@ def _digests(subject: Subject) -> Check:
                 mismatch(f"digests.{name}", value, expected, "it must have", file="record.json")
             )
     if subject.no_reference and not faults:
-        why = f"not compared: {subject.record.accuracy.reason}"
+        why = f"not compared: {record.accuracy.reason}"
         return manual("digests", why, file=file)
     if not subject.no_reference:
-        faults += _reference(subject.place.run / "reference.npz", subject.record)
+        faults += reference(subject.place.run / "reference.npz", record)
     good = "reference.npz is the recorded one; weights and inputs are stated"
     return judge("digests", faults, good, file=file)
 
 
-def _reference(path: Path, record: Record) -> Faults:
+def reference(path: Path, record: Record) -> Faults:
     """Yield the fault of a reference that is not the recorded one."""
     digest, fault = files.attempt(partial(files.bounded_sha256, most=_LARGEST_REFERENCE), path)
     if fault:
@@ -213,12 +205,6 @@ def _trace(subject: Subject) -> Check:
     return judge("trace", faults, good, file=file)
 
 
-def _planned(subject: Subject) -> bool:
-    """Return whether the job plans the length of the test. Only a quick test is planned."""
-    job = subject.performance.job
-    return job is not None and job.limits.quick
-
-
 def _small_trace(subject: Subject) -> Fault | None:
     """A fault if the trace is missing although it would have been small. Its size is computed from
     the number of samples.
@@ -230,8 +216,10 @@ def _small_trace(subject: Subject) -> Fault | None:
         return None
     least_ms = subject.performance.detail.number("requested_min_duration_ms") or 0
     official = least_ms >= subject.rules.scenarios[scenario].min_duration_ms
+    job = subject.performance.job
     # A quick run requests an official duration only if its length is planned.
-    if mode not in limits.trace_bytes or (official and not _planned(subject)):
+    is_planned = job is not None and job.limits.quick
+    if mode not in limits.trace_bytes or (official and not is_planned):
         mode = "submission"
     size, most = issued * limits.trace_sample_bytes[scenario], limits.trace_bytes[mode]
     if size * limits.trace_slack > most:
@@ -246,7 +234,8 @@ def _small_trace(subject: Subject) -> Fault | None:
 def _raw_logs(subject: Subject) -> Faults:
     conf = "user.conf"
     pairs = [("performance", subject.place.measurements / conf, conf)]
-    for test in subject.tests:
+    submitted_tests = [test for test in subject.compliance.values() if test.folder.exists()]
+    for test in (*subject.tests, *submitted_tests):
         for name in subject.rules.layout.performance_files:
             pairs.append((test.name, test.folder / name, name))
     digest = partial(files.bounded_sha256, most=_LARGEST_LOG)

@@ -255,21 +255,15 @@ def _contradictions(test: LoadGenRun, subject: Subject) -> Faults:
     own_labels = subject.rules.scenario_labels.get(subject.scenario, {})
     labels = {**subject.rules.summary_labels, **own_labels}
     for label, key in labels.items():
-        if label not in values and key in test.detail.occurrences and _always(label, key):
+        # Some labels belong to single scenarios, and limits on tokens replace a latency limit.
+        is_setting = key.startswith("effective_") and label != "target_latency (ns)"
+        in_all = is_setting or _LABEL.fullmatch(label)
+        if label not in values and key in test.detail.occurrences and in_all:
             yield f"{label!r} is missing"
         elif label in values and not _same(values[label], test.detail.get(key)):
             value, logged = shorten(values[label]), shorten(test.detail.get(key))
             text = f"{label!r} is {value}; the detail log's {key} is {logged}"
             yield Fault(text, logged, value, line=test.summary.lines.get(label))
-
-
-def _always(label: str, key: str) -> bool:
-    """Whether every summary has a label. Some labels belong to single scenarios, and limits on
-    tokens replace a latency limit.
-    """
-    return bool(_LABEL.fullmatch(label)) or (
-        key.startswith("effective_") and label != "target_latency (ns)"
-    )
 
 
 def _same(text: str, value: object) -> bool:

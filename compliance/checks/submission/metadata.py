@@ -92,7 +92,6 @@ def checks(subject: Subject) -> list[Check]:
             "the source that ran" if place.run else "there is a program",
             file=place.show(_source_folder(subject)),
         ),
-        _record(subject),
     ]
 
 
@@ -302,16 +301,11 @@ def _is_program(path: Path) -> bool:
     return path.stat().st_size > 0
 
 
-def _record(subject: Subject) -> Check:
-    if subject.place.run is None:
-        return not_applicable("record-json", "a submission without a run directory around it")
+def record_json(subject: Subject) -> Check:
+    """The check of record.json by its schema."""
+    assert subject.place.run is not None
     document, _ = files.attempt(files.json_object, subject.place.run / "record.json")
     faults = _schema(subject, document, "record", "record.json")
     if not faults and subject.record is None:
         faults = [subject.faults["record.json"]]
-    return judge(
-        "record-json",
-        faults,
-        "complete",
-        file="record.json",
-    )
+    return judge("record-json", faults, "complete", file="record.json")

@@ -5,17 +5,20 @@ tolerance.
 from __future__ import annotations
 
 import fnmatch
-import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from compliance import logs
-from compliance.findings.check import judge, manual, mismatch, not_applicable, shorten
+from compliance.findings.check import judge, manual, mismatch, shorten
 from compliance.logs import files, strict_json
+from compliance.rules import Rules
 from compliance.scoring import accuracy, of_run, official
-from compliance.subject import Subject
-from formats.checks import Check, Fault, Faults
+from compliance.subject import NO_RECORD, Subject
+from formats.checks import Check, Fault
+from formats.record import Record
 
 _ID = "accuracy-score"
 _SCORE = "see the answers in raw/accuracy, reference.npz and the tolerance in record.json"
@@ -28,88 +31,92 @@ _STATED = "judge the score that accuracy.txt states by the benchmark's own metri
 _NO_RUN = "a submission without a run directory around it has no reference to score against"
 
 
-def checks(subject: Subject, answers: logs.Answers | None, fault: str) -> list[Check]:
-    """The checks of the score and its tolerance.
+def judged(subject: Subject) -> Check:
+    """The check that there was a reference to judge the accuracy."""
+    unjudged = []
+    if subject.no_reference:
+        text = "there was no reference to judge its accuracy"
+        unjudged.append(Fault(text, "a reference", "none"))
+    return judge("accuracy-judged", unjudged, "against a reference")
+
+
+def check(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
+    """The check of the score.
 
     Args:
         answers: the whole log of answers; None: `fault` says why it cannot be read.
     """
-    unjudged = []
-    if subject.place.run and subject.no_reference:
-        text = "there was no reference to judge its accuracy"
-        unjudged.append(Fault(text, "a reference", "none"))
-    return [
-        _score(subject, answers, fault),
-        _tolerance(subject),
-        judge("accuracy-judged", unjudged, "against a reference"),
-    ]
-
-
-def checks_of_truncated(subject: Subject, why: str) -> list[Check]:
-    """The checks if there is only a truncated log. No score can be computed from it, for the reason
-    `why`.
-    """
-    return [_score_unverified(subject, why), _tolerance(subject)]
-
-
-def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
     where = {"file": subject.accuracy_file, "fix": _SCORE}
+    record = subject.record
     if subject.place.run is None:
-        return _score_unverified(subject, _NO_RUN)
-    if subject.record is None:
-        return judge(_ID, [f"cannot be computed again: {subject.no_record}"], "", **where)
-    if subject.record.official:
-        return _official(subject, answers, fault)
-    if subject.no_reference:
-        return manual(_ID, f"not judged: {subject.record.accuracy.reason}", **where)
+        return unverified(subject, _NO_RUN)
+    if record is None:
+        return judge(_ID, [f"cannot be computed again: {NO_RECORD}"], "", **where)
+    if record.official:
+        where["fix"] = _METRIC
+    elif subject.no_reference:
+        return manual(_ID, f"not judged: {record.accuracy.reason}", **where)
     if answers is None:
         return judge(_ID, [fault], "", **where)
-    judged = subject.record.accuracy
-    score, why = files.reckon(partial(of_run.score, subject.place.run, judged, answers.payloads))
-    if score is None:
+    compute = _official if record.official else _of_reference
+    found, why = files.reckon(partial(compute, subject, subject.place.run, record, answers))
+    if found is None:
         return judge(_ID, [f"cannot be computed again: {why}"], "", **where)
-    line = (subject.accuracy_text or "").split("\n", 1)[0]
-    faults = [*_score_faults(score, line), *_admitted_failures(subject)]
-    good = f"{score.metric} {score.value:.5g}, at most {score.threshold:g}"
-    return judge(_ID, faults, good, **where)
-
-
-def _official(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
-    """The check of the official metric, which is the verdict of a run of `--benchmark`."""
-    where = {"file": subject.accuracy_file, "fix": _METRIC}
-    run, record = subject.place.run, subject.record
-    assert run is not None
-    assert record is not None
-    assert record.official is not None
-    if answers is None:
-        return judge(_ID, [fault], "", **where)
-    compute = partial(official.score, run, record.official, answers.payloads)
-    scored, why = files.reckon(compute)
-    row = subject.rules.benchmarks.get(record.benchmark.official)
-    if scored is None or row is None:
-        why = why or "the round has no such benchmark"
-        return judge(_ID, [f"cannot be computed again: {why}"], "", **where)
-    expected = [scored.line()]
-    if not subject.no_reference:
-        score, why = files.reckon(partial(of_run.score, run, record.accuracy, answers.payloads))
-        if score is None:
-            return judge(_ID, [f"cannot be computed again: {why}"], "", **where)
-        expected.append(accuracy.beside_metric(score.line()))
-    faults: list[Fault | str] = []
     stated = (subject.accuracy_text or "").split("\n")
-    for line, right in zip(stated, expected, strict=False):
+    faults: list[Fault | str] = []
+    for line, right in zip(stated, found.lines, strict=False):
         if line != right:
             text = f"accuracy.txt says {line[:120]!r}; the whole log scores {right[:160]}"
             faults.append(Fault(text, right, line[:200]))
-    beyond = list(official.beyond(scored.values, row.of(subject.place.scenario)))
+    return judge(_ID, [*faults, *found.faults], found.good, **where)
+
+
+@dataclass(frozen=True)
+class _Again:
+    """The scores that were computed again.
+
+    Attributes:
+        lines: those that accuracy.txt must begin with.
+        good: what a reader is told if there is no fault.
+    """
+
+    lines: tuple[str, ...]
+    faults: tuple[Fault | str, ...]
+    good: str
+
+
+def _of_reference(subject: Subject, run: Path, record: Record, answers: logs.Answers) -> _Again:
+    """The score against the reference, which is the verdict of other runs than of `--benchmark`."""
+    score = of_run.score(run, record.accuracy, answers.payloads)
+    faults = [*_admitted_failures(subject)]
+    if not score.passed:
+        limit = f"at most {score.threshold:g}"
+        faults.append(Fault(score.sentence, limit, f"{score.value:.5g}"))
+    good = f"{score.metric} {score.value:.5g}, at most {score.threshold:g}"
+    return _Again((score.line(),), tuple(faults), good)
+
+
+def _official(subject: Subject, run: Path, record: Record, answers: logs.Answers) -> _Again:
+    """The official metric, which is the verdict of a run of `--benchmark`."""
+    assert record.official is not None
+    scored = official.score(run, record.official, answers.payloads)
+    name = record.benchmark.official
+    row = subject.rules.benchmarks.get(name)
+    if row is None:
+        raise ValueError("the round has no such benchmark")
+    lines = [scored.line()]
+    if not subject.no_reference:
+        score = of_run.score(run, record.accuracy, answers.payloads)
+        lines.append(accuracy.beside_metric(score.line()))
+    beyond = tuple(official.beyond(scored.values, row.of(subject.place.scenario)))
+    good = f"{scored.line()}, as {name} requires"
     if beyond and record.official.not_closed:
         good = f"{scored.line()}; only for the open division, which has no target: {beyond[0]}"
-        return judge(_ID, faults, good, **where)
-    faults += beyond
-    return judge(_ID, faults, f"{scored.line()}, as {record.benchmark.official} requires", **where)
+        beyond = ()
+    return _Again(tuple(lines), beyond, good)
 
 
-def _score_unverified(subject: Subject, why: str) -> Check:
+def unverified(subject: Subject, why: str) -> Check:
     """The check of a score that cannot be computed again. It fails if accuracy.txt says that the
     score failed. Otherwise a person has to judge.
     """
@@ -137,36 +144,21 @@ def _admitted_failures(subject: Subject) -> Iterator[Fault]:
             yield Fault(text, "passed: true", excerpt, line=number)
 
 
-def _score_faults(score: accuracy.Accuracy, line: str) -> Faults:
-    document, _ = files.reckon(partial(strict_json.parse, line))
-    if document != json.loads(score.line()):
-        text = f"accuracy.txt says {line[:120]!r}; the whole log scores {score.line()[:160]}"
-        yield Fault(text, score.line(), line[:200])
-    if not score.passed:
-        yield Fault(score.sentence, f"at most {score.threshold:g}", f"{score.value:.5g}")
-
-
-def _tolerance(subject: Subject) -> Check:
+def tolerance(subject: Subject) -> Check:
     """The check of record.json's tolerance against the round's limits. A record must not choose its
     own tolerance.
     """
-    file = "record.json"
-    if subject.place.run is None:
-        why = "a submission without a run directory around it has no tolerance"
-        return not_applicable("tolerance", why, file=file)
-    return judge("tolerance", _too_loose(subject), "within the round's limits", file=file)
+    faults = _too_loose(subject.recorded, subject.rules)
+    return judge("tolerance", faults, "within the round's limits", file="record.json")
 
 
-def _too_loose(subject: Subject) -> Iterator[Fault]:
-    if subject.record is None:
-        yield Fault(subject.no_record)
-        return
-    score, precision = subject.record.accuracy.score, subject.record.cell.judged_precision
-    tolerance = subject.record.accuracy.tolerance
-    limits = subject.rules.project_limits.tolerance.get(score, {}).get(precision)
+def _too_loose(record: Record, rules: Rules) -> Iterator[Fault]:
+    score, precision = record.accuracy.score, record.cell.judged_precision
+    tolerance = record.accuracy.tolerance
+    limits = rules.project_limits.tolerance.get(score, {}).get(precision)
     if limits is None:
         of = f"the score {shorten(score)} in {shorten(precision)}"
-        yield Fault(f"{subject.rules.round} has no tolerance for {of}")
+        yield Fault(f"{rules.round} has no tolerance for {of}")
         return
     for word, sign, bounds in (("at most", 1, limits.at_most), ("at least", -1, limits.at_least)):
         for name, bound in _limits(bounds, tolerance):

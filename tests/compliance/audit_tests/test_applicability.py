@@ -54,36 +54,3 @@ def test_one_sample_is_not_compared_with_all_if_batches_are_cut_to_several_lengt
     assert not compliance_tests.inapplicable("TEST04", sorted_only, 64)
     cut = replace(of, length_buckets=(32, 64, 128))
     assert "several lengths" in compliance_tests.inapplicable("TEST04", cut, 64)
-
-
-def test_what_audit_config_sets_is_the_official_files() -> None:
-    seed = 720381539243781796
-    of = {name: rule.settings("bert-99") for name, rule in V61.compliance_tests.items()}
-    assert of["TEST01"] == {
-        "mode": 2,
-        "accuracy_log_rng_seed": seed,
-        "accuracy_log_sampling_target": 4096,
-    }
-    assert (
-        V61.compliance_tests["TEST01"].settings("stable-diffusion-xl")[
-            "accuracy_log_sampling_target"
-        ]
-        == 128
-    )
-    assert (
-        V61.compliance_tests["TEST01"].settings("3d-unet-99")["accuracy_log_sampling_target"] == 64
-    )
-    assert of["TEST04"] == {
-        "mode": 2,
-        "performance_issue_unique": 0,
-        "performance_issue_same": 1,
-        "performance_issue_same_index": 3,
-    }
-    assert of["TEST06"] == {
-        "mode": 2,
-        "accuracy_log_rng_seed": seed,
-        "accuracy_log_sampling_target": 100,
-        "min_query_count": 100,
-        "min_duration": 0,
-        "sample_concatenate_permutation": 0,
-    }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from compliance.audit_tests import answers as audited_answers
 from compliance.audit_tests import compliance_tests
 from compliance.folders import result_folders
 from compliance.loadgen import sampling
-from compliance.rules import sources
 from formats.checks import Check, Verdict
 from tests.support import mutations
 from tests.support import tree as runs
@@ -94,29 +92,6 @@ def test_a_good_run_fails_nothing_and_says_what_does_not_apply(
             "output-length",
         }
     assert {check.level for check in checks.values()} == {"submission"}
-
-
-def test_every_rule_these_checks_name_is_one_that_is_written_down(
-    complied: Callable[[str], Path],
-) -> None:
-    named = {
-        rule_id
-        for kind in KINDS
-        for check in found(complied(kind)).values()
-        for rule_id in check.rule_ids
-    }
-    assert named <= set(sources.entries())
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_folders_of_the_tests_disturb_no_other_check(
-    complied: Callable[[str], Path], kind: str
-) -> None:
-    assert [
-        c.line()
-        for c in audit.audit(complied(kind)).checks_for("quick")
-        if c.verdict is Verdict.FAIL
-    ] == []
 
 
 def logged(test: str, **values: Any) -> Callable[[Path], Any]:
@@ -212,165 +187,94 @@ def latencies_of_the_performance_run(run: Path) -> None:
     runs.detail(run, "TEST04", **{key: values[key] for key in keys})
 
 
-_of_test = partial(Mutation, kind="SingleStream", level="submission")
-TESTS_MUTATED = [
-    _of_test("another answer", "test01-answers", answers("TEST01", other_bytes(-1))),
-    _of_test(
-        "an answer less", "test01-samples", answers("TEST01", lambda rows: [rows[0], *rows[2:]])
-    ),
-    _of_test(
-        "an answer of another sample",
-        "test01-samples",
-        answers("TEST01", lambda rows: [*rows[:1], _moved(rows[1]), *rows[2:]]),
-    ),
-    _of_test("no answers", "test01-answers", answers("TEST01", lambda rows: ["[", "]"])),
-    _of_test(
-        "a log of answers that is cut", "test01-samples", answers("TEST01", lambda rows: rows[:-1])
-    ),
-    _of_test("half of each answer", "output-length", answers("TEST01", half), kind="tokens"),
-    _of_test(
-        "another submitted log of answers",
-        "test01-hash",
-        submitted(f"TEST01/accuracy/{ANSWERS}", "[\n]\n"),
-    ),
-    _of_test(
-        "another hash",
-        "test01-hash",
-        submitted("TEST01/accuracy/accuracy.txt", f"{{}}\nhash={'0' * 64}\n"),
-    ),
-    _of_test(
-        "verify_accuracy.txt says other",
-        "test01-answers",
-        submitted("TEST01/verify_accuracy.txt", "TEST FAIL\n"),
-    ),
-    _of_test(
-        "verify_accuracy.txt says it otherwise",
-        "test01-answers",
-        submitted("TEST01/verify_accuracy.txt", "TEST PASSED not at all\n"),
-    ),
-    _of_test(
-        "verify_accuracy.txt says both",
-        "test01-answers",
-        submitted("TEST01/verify_accuracy.txt", "TEST PASS\nTEST FAIL\n"),
-    ),
-    _of_test(
-        "the latencies are the performance run's",
-        "test04-loadgen",
-        latencies_of_the_performance_run,
-    ),
-    _of_test(
-        "verify_performance.txt says other",
-        "test01-performance",
-        submitted("TEST01/verify_performance.txt", "TEST FAIL\n"),
-    ),
-    _of_test(
-        "verify_performance.txt gone",
-        "test04-files",
-        submitted("TEST04/verify_performance.txt", None),
-    ),
-    _of_test("a stranger among the files", "test01-files", submitted("TEST01/notes.txt", "x")),
-    _of_test(
-        "another sampling target",
-        "test01-settings",
-        logged("TEST01", effective_accuracy_log_sampling_target=64),
-    ),
-    _of_test(
-        "another sampling seed",
-        "test01-settings",
-        logged("TEST01", requested_accuracy_log_rng_seed=1),
-    ),
-    _of_test(
-        "another seed", "test01-settings", logged("TEST01", effective_sample_index_rng_seed=1)
-    ),
-    _of_test("a shorter test", "test04-settings", logged("TEST04", requested_min_duration_ms=1)),
-    _of_test(
-        "another index again and again",
-        "test04-settings",
-        logged("TEST04", effective_performance_issue_same_index=0),
-    ),
-    _of_test(
-        "many samples after all",
-        "test04-settings",
-        logged("TEST04", effective_performance_issue_same=False),
-    ),
-    _of_test(
-        "an accuracy run", "test01-settings", logged("TEST01", effective_test_mode="AccuracyOnly")
-    ),
-    _of_test(
-        "more queries than asked for",
-        "test06-settings",
-        logged("TEST06", effective_samples_per_query=101),
-        kind="tokens",
-    ),
-    _of_test(
-        "equal issue left on",
-        "test06-settings",
-        logged("TEST06", effective_sample_concatenate_permutation=True),
-        kind="tokens",
-    ),
-    _of_test(
-        "no audit.config found",
-        "test01-settings",
-        edited("TEST01", DETAIL, "Found Audit Config", "Found nothing"),
-    ),
-    _of_test(
-        "another LoadGen", "test01-loadgen", logged("TEST01", loadgen_version="6.0.16 @ 2b5f63eb56")
-    ),
-    _of_test("another library", "test04-loadgen", logged("TEST04", qsl_reported_total_count=7)),
-    _of_test(
-        "an earlier date",
-        "test01-loadgen",
-        logged(
+TESTS_MUTATED = {
+    ("test01-answers", "SingleStream"): {
+        "another answer": answers("TEST01", other_bytes(-1)),
+        "no answers": answers("TEST01", lambda rows: ["[", "]"]),
+        "verify_accuracy.txt says other": submitted("TEST01/verify_accuracy.txt", "TEST FAIL\n"),
+        "verify_accuracy.txt says it otherwise": submitted(
+            "TEST01/verify_accuracy.txt", "TEST PASSED not at all\n"
+        ),
+        "verify_accuracy.txt says both": submitted(
+            "TEST01/verify_accuracy.txt", "TEST PASS\nTEST FAIL\n"
+        ),
+    },
+    ("test01-samples", "SingleStream"): {
+        "an answer less": answers("TEST01", lambda rows: [rows[0], *rows[2:]]),
+        "an answer of another sample": answers(
+            "TEST01", lambda rows: [*rows[:1], _moved(rows[1]), *rows[2:]]
+        ),
+        "a log of answers that is cut": answers("TEST01", lambda rows: rows[:-1]),
+    },
+    ("output-length", "tokens"): {
+        "half of each answer": answers("TEST01", half),
+    },
+    ("test01-hash", "SingleStream"): {
+        "another submitted log of answers": submitted(f"TEST01/accuracy/{ANSWERS}", "[\n]\n"),
+        "another hash": submitted("TEST01/accuracy/accuracy.txt", f"{{}}\nhash={'0' * 64}\n"),
+    },
+    ("test04-loadgen", "SingleStream"): {
+        "the latencies are the performance run's": latencies_of_the_performance_run,
+        "another library": logged("TEST04", qsl_reported_total_count=7),
+    },
+    ("test01-performance", "SingleStream"): {
+        "verify_performance.txt says other": submitted(
+            "TEST01/verify_performance.txt", "TEST FAIL\n"
+        ),
+        "slower while sampled": logged("TEST01", early_stopping_latency_ss=lambda v: v * 9),
+        "no score": logged(
+            "TEST01", early_stopping_latency_ss=None, result_90__00_percentile_latency_ns=None
+        ),
+    },
+    ("test04-files", "SingleStream"): {
+        "verify_performance.txt gone": submitted("TEST04/verify_performance.txt", None),
+    },
+    ("test01-files", "SingleStream"): {
+        "a stranger among the files": submitted("TEST01/notes.txt", "x"),
+    },
+    ("test01-settings", "SingleStream"): {
+        "another sampling target": logged("TEST01", effective_accuracy_log_sampling_target=64),
+        "another sampling seed": logged("TEST01", requested_accuracy_log_rng_seed=1),
+        "another seed": logged("TEST01", effective_sample_index_rng_seed=1),
+        "an accuracy run": logged("TEST01", effective_test_mode="AccuracyOnly"),
+        "no audit.config found": edited("TEST01", DETAIL, "Found Audit Config", "Found nothing"),
+    },
+    ("test04-settings", "SingleStream"): {
+        "a shorter test": logged("TEST04", requested_min_duration_ms=1),
+        "another index again and again": logged("TEST04", effective_performance_issue_same_index=0),
+        "many samples after all": logged("TEST04", effective_performance_issue_same=False),
+    },
+    ("test06-settings", "tokens"): {
+        "more queries than asked for": logged("TEST06", effective_samples_per_query=101),
+        "equal issue left on": logged("TEST06", effective_sample_concatenate_permutation=True),
+    },
+    ("test01-loadgen", "SingleStream"): {
+        "another LoadGen": logged("TEST01", loadgen_version="6.0.16 @ 2b5f63eb56"),
+        "an earlier date": logged(
             "TEST01", power_begin="01-01-2026 00:00:00.000", power_end="01-01-2026 00:00:09.000"
         ),
-    ),
-    _of_test("an error", "test04-log", logged("TEST04", num_errors=1)),
-    _of_test(
-        "a summary that contradicts",
-        "test04-log",
-        edited("TEST04", "mlperf_log_summary.txt", "Result is : VALID", "Result is : INVALID"),
-    ),
-    _of_test(
-        "one sample is faster",
-        "test04-performance",
-        logged("TEST04", early_stopping_latency_ss=lambda v: v // 9),
-    ),
-    _of_test(
-        "slower while sampled",
-        "test01-performance",
-        logged("TEST01", early_stopping_latency_ss=lambda v: v * 9),
-    ),
-    _of_test(
-        "no score",
-        "test01-performance",
-        logged("TEST01", early_stopping_latency_ss=None, result_90__00_percentile_latency_ns=None),
-    ),
-    _of_test(
-        "another user.conf",
-        "test01-run",
-        edited("TEST01", "user.conf", "min_duration", "max_duration"),
-    ),
-    _of_test(
-        "another audit.config",
-        "test01-run",
-        edited("TEST01", "audit.config", "mode = 2", "mode = 0"),
-    ),
-    _of_test("another job", "test04-run", edited("TEST04", "job.json", '"float32"', '"bfloat16"')),
-    _of_test(
-        "another precision seen",
-        "test01-run",
-        of_outcome("TEST01", evidence_after=mutations.seen(0, "bfloat16")),
-    ),
-    _of_test(
-        "a raw log that differs",
-        "test01-run",
-        submitted(f"TEST01/performance/run_1/{DETAIL}", ":::MLLOG {}\n"),
-    ),
-    _of_test("evidence that is none", "test04-run", of_outcome("TEST04", evidence_after=["none"])),
-    _of_test(
-        "a worker that died", "test01-run", of_outcome("TEST01", status="oom", reason="no memory")
-    ),
-]
+    },
+    ("test04-log", "SingleStream"): {
+        "an error": logged("TEST04", num_errors=1),
+        "a summary that contradicts": edited(
+            "TEST04", "mlperf_log_summary.txt", "Result is : VALID", "Result is : INVALID"
+        ),
+    },
+    ("test04-performance", "SingleStream"): {
+        "one sample is faster": logged("TEST04", early_stopping_latency_ss=lambda v: v // 9),
+    },
+    ("test01-run", "SingleStream"): {
+        "another user.conf": edited("TEST01", "user.conf", "min_duration", "max_duration"),
+        "another audit.config": edited("TEST01", "audit.config", "mode = 2", "mode = 0"),
+        "another precision seen": of_outcome(
+            "TEST01", evidence_after=mutations.seen(0, "bfloat16")
+        ),
+        "a worker that died": of_outcome("TEST01", status="oom", reason="no memory"),
+    },
+    ("test04-run", "SingleStream"): {
+        "evidence that is none": of_outcome("TEST04", evidence_after=["none"]),
+    },
+}
 
 
 def _moved(row: str) -> str:
@@ -379,15 +283,19 @@ def _moved(row: str) -> str:
     return f"{head}{index}{(int(number) + 1) % 256}{comma}{rest}"
 
 
-@pytest.mark.parametrize(
-    "mutation", TESTS_MUTATED, ids=[m.name.replace(" ", "-") for m in TESTS_MUTATED]
-)
+@pytest.mark.parametrize("mutation", list(mutations.mutations(TESTS_MUTATED)), ids=lambda m: m.name)
 def test_a_single_change_fails_its_check(
     complied: Callable[[str], Path], tmp_path: Path, mutation: Mutation
 ) -> None:
     run = Path(shutil.copytree(complied(mutation.kind), tmp_path / "quick-1"))
     mutation.do(run)
     assert mutation.check in failing(run)
+
+
+def test_a_submitted_log_of_a_test_is_the_raw_one(run: Path) -> None:
+    submitted(f"TEST01/performance/run_1/{DETAIL}", ":::MLLOG {}\n")(run)
+    (check,) = [check for check in audit.audit(run).checks if check.id == "raw-logs"]
+    assert check.verdict is Verdict.FAIL and "differs from raw/TEST01/" in check.detail
 
 
 @pytest.mark.parametrize("run", ["tokens"], indirect=True)
@@ -474,32 +382,6 @@ def test_a_bare_submission_is_judged_by_the_logs_it_holds(
     assert checks["test01-settings"].verdict is checks["test04-performance"].verdict is Verdict.PASS
     # 256 answers make a log that is truncated.
     assert checks["test01-answers"].verdict is Verdict.MANUAL
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "verify_accuracy.txt",
-        f"accuracy/{ANSWERS}",
-        "accuracy/accuracy.txt",
-        f"performance/run_1/{DETAIL}",
-    ],
-)
-@pytest.mark.parametrize(
-    "junk",
-    [
-        b"",
-        b"\xff\xfe",
-        b"null",
-        b"[\n{}\n]\n",
-        b':::MLLOG {"key": "effective_min_duration_ms", "value": []}\n',
-    ],
-)
-def test_damage_is_a_finding_and_never_a_traceback(run: Path, name: str, junk: bytes) -> None:
-    for path in (folder(run, "TEST01") / name, run / "raw" / "TEST01" / Path(name).name):
-        if path.exists():
-            path.write_bytes(junk)
-    assert failing(run)
 
 
 def test_of_a_test_too_long_to_choose_again_only_what_is_implausible_fails(

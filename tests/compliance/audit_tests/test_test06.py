@@ -7,15 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compliance.audit_tests import logged_answers, test06
+from compliance import logs
+from compliance.audit_tests import test06
 
 ENDS = frozenset({2})
 
 
-def log(folder: Path, *rows: str) -> logged_answers.LoggedAnswers:
+def log(folder: Path, *rows: str) -> logs.LoggedAnswers:
     path = folder / "mlperf_log_accuracy.json"
     path.write_text("[\n" + ",\n".join(rows) + "\n]\n")
-    return logged_answers.read(path)
+    return logs.read_logged(path)
 
 
 def row(*tokens: int, first: object = None, count: int | None = None, dtype: str = "<i4") -> str:

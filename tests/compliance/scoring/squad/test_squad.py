@@ -19,12 +19,8 @@ import numpy as np
 import pytest
 
 from compliance import rules
-from compliance.audit_tests import test01
-from compliance.audit_tests.logged_answers import Compared, Row
-from compliance.checks.run import answers_while_measuring
-from compliance.scoring import official
+from compliance.scoring import of_run, official
 from compliance.scoring.squad import features, spans, word_pieces
-from formats.checks import Verdict
 from formats.record import Official
 from tests.support import squad_files
 
@@ -123,16 +119,10 @@ def test_other_answers_of_a_performance_test_are_judged_by_the_metric(
         cell=SimpleNamespace(scenario="Offline"),
         no_reference="none",
     )
-    faults = answers_while_measuring._metric_faults(
-        run, record, of, answers, set(others.items()), len(others)
+    passed, _ = of_run.with_others(
+        run, record, of.benchmarks, answers, list(others.items()), len(others)
     )
-    assert bool(faults) != passes
-    rows = tuple(Row(0, *item) for item in others.items())
-    place = SimpleNamespace(run=run)
-    subject: Any = SimpleNamespace(place=place, record=record, rules=of)
-    compared = Compared(0, rows, ())
-    check = test01._bytes("test01-answers", compared, answers, subject, [], "log")
-    assert check.verdict is (Verdict.PASS if passes else Verdict.FAIL)
+    assert passed is passes
 
 
 def test_a_file_of_another_digest_has_no_score(tmp_path):
