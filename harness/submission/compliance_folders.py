@@ -58,28 +58,32 @@ def write(run: Run, name: str, target: Path) -> None:
         _write(target / "verify_performance.txt", speed.verify_text(speeds))
     if not rule.sampling_target:
         return
-    answers = logs.read_accuracy(run.directory / "raw" / "accuracy" / _ANSWERS).payloads
-    compared = test01.compare(test_answers.rows, answers)
-    (target / "verify_accuracy.txt").write_text(
-        test01.verify_text(compared, len(answers)), encoding="utf-8"
-    )
-    with_test = (
-        _scored(run, compared, answers)
-        if compared.different and not isinstance(score, str)
-        else score
-    )
-    lines = (
-        {"baseline_accuracy.txt": score, "compliance_accuracy.txt": with_test}
-        if compared.different
-        else {}
-    )
-    for file, value in {**lines, "accuracy.txt": with_test}.items():
-        end = f"hash={hashlib.sha256(whole).hexdigest()}\n" if file == "accuracy.txt" else ""
-        (target / "accuracy" / file).write_text(f"{_line(value)}\n{end}", encoding="utf-8")
+    path = run.directory / "raw" / name / _ANSWERS
+    whole, answers = path.read_bytes(), logs.read_logged(path)
+    (target / "accuracy").mkdir()
+    kept = run.rules.truncation.cut(whole) if rule.truncated else whole
+    (target / "accuracy" / _ANSWERS).write_bytes(kept)
+    if rule.truncated:
+        compared = test01.compare(answers.rows, run.answers)
+        _write(target / "verify_accuracy.txt", test01.verify_text(compared, len(run.answers)))
+        _write_scores(run, compared, hashlib.sha256(whole).hexdigest(), target / "accuracy")
+    else:
+        required = test06.required_of(run.detail("performance"), scenario)
+        text = test06.verify_text(answers, frozenset(run.record.end_tokens), required)
+        _write(target / "verify_accuracy.txt", text)
 
 
-def _line(score: AnyScore) -> str:
-    return f"not scored: {score}" if isinstance(score, str) else score.line()
+def _write_scores(run: Run, compared: Compared, digest: str, folder: Path) -> None:
+    """Write the scores of the accuracy test with the answers of TEST01. `digest`: that of the
+    test's answers.
+    """
+    score = run.score
+    if compared.different:
+        _write(folder / "baseline_accuracy.txt", f"{_line(run.score)}\n")
+        if not isinstance(run.score, str):
+            score = _scored(run, compared)
+        _write(folder / "compliance_accuracy.txt", f"{_line(score)}\n")
+    _write(folder / "accuracy.txt", f"{_line(score)}\nhash={digest}\n")
 
 
 def _scored(run: Run, compared: Compared) -> AnyScore:
