@@ -29,6 +29,11 @@ _ROW = re.compile(
     r'\{ "seq_id" : ([0-9]{1,18}), "qsl_idx" : ([0-9]{1,18}), "data" : "([^"]*+)"'
     r'(?:, "token_data" : "([^"]*+)")?(?:, "token_count" : ([0-9]{1,18}))? \}'
 )
+_PLAIN_ROWS = re.compile(
+    rb'^\{ "seq_id" : (\d{1,18}), "qsl_idx" : (\d{1,18}), "data" : "([^"\n]*+)" \},?$',
+    re.MULTILINE,
+)
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -137,18 +142,82 @@ def read_accuracy(path: Path) -> Answers:
     """Reads the whole log, a JSON array with one row a line. Raises OSError if the file cannot be
     read.
     """
-    problems, content = Problems(), bytearray()
-    seq_ids, indices, numbers, starts = array("q"), array("q"), array("q"), array("q", [0])
-    for number, row in _rows(path, problems):
-        seq_ids.append(row.seq_id)
-        indices.append(row.index)
-        numbers.append(number)
-        content.extend(row.data)
-        starts.append(len(content))
-    payloads = Payloads(content, indices, starts)
-    if len(payloads) < len(indices):
-        _note_repeated(indices, numbers, problems)
-    return Answers(payloads, seq_ids, indices, tuple(problems))
+    bounds.check(path.name, min(path.stat().st_size, _LARGEST), bounds.LOG)
+    problems, columns, lines = Problems(), _plain(path), array("q")
+    numbers: Sequence[int] = lines
+    if columns is None:
+        columns = _empty()
+        for number, row in _rows(path, problems):
+            columns.seq_ids.append(row.seq_id)
+            columns.indices.append(row.index)
+            lines.append(number)
+            columns.content.extend(row.data)
+            columns.starts.append(len(columns.content))
+    else:
+        numbers = range(2, len(columns.indices) + 2)
+    payloads = Payloads(columns.content, columns.indices, columns.starts)
+    if len(payloads) < len(columns.indices):
+        _note_repeated(columns.indices, numbers, problems)
+    return Answers(payloads, columns.seq_ids, columns.indices, tuple(problems))
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a log: see Answers and Payloads."""
+
+    content: bytearray
+    seq_ids: array[int]
+    indices: array[int]
+    starts: array[int]
+
+    def add(self, rows: list[tuple[bytes, bytes, bytes]]) -> None:
+        """Appends the matches of `_PLAIN_ROWS`."""
+        seq_ids, indices, digits = zip(*rows, strict=True)
+        for column, numbers in ((self.seq_ids, seq_ids), (self.indices, indices)):
+            column.frombytes(np.fromstring(b" ".join(numbers), np.int64, sep=" ").tobytes())
+        sizes = np.fromiter(map(len, digits), np.int64, len(digits))
+        if (sizes % 2).any():
+            raise ValueError("a digit is missing")
+        self.starts.frombytes((np.cumsum(sizes // 2) + len(self.content)).tobytes())
+        self.content.extend(binascii.unhexlify(b"".join(digits)))
+
+
+def _empty() -> _Columns:
+    return _Columns(bytearray(), array("q"), array("q"), array("q", [0]))
+
+
+def _plain(path: Path) -> _Columns | None:
+    """The rows of a log that has the form in which LoadGen writes it. None: it has another form,
+    or more than is read.
+    """
+    columns = _empty()
+    with path.open("rb") as f:
+        if f.read(2) != b"[\n":
+            return None
+        tail = b""
+        while block := f.read(_BLOCK):
+            whole, comma, tail = (tail + block).rpartition(b",\n")
+            if len(tail) > _MOST_PAYLOAD or len(columns.indices) > _MOST_ROWS:
+                return None
+            if comma and not _taken(whole, columns):
+                return None
+    last, end, rest = tail.partition(b"\n]\n")
+    return columns if end and not rest and _taken(last, columns) else None
+
+
+def _taken(block: bytes, columns: _Columns) -> bool:
+    """Whether every line of a block is a row, of which all but the last end with a comma. Appends
+    them to `columns`.
+    """
+    rows = _PLAIN_ROWS.findall(block)
+    ends = block.count(b"\n")
+    if block.count(b",\n") != ends or block.endswith(b",") or len(rows) != ends + 1:
+        return False
+    try:
+        columns.add(rows)
+    except ValueError:  # no digits in hexadecimal
+        return False
+    return len(columns.content) <= _MOST_PAYLOAD and len(columns.indices) <= _MOST_ROWS
 
 
 def read_logged(path: Path) -> LoggedAnswers:

@@ -21,6 +21,19 @@ _SAMPLE = re.compile(
     rb'"args":\{"sample_seq":(\d{1,18}),"query_seq":(\d{1,18}),"sample_idx":(\d{1,18}),'
     rb'"issue_start_ns":(\d{1,18}),"complete_ns":(\d{1,18})\}'
 )
+# The two entries of a sample without their digits. Most of a trace of Offline is such pairs.
+_BEGIN = (
+    b'{"name":"Sample","cat":"default","ph":"b","pid":,"id":,"ts":.,"args":{"sample_seq":,'
+    b'"query_seq":,"sample_idx":,"issue_start_ns":,"complete_ns":}},\n'
+)
+_END = b'{"name":"Sample","cat":"default","ph":"e", "pid":,"id":,"ts":.},\n'
+_BEGINS, _ENDS = _BEGIN.partition(b',"pid"')[0], _END.partition(b', "pid"')[0]
+_PAIR = _BEGIN + _END
+_DIGITS = b"0123456789"
+# The places of the numbers in a pair, those of `_SAMPLE` among them, and the most digits of these.
+_PLACES = np.array([m.end() for m in re.finditer(rb":(?=[,.}])|(?<=:)\.", _PAIR)], np.int64)
+_KEPT = np.arange(2, 9)
+_MOST_DIGITS = np.array([15, 3, 18, 18, 18, 18, 18])
 # The entry of a first token has two forms: Server's and that of the other scenarios.
 _TOKEN = re.compile(
     rb'"name":"Token","cat":"default","ph":"b",[^{}]{1,99}\{[^{}]{1,199}'
@@ -91,12 +104,14 @@ def read(path: Path) -> Trace:
             size += len(block)
             whole, _, tail = (tail + block).rpartition(b"\n")
             last = whole[-8:] or last
-            if ready_ns is None:
-                ready_ns = _generated_ns(whole)
-            tokens.append(_first_tokens(whole))
-            samples = _SAMPLE.findall(whole)
-            if samples:
-                us, ns, *others = _numbers(samples)
+            numbers = _pairs(whole)
+            if numbers is None:
+                if ready_ns is None:
+                    ready_ns = _generated_ns(whole)
+                tokens.append(_first_tokens(whole))
+                numbers = _numbers(_SAMPLE.findall(whole))
+            if numbers.size:
+                us, ns, *others = numbers
                 pairs = zip(columns, (us * 1000 + ns, *others), strict=True)
                 columns = [_extended(column, values) for column, values in pairs]
                 count += len(us)
@@ -146,6 +161,40 @@ def _numbers(samples: list[tuple[bytes, ...]]) -> np.ndarray:
     """The numbers of the matches of `_SAMPLE`, int64 [7, n]."""
     text = b" ".join(chain.from_iterable(samples))
     return np.fromstring(text, np.int64, sep=" ").reshape(-1, 7).T
+
+
+def _pairs(lines: bytes) -> np.ndarray | None:
+    """The numbers of `_SAMPLE` in lines that are only pairs of a sample's two entries, int64
+    [7, n]; the first line may be the end of a pair, and the last one the beginning of one. None:
+    there are other lines.
+    """
+    if lines.startswith(_ENDS):
+        lines = lines.partition(b"\n")[2]
+    last = lines[lines.rfind(b"\n") + 1 :]
+    if last.startswith(_BEGINS):
+        lines = lines[: max(len(lines) - len(last) - 1, 0)]
+    rest = lines.translate(None, _DIGITS) + b"\n"
+    count = len(rest) // len(_PAIR)
+    if not count or rest != _PAIR * count:
+        return None
+    text = np.frombuffer(lines, np.uint8)
+    edges = np.flatnonzero(np.diff(text - ord("0") < 10)) + 1
+    if len(edges) != 2 * count * len(_PLACES):
+        return None
+    starts, sizes = edges[::2], edges[1::2] - edges[::2]
+    # A number is in its place if as many other characters are before it as in the pair.
+    others = (starts - np.cumsum(sizes) + sizes).reshape(count, -1)
+    places = _PLACES + len(_PAIR) * np.arange(count)[:, None]
+    starts, sizes = (each.reshape(count, -1)[:, _KEPT].T for each in (starts, sizes))
+    wrong = sizes.max(1) > _MOST_DIGITS
+    if (others != places).any() or wrong.any() or (sizes[1] != _MOST_DIGITS[1]).any():
+        return None
+    numbers = np.zeros(starts.shape, np.int64)
+    for place in range(int(sizes.max())):
+        digits = text[np.minimum(starts + place, len(text) - 1)] - ord("0")
+        numbers = np.where(place < sizes, numbers * 10 + digits, numbers)
+    ends = _SAMPLE.findall(last) if last.startswith(_BEGINS) else []
+    return np.concatenate([numbers, _numbers(ends)], axis=1)
 
 
 def _generated_ns(block: bytes) -> int | None:

@@ -148,6 +148,15 @@ def test_a_constant_reference_is_judged_in_its_own_magnitude():
         assert not score(wrong, reference, x_error=0.1).passed
 
 
+def test_no_metric_goes_without_a_limit():
+    limits = {name: limit for name, limit in LIMITS.items() if name != "mask_smallest_iou"}
+    with pytest.raises(
+        ValueError,
+        match="the tolerance has no limit for mask_smallest_iou: state one in the model's file",
+    ):
+        score(REFERENCE, **limits)
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -167,6 +176,14 @@ def test_a_constant_reference_is_judged_in_its_own_magnitude():
 def test_answers_and_references_that_do_not_fit_are_told_in_one_sentence(spoil, message):
     with pytest.raises(ValueError, match=message):
         score(REFERENCE, spoil(REFERENCE))
+
+
+def test_every_score_judges_answers_of_its_own_kind_only():
+    assert set(accuracy.SCORES) == {"logits", "tokens", "text", "arrays"}
+    with pytest.raises(ValueError, match="the reference's mask has no real numbers"):
+        accuracy.score(
+            "logits", packed(REFERENCE), REFERENCE, {"logit_error": 1.0}, ("mask",), None
+        )
 
 
 LOGITS = RNG.standard_normal((3, 4, 2)).astype(np.float32)
@@ -229,3 +246,10 @@ def test_a_place_that_hardly_differs_is_judged_by_its_value():
         wrong = expected.copy()
         wrong[3, 0] -= change
         assert score({"x": wrong}, {"x": expected}, x_error=1e-4).passed is passes
+
+
+def test_the_spread_of_two_samples_at_a_place_judges_nothing():
+    expected = np.array([[1.0, 0.0], [1.0001, 1.0]], np.float32)
+    wrong = expected + np.float32(1e-5)
+    found = score({"x": wrong}, {"x": expected}, x_error=1e-4)
+    assert found.detail["x_error"] == pytest.approx(1e-5 / expected.std(), rel=0.1)

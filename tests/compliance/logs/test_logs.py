@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from compliance import logs
+from compliance.logs import trace
 
 ENTRY = (
     ':::MLLOG {"key": "%s", "value": %s, "time_ms": 1.5, "metadata": {"is_error": %s, "is_warning":'
@@ -189,3 +190,72 @@ def test_of_an_accuracy_log_that_was_cut_the_ends_are_read() -> None:
     assert logs.read_ends(empty[:900], empty[-900:]).problems == (
         "every answer that is left is empty",
     )
+
+
+def test_a_plain_log_is_read_as_line_by_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks end within rows; a sample that comes twice has its line in both."""
+    monkeypatch.setattr(logs.answers, "_BLOCK", 100)
+    rows = [f'{{ "seq_id" : {n}, "qsl_idx" : {n % 40}, "data" : "{n:04x}" }}' for n in range(60)]
+    path = tmp_path / "accuracy.json"
+    path.write_text("[\n" + ",\n".join(rows) + "\n]\n")
+    found = logs.read_accuracy(path)
+    assert found.problems[0] == "line 42: qsl_idx 0 occurs twice" and len(found.problems) == 20
+    monkeypatch.setattr(logs.answers, "_plain", lambda _: None)
+    expected = logs.read_accuracy(path)
+    assert dict(found.payloads) == dict(expected.payloads) and found.payloads[3] == b"\0\x2b"
+    assert (found.seq_ids, found.indices) == (expected.seq_ids, expected.indices)
+    assert found.problems == expected.problems
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('},\n{ "seq_id" : 7', '}\n{ "seq_id" : 7'),
+        ('"seq_id" : 7', '"seq_id" : -7'),
+        ('"00', '"0'),
+        ("\n]\n", ",\n]\n"),
+        ("\n]\n", "\n]"),
+        ("[\n", "[ \n"),
+    ],
+)
+def test_a_log_that_is_not_plain_is_read_line_by_line(tmp_path: Path, old: str, new: str) -> None:
+    rows = [f'{{ "seq_id" : {n}, "qsl_idx" : {n}, "data" : "{n:04x}" }}' for n in range(9)]
+    path = tmp_path / "accuracy.json"
+    path.write_text(("[\n" + ",\n".join(rows) + "\n]\n").replace(old, new, 1))
+    assert logs.answers._plain(path) is None
+
+
+PAIR = (
+    '{{"name":"Sample","cat":"default","ph":"b","pid":9,"id":{n},"ts":{us}.065,"args":{{"sample_seq":'
+    '{n},"query_seq":0,"sample_idx":{other},"issue_start_ns":171,"complete_ns":{done}}}}},\n'
+    '{{"name":"Sample","cat":"default","ph":"e", "pid":9,"id":{n},"ts":{done}.172}},\n'
+)
+PAIRS = "".join(
+    PAIR.format(n=n, us=100 + 97 * n, other=n * 7 % 50, done=5000 + n * 991) for n in range(50)
+)
+
+
+@pytest.mark.parametrize("lines", [(0, 100), (1, 100), (0, 99), (1, 99), (3, 6)])
+def test_pairs_of_a_trace_are_read_as_one_by_one(lines: tuple[int, int]) -> None:
+    """A block may begin with the end of a pair, and end with the beginning of one."""
+    text = "\n".join(PAIRS.splitlines()[slice(*lines)]).encode()
+    found = trace._pairs(text)
+    assert found is not None
+    assert found.tolist() == trace._numbers(trace._SAMPLE.findall(text)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"id":7,"ts":779.065', '"id":,"ts":779.065'),
+        ("779.065", "779.65"),
+        ('"name":"Sample"', '"na1me":"Sample"'),
+        ('"id":7,"ts":779', '"id":,"t7s":779'),
+        ('"sample_idx":49', '"sample_idx":-49'),
+        ('"sample_idx":49', '"sample_idx":1234567890123456789'),
+    ],
+)
+def test_other_lines_than_pairs_are_not_taken_for_pairs(old: str, new: str) -> None:
+    assert old in PAIRS and trace._pairs(PAIRS.replace(old, new, 1).encode()) is None
