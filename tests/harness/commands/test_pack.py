@@ -113,8 +113,9 @@ def test_two_configurations_of_one_benchmark_are_refused_though_the_scenario_dif
     shutil.copytree(one.directory, tmp_path / "copy")
     place = next((tmp_path / "copy").glob("open/*/results/*/bert-tiny/SingleStream"))
     place.rename(place.with_name("Offline"))
+    change = {key: {"another": 1} if key == "options" else "another"}
     other = pack.Measured(
-        tmp_path / "copy", dataclasses.replace(one.cell, scenario="Offline", **{key: "another"})
+        tmp_path / "copy", dataclasses.replace(one.cell, scenario="Offline", **change)
     )
     with pytest.raises(UsageError, match=f"two configurations .{key} "):
         pack._merged([one, other])
