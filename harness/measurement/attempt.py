@@ -15,6 +15,7 @@ from formats.job import LOADGEN, PROFILE, SERVE, TESTS, Job, Known
 from formats.record import Git, Machine
 from harness.execution import kernels, loadgen_run, machine
 from harness.execution.environments import Environment
+from harness.execution.zygotes import Zygotes
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
 from harness.measurement import engines
@@ -35,6 +36,7 @@ class Attempt:
         setup_seconds: step before the tests → its seconds.
         started_monotonic_ns: when the user's command began.
         known: what an earlier repeat in the same sweep has measured; None: there is none.
+        zygotes: of the sweep, to fork the worker; None: it gets a process of its own.
     """
 
     request: Request
@@ -46,6 +48,7 @@ class Attempt:
     setup_seconds: Mapping[str, float]
     started_monotonic_ns: int
     known: Known | None = None
+    zygotes: Zygotes | None = None
 
     @cached_property
     def git(self) -> Git:

@@ -56,7 +56,7 @@ def checks(subject: Subject) -> list[Check]:
     for test in subject.tests:
         faults = [*_graphs(test, record, subject.rules), *_in_one_part(test, record)]
         file = f"raw/{test.name}/outcome.json"
-        summary = good + _loaded_for(test)
+        summary = good + _loaded_for(test) + _forked(test)
         results.append(judge(f"{test.name}-evidence", faults, summary, file=file, fix=_FIX))
     return results
 
@@ -65,6 +65,12 @@ def _loaded_for(test: LoadGenRun) -> str:
     """Say that an earlier test of the same process loaded the model, as the end of a sentence."""
     loaded_for = test.outcome.loaded_for if test.outcome else ""
     return f"; in the process and with the model of the {loaded_for} test" if loaded_for else ""
+
+
+def _forked(test: LoadGenRun) -> str:
+    """Say that the process was forked, as the end of a sentence."""
+    is_forked = test.outcome is not None and test.outcome.forked > 0
+    return "; in a fork of a process that had imported the framework" if is_forked else ""
 
 
 def _more(evidence: Evidence, record: Record) -> str:
