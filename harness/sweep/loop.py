@@ -271,7 +271,7 @@ def _result(
     """
     try:
         if sweep.deadline is None:
-            return run.run(request, reporter, time.monotonic_ns(), zygotes=zygotes)
+            return run.run(request, reporter, time.monotonic_ns(), run.NO_LIMIT, zygotes)
         of_cell = sweep.deadline.limit(LONGEST_CELL)
         with sweep.deadline.limit():
             return run.run(request, reporter, time.monotonic_ns(), of_cell, zygotes)

@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from compliance import audit as audits
 from harness.execution import zygotes
 from harness.execution.process import Worker
 from harness.execution.zygotes import Zygotes
+from harness.measurement import run as measure
 from sut.registry import module_of
 from tests.support import mock_job
+from tests.support.cells import Reporter, request
 
 ROOT = Path(__file__).parents[3]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks workers")
@@ -164,6 +167,7 @@ from harness.execution import zygotes
 from harness.execution.process import Worker
 from sut.registry import module_of
 from tests.support import mock_job
+from tests.support.cells import Reporter, request
 
 zygotes._ROOM_BYTES = 0
 with zygotes.Zygotes(print) as parents:
@@ -190,3 +194,19 @@ def test_nothing_stays_behind_when_the_harness_is_killed(tmp_path):
         assert all(map(is_alive, processes))
         harness.kill()
     assert all(map(gone, processes))
+
+
+def test_the_import_of_an_earlier_measurement_is_shown_and_not_in_the_total(
+    tmp_path, parents, made_environment
+):
+    parents.expect([module_of("mock", "bert")] * 3)
+    for number in (1, 2):
+        found = measure.run(request(tmp_path), Reporter(), time.monotonic_ns(), zygotes=parents)
+        record = json.loads((Path(found.directory) / "raw/performance/outcome.json").read_text())
+        assert found.status == "ok"
+        assert record["forked"] == number
+        parts = {k: v for k, v in found.seconds.items() if k not in ("total", "until_measuring")}
+        earlier_s = found.seconds["import"] if number == 2 else 0.0
+        assert sum(parts.values()) - earlier_s == pytest.approx(found.seconds["total"], abs=0.02)
+        audit = audits.audit(Path(found.directory), found.round)
+        assert "in a fork of a process" in str(audit)
