@@ -210,3 +210,21 @@ def test_the_import_of_an_earlier_measurement_is_shown_and_not_in_the_total(
         assert sum(parts.values()) - earlier_s == pytest.approx(found.seconds["total"], abs=0.02)
         audit = audits.audit(Path(found.directory), found.round)
         assert "in a fork of a process" in str(audit)
+
+
+@pytest.mark.long
+def test_a_forked_framework_answers_as_a_fresh_one(tmp_path, said):
+    answers = []
+    with Zygotes(said.append) as parents:
+        parents.expect([module_of("native-jax", "bert")] * 3)
+        for number, own in ((1, parents), (2, parents), (0, None)):
+            asked = request(tmp_path / str(number), sut="native-jax", size="tiny")
+            found = measure.run(asked, Reporter(), time.monotonic_ns(), zygotes=own)
+            assert found.status == "ok", found.reason
+            raw = Path(found.directory) / "raw"
+            outcome = json.loads((raw / "performance" / "outcome.json").read_text())
+            assert outcome["forked"] == number
+            log = json.loads((raw / "accuracy" / "mlperf_log_accuracy.json").read_text())
+            answers.append(sorted((each["qsl_idx"], each["data"]) for each in log))
+    assert not said
+    assert answers[0] == answers[1] == answers[2]
