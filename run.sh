@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The one entry: makes the core environment on first use, then runs the harness in it.
 set -euo pipefail
+unset PYTHONDONTWRITEBYTECODE  # without bytecode each start would compile all our sources again, for two seconds
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")" && pwd -P)
 export PYTHONPATH=$root
 case $0 in */*) export HARNESS_RUN_SH=$0 ;; esac  # how the reader calls it, for the commands that are proposed

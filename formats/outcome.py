@@ -208,8 +208,10 @@ class WorkerOutcome:
     (`Watch.token_latencies`). `in_one_part`: the share of streamed answers whose tokens were handed
     over at one moment. `search`: each rate that was tried. `queue`: None: requests do not arrive
     over time. `replicas`: None: there is one SUT. `seconds`: of a reference, step → its seconds
-    (`scenarios.worker.reference`). `refused`: TOO_SHORT or PUT_OFF → its number, if the test was
-    skipped for that; CUT_SHORT → its number after an error.
+    (`scenarios.worker.reference`). `forked`: 0 for a fresh process; else the number of this process
+    among those forked from one that had imported the SUT, whose import `import_ns` includes.
+    `refused`: TOO_SHORT or PUT_OFF → its number, if the test was skipped for that; CUT_SHORT → its
+    number after an error.
     """
 
     status: str
@@ -241,6 +243,7 @@ class WorkerOutcome:
     replicas: Replicas | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     refused: Mapping[str, float] = field(default_factory=dict)
+    forked: int = 0
 
     @property
     def nodes(self) -> tuple[str, ...]:

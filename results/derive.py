@@ -322,7 +322,8 @@ def _seconds(record: Record, performance: WorkerOutcome) -> dict[str, float]:
     disk, and `first calls` for an eager SUT.
 
     If the command that wrote the record also measured the test, `total` is included and the phases
-    add up to it. A test may also be kept from an earlier command.
+    add up to it. A test may also be kept from an earlier command. `import` is not a part of the
+    total if an earlier measurement of a sweep did it.
     """
     first_calls = "first calls"
     if figures.compiles(performance):
@@ -336,7 +337,8 @@ def _seconds(record: Record, performance: WorkerOutcome) -> dict[str, float]:
         "performance": performance.test_ns,
     }
     seconds: dict[str, float] = {k: v / 1e9 for k, v in durations_ns.items()}
-    of_worker = sum(seconds.values())
+    earlier_s = seconds["import"] if performance.forked > 1 else 0.0
+    of_worker = sum(seconds.values()) - earlier_s
     seconds |= record.setup_seconds
     until_measuring = (performance.test_start_ns - record.started_monotonic_ns) / 1e9
     others = dict(record.command_seconds)
@@ -348,6 +350,6 @@ def _seconds(record: Record, performance: WorkerOutcome) -> dict[str, float]:
         whole_test = others.pop("performance", of_worker)
         seconds["around the test"] = max(0.0, whole_test - of_worker)
         seconds |= others
-        seconds["other"] = max(0.0, total - sum(seconds.values()))
+        seconds["other"] = max(0.0, total + earlier_s - sum(seconds.values()))
         seconds["total"] = total
     return {**seconds, "until_measuring": until_measuring}

@@ -19,8 +19,9 @@ from formats.job import PROFILE, REFERENCE, SERVE, Job
 from formats.outcome import WorkerOutcome
 from formats.writing import write_json
 from harness.execution.environments import ROOT
+from harness.execution.zygotes import Zygotes
 from scenarios.worker import control_groups, heartbeat, host_memory
-from scenarios.worker.child import Child
+from scenarios.worker.child import Child, Forked
 from scenarios.worker.heartbeat import Beat
 from scenarios.worker.replicas import cores
 from sut.devices import DEVICES
@@ -42,12 +43,15 @@ class Worker:
 
     module: Sequence[str] = ("scenarios.worker",)
 
-    def __init__(self, python: Path, process_env: Mapping[str, str]):
+    def __init__(
+        self, python: Path, process_env: Mapping[str, str], zygotes: Zygotes | None = None
+    ):
         """`python`: the interpreter of the SUT's environment. `process_env`: environment variables
-        in addition to those of the device.
+        in addition to those of the device. `zygotes`: fork the process, if they can.
         """
         self._python, self._process_env = python, process_env
-        self._process: Child | None = None
+        self._zygotes = zygotes
+        self._process: Child | Forked | None = None
         self._replies = -1
         self._held_before = 0
 
@@ -79,7 +83,7 @@ class Worker:
         known = largest > max(self._held_before, _peak_bytes(resource.RUSAGE_SELF))
         return _post_mortem(job, process, hang, largest if known else None)
 
-    def _ready(self, job: Job) -> Child:
+    def _ready(self, job: Job) -> Child | Forked:
         """Hand the job over to the running process. If there is none, start one."""
         process = self._process or self._start(job)
         if not _hand_over(process, job):  # killed while it waited
@@ -88,28 +92,54 @@ class Worker:
             _hand_over(process, job)
         return process
 
-    def _start(self, job: Job) -> Child:
+    def _start(self, job: Job) -> Child | Forked:
         self._held_before = _peak_bytes(resource.RUSAGE_CHILDREN)
         self._replies, replies = os.pipe()
         device = DEVICES[job.workload.device]
         chosen = [place.device for place in job.places if place.device]
         own = device.environment(os.environ, chosen)
         env = {**own, **self._process_env, "PYTHONPATH": str(ROOT)}
-        words = ("-P", "-m", *self.module, str(os.getpid()), str(replies))
         # The LoadGen process of several replicas pins them, and not itself.
         own_cores = job.places[0].cores if len(job.places) == 1 else ()
-        self._process = Child(
-            [self._python, *words],
-            job.log_dir,
-            job.log_dir / "worker.log",
-            env,
-            own_cores or cores.available(),
-            stdin=subprocess.PIPE,
-            pass_fds=(replies,),
-            start_new_session=True,
-        )
-        os.close(replies)
+        pinned_to = own_cores or cores.available()
+        try:
+            self._process = self._forked(job, env, pinned_to, replies)
+            if self._process is None:
+                words = ("-P", "-m", *self.module, str(os.getpid()), str(replies))
+                self._process = Child(
+                    [self._python, *words],
+                    job.log_dir,
+                    job.log_dir / "worker.log",
+                    env,
+                    pinned_to,
+                    stdin=subprocess.PIPE,
+                    pass_fds=(replies,),
+                    start_new_session=True,
+                )
+        finally:
+            os.close(replies)
         return self._process
+
+    def _forked(
+        self, job: Job, environment: Mapping[str, str], cores: Sequence[int], replies: int
+    ) -> Forked | None:
+        """A worker that was forked. None: this job gets a process of its own."""
+        if self._zygotes is None:
+            return None
+        jobs, ours = os.pipe()
+        stdin = os.fdopen(ours, "wb")
+        try:
+            worker = self._zygotes.fork(self._python, environment, cores, job, (jobs, replies))
+        except BaseException:
+            stdin.close()
+            raise
+        finally:
+            os.close(jobs)
+        if worker is None:
+            stdin.close()
+        else:
+            worker.stdin = stdin
+        return worker
 
     def _end(self, seconds: float = 0) -> None:
         """Close the worker's input, wait at most so long for its end, and kill its group."""
@@ -143,7 +173,7 @@ def read_outcome(log_dir: Path) -> WorkerOutcome | None:
         return None
 
 
-def _hand_over(process: Child, job: Job) -> bool:
+def _hand_over(process: Child | Forked, job: Job) -> bool:
     """Write the job's path to the process. → False if the process has ended."""
     assert process.stdin
     try:
@@ -154,7 +184,9 @@ def _hand_over(process: Child, job: Job) -> bool:
     return True
 
 
-def _watch(process: Child, replies: int, path: Path, watch: Callable[[Beat], None]) -> Beat | None:
+def _watch(
+    process: Child | Forked, replies: int, path: Path, watch: Callable[[Beat], None]
+) -> Beat | None:
     """Wait until the worker has done its job or ends (→ None), or until it has no new heartbeat for
     its phase's limit (→ the last one).
     """
@@ -169,7 +201,7 @@ def _watch(process: Child, replies: int, path: Path, watch: Callable[[Beat], Non
     return None
 
 
-def _ended_within(process: Child, seconds: float, replies: int | None = None) -> bool:
+def _ended_within(process: Child | Forked, seconds: float, replies: int | None = None) -> bool:
     """Wait for the process to end, or for a reply, at most so long. → whether one of them happened.
 
     On Linux this sleeps in the kernel, because Popen.wait(timeout) would poll twenty times a second
@@ -190,7 +222,7 @@ def _ended_within(process: Child, seconds: float, replies: int | None = None) ->
 
 
 def _post_mortem(
-    job: Job, process: Child, hang: Beat | None, held_bytes: int | None
+    job: Job, process: Child | Forked, hang: Beat | None, held_bytes: int | None
 ) -> WorkerOutcome:
     """The outcome of a worker that wrote no outcome.json. `held_bytes`: the most memory that the
     worker used; None: not known.
@@ -223,7 +255,7 @@ def _post_mortem(
             f"the disk of {job.log_dir} is full {where}: free some space or choose another --out",
         )
     how = process.how(where=f" {where}")
-    no_outcome = "" if process.returncode < 0 else " and no outcome"
+    no_outcome = "" if (process.returncode or 0) < 0 else " and no outcome"
     return WorkerOutcome("error", f"the worker {how}{no_outcome}; {log}")
 
 

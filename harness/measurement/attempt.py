@@ -17,6 +17,7 @@ from formats.record import Git, Machine
 from formats.work import Work
 from harness.execution import kernels, loadgen_run, machine
 from harness.execution.environments import Environment
+from harness.execution.zygotes import Zygotes
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
 from harness.measurement import engines
@@ -58,6 +59,7 @@ class Attempt:
         setup_seconds: step before the tests → its seconds.
         started_monotonic_ns: when the user's command began.
         known: what an earlier repeat in the same sweep has measured; None: there is none.
+        zygotes: of the sweep, to fork the worker; None: it gets a process of its own.
     """
 
     request: Request
@@ -69,6 +71,7 @@ class Attempt:
     setup_seconds: Mapping[str, float] = field(default_factory=dict)
     started_monotonic_ns: int = 0
     known: Known | None = None
+    zygotes: Zygotes | None = None
 
     @cached_property
     def git(self) -> Git:

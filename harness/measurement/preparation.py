@@ -69,7 +69,8 @@ def prepare(
 
 def worker(prepared: Attempt, variables: Mapping[str, str] = NO_VARIABLES) -> Worker:
     """A worker of the SUT. `variables`: of its environment, in addition to those of the SUT."""
-    return Worker(prepared.environment.python, {**prepared.process_env, **variables})
+    process_env = {**prepared.process_env, **variables}
+    return Worker(prepared.environment.python, process_env, prepared.zygotes)
 
 
 def launch(

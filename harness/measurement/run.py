@@ -23,6 +23,7 @@ from formats.writing import write_json
 from harness import locks, result
 from harness.execution import kernels, loadgen_run, rundir
 from harness.execution.loadgen_run import Reporter
+from harness.execution.zygotes import Zygotes
 from harness.inputs import dataset, used_files
 from harness.inputs.tokenizer import Tokenizer, of_bytes
 from harness.measurement import earlier_repeat, preparation, reference, tests
@@ -44,12 +45,14 @@ def run(
     reporter: Reporter,
     started_monotonic_ns: int,
     while_measuring: AbstractContextManager[None] = NO_LIMIT,
+    zygotes: Zygotes | None = None,
 ) -> Result:
     """Measure one cell. Raises HarnessError for a fault that the user must fix first. A failing
     worker becomes the Result's status.
 
     Args:
         while_measuring: is entered when environment, inputs, weights and reference are there.
+        zygotes: of the sweep, to fork the worker; None: it gets a process of its own.
     """
     if reason := unsupported(request):
         return not_measured(request, Status.UNSUPPORTED, reason)
@@ -70,6 +73,7 @@ def run(
             seconds = estimate.of(request).all_seconds
             stack.enter_context(locks.machine(reporter.warn, request.options.command, seconds))
         attempt = _prepared(request, inputs, reporter, setup, started_monotonic_ns)
+        attempt = replace(attempt, zygotes=zygotes)
         options = attempt.request.options
         with (
             while_measuring,

@@ -14,6 +14,7 @@ from formats.result import Result, Status
 from harness import locks
 from harness.comparison.runs import read
 from harness.errors import EnvironmentFailure, HarnessError
+from harness.execution.zygotes import Zygotes
 from harness.measurement import run
 from harness.request import estimate
 from harness.request.estimate import Cost
@@ -25,6 +26,7 @@ from harness.sweep.deadline import LONGEST_CELL, Deadline, TimeUp
 from harness.sweep.schedule import RepeatPlan, Results
 from harness.terminal import Terminal, duration, until
 from results.summary import speed
+from sut.registry import module_of
 
 AGAIN_A_REPEAT = 2
 """The most times that a disturbed repeat is measured again at once."""
@@ -100,11 +102,13 @@ class _Known:
     Attributes:
         results: (number of a series, repeat) → the last result.
         attempts: how many times each repeat was measured.
+        zygotes: fork the workers.
         next_s: number of a measured series → the seconds that its next repeat will take.
     """
 
     results: dict[tuple[int, int], Result]
     attempts: Counter[tuple[int, int]]
+    zygotes: Zygotes
     next_s: dict[int, float] = field(default_factory=dict)
 
     def seconds_left(self, sweep: Sweep) -> float:
@@ -145,7 +149,8 @@ def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
     """
     try:
         with locks.held(sweep.folder / ".lock"):
-            results = _measure(sweep, reporter, fail_fast)
+            with Zygotes(reporter.say) as zygotes:
+                results = _measure(sweep, reporter, fail_fast, zygotes)
             journal.note_end(sweep.folder, _end(sweep, results))
             return results
     except locks.Taken:
@@ -163,10 +168,11 @@ def _end(sweep: Sweep, results: Results) -> journal.End | None:
     return journal.End(repeats=sweep.repeats.least, failed=failed)
 
 
-def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
+def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool, zygotes: Zygotes) -> Results:
     journal.forget_not_measured(sweep.folder)
     finished = journal.finished(sweep.folder.name, sweep.series)
-    known = _Known(results=dict(finished), attempts=Counter(key for key, _ in finished))
+    attempts = Counter(key for key, _ in finished)
+    known = _Known(results=dict(finished), attempts=attempts, zygotes=zygotes)
     earlier = dict(known.results)
     failed = [key for key, result in known.results.items() if result.status in _AGAIN]
     noisy = [key for key in known.results if known.disturbed_again(sweep, key)]
@@ -227,8 +233,10 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
         rival_sample_ns=_rival_sample_ns(sweep, series, known),
         options=replace(request.options, sweep=mark),
     )
+    requests = [one.request for one, _ in left if one.request]
+    known.zygotes.expect(module_of(r.options.sut, r.model.architecture) for r in requests)
     start_ns = time.monotonic_ns()
-    result = _result(sweep, series.number, request, reporter)
+    result = _result(sweep, series.number, request, reporter, known.zygotes)
     if not result.directory:
         journal.keep_not_measured(sweep.folder, result)
     spent_s = (time.monotonic_ns() - start_ns) / 1e9
@@ -253,16 +261,18 @@ def _rival_sample_ns(sweep: Sweep, series: Series, known: _Known) -> float:
     return 1e9 / fastest if fastest else 0.0
 
 
-def _result(sweep: Sweep, number: int, request: Request, reporter: Terminal) -> Result:
+def _result(
+    sweep: Sweep, number: int, request: Request, reporter: Terminal, zygotes: Zygotes
+) -> Result:
     """Return the result of a measurement. It has no figure if the measurement could not begin or
     was cut off.
     """
     try:
         if sweep.deadline is None:
-            return run.run(request, reporter, time.monotonic_ns())
+            return run.run(request, reporter, time.monotonic_ns(), run.NO_LIMIT, zygotes)
         of_cell = sweep.deadline.limit(LONGEST_CELL)
         with sweep.deadline.limit():
-            return run.run(request, reporter, time.monotonic_ns(), of_cell)
+            return run.run(request, reporter, time.monotonic_ns(), of_cell, zygotes)
     except TimeUp as e:
         cause, reason = (
             NOT_PREPARED,

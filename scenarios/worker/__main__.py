@@ -21,7 +21,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,23 @@ class Loaded:
     fields: Mapping[str, Any]
 
 
-def main(argv: list[str]) -> None:
+@dataclass(frozen=True)
+class Fork:
+    """How this process was forked from one that had imported the SUT (`scenarios.worker.zygote`).
+
+    Attributes:
+        number: its number among those that the process forked, from 1.
+        import_ns: the time of the import there; of a fresh process 0.
+    """
+
+    number: int = 0
+    import_ns: int = 0
+
+
+FRESH = Fork()
+
+
+def main(argv: list[str], fork: Fork = FRESH) -> None:
     """Do the jobs and end the process. `argv` is this program, the parent's process id and the
     file descriptor of the replies.
     """
@@ -82,6 +98,8 @@ def main(argv: list[str]) -> None:
         for line in jobs:
             job = read_job(Path(line.rstrip("\n")))
             outcome, loaded = run(job, loaded)
+            import_ns = outcome.import_ns + (fork.import_ns if outcome.import_ns else 0)
+            outcome = replace(outcome, forked=fork.number, import_ns=import_ns)
             write_json(job.log_dir / "outcome.json", outcome)
             sys.stdout.flush()
             sys.stderr.flush()

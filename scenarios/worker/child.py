@@ -4,47 +4,42 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from scenarios.worker import host_memory
 
 _C = ctypes.CDLL(None)  # loaded here, because a child must not load it between fork and exec
+_PR_SET_CHILD_SUBREAPER = 36
 
 
-class Child(subprocess.Popen[bytes]):
-    """A process whose output goes to a file.
+class _Ending:
+    """How a child process ended.
 
     Attributes:
         oom_kills: how many processes the kernel had killed for want of memory when it began.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str | Path],
-        folder: Path,
-        log: Path,
-        environment: Mapping[str, str] | None = None,
-        cores: Sequence[int] = (),
-        **settings: Any,
-    ):
-        """Start it in a folder, and pin it to cores. `settings`: further ones of Popen."""
-        self.oom_kills = host_memory.kernel_oom_kills()
-        log.unlink(missing_ok=True)
-        with log.open("ab") as output, pinned(cores):  # further processes may append to it, too
-            super().__init__(
-                command,
-                cwd=folder,
-                env=environment,
-                stdout=output,
-                stderr=output,
-                **{"stdin": subprocess.DEVNULL, **settings},
-            )
+    oom_kills: int
+    returncode: int | None
+
+    def poll(self) -> int | None:
+        """Return its exit code, or the negative number of its signal. None: it runs."""
+        raise NotImplementedError
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end. → as `poll`. Raises subprocess.TimeoutExpired after so many seconds."""
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        """Kill it."""
+        raise NotImplementedError
 
     def how(self, seconds: float = 0, where: str = "") -> str:
         """Return how it ended, after at most so many seconds. Empty: it runs.
@@ -73,12 +68,93 @@ class Child(subprocess.Popen[bytes]):
         self.wait()
 
 
+class Child(subprocess.Popen[bytes], _Ending):
+    """A process whose output goes to a file."""
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        folder: Path,
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        cores: Sequence[int] = (),
+        **settings: Any,
+    ):
+        """Start it in a folder, and pin it to cores. `settings`: further ones of Popen."""
+        self.oom_kills = host_memory.kernel_oom_kills()
+        log.unlink(missing_ok=True)
+        with log.open("ab") as output, pinned(cores):  # further processes may append to it, too
+            super().__init__(
+                command,
+                cwd=folder,
+                env=environment,
+                stdout=output,
+                stderr=output,
+                **{"stdin": subprocess.DEVNULL, **settings},
+            )
+
+
+class Forked(_Ending):
+    """A child process that another process forked (`scenarios.worker.zygote`).
+
+    Attributes:
+        pid: its process id, which is also that of its group.
+        stdin: its input; None: its starter has not set it.
+    """
+
+    def __init__(self, pid: int):
+        self.oom_kills = host_memory.kernel_oom_kills()
+        self.pid = pid
+        self.stdin: IO[bytes] | None = None
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """See `_Ending`."""
+        return self._look(os.WNOHANG)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """See `_Ending`."""
+        if timeout is not None and self.poll() is None:
+            handle = os.pidfd_open(self.pid)
+            select.select([handle], [], [], timeout)
+            os.close(handle)
+            if self.poll() is None:
+                raise subprocess.TimeoutExpired("a forked worker", timeout)
+        code = self._look(0)
+        assert code is not None
+        return code
+
+    def kill(self) -> None:
+        """See `_Ending`."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def _look(self, options: int) -> int | None:
+        if self.returncode is None:
+            ended, status = os.waitpid(self.pid, options)
+            if ended:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+
 def end_with_parent(number: int = signal.SIGKILL) -> None:
     """On Linux: let the kernel send a signal to this process when its parent dies. For `preexec_fn`
     of a child.
     """
     if sys.platform == "linux":
         _C.prctl(1, number)  # PR_SET_PDEATHSIG
+
+
+@contextmanager
+def adopting() -> Iterator[None]:
+    """On Linux: a context in which this process becomes the parent of those processes below it
+    whose own parent ends.
+    """
+    _C.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    try:
+        yield
+    finally:
+        _C.prctl(_PR_SET_CHILD_SUBREAPER, 0)
 
 
 @contextmanager

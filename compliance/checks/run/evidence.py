@@ -50,7 +50,10 @@ def checks(subject: Subject) -> list[Check]:
     for test in subject.tests:
         faults = [*_graphs(test, record, subject.rules), *_in_one_part(test, record)]
         file = f"raw/{test.name}/outcome.json"
-        results.append(judge(f"{test.name}-evidence", faults, good, file=file, fix=_FIX))
+        is_forked = test.outcome is not None and test.outcome.forked > 0
+        told = f"{good}; in a fork of a process that had imported the framework"
+        shown = told if is_forked else good
+        results.append(judge(f"{test.name}-evidence", faults, shown, file=file, fix=_FIX))
     return results
 
 

@@ -73,7 +73,7 @@ def test_what_is_prepared_takes_no_time_of_a_cell(sweep, write, monkeypatch, mea
     """The reference is made first, so it is not begun again under each SUT."""
     monkeypatch.setattr(loop, "LONGEST_CELL", 0.01)  # 0.3 s of the 30 s
 
-    def measured(request, reporter, started_ns, while_measuring):
+    def measured(request, reporter, started_ns, while_measuring, zygotes):
         time.sleep(0.5 * (not measures))
         with while_measuring:
             time.sleep(0.5 * measures)

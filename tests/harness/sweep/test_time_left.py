@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 
+from harness.execution.zygotes import Zygotes
 from harness.request.estimate import Cost
 from harness.sweep import loop
 from harness.sweep.schedule import RepeatPlan
@@ -15,14 +16,14 @@ def test_costs_of_cells_that_were_not_measured_are_scaled_by_those_of_the_measur
     cost = Cost(seconds=10.0, disk_bytes=0, memory_bytes=0, basis="")
     costs = {one.number: cost for one in series}
     sweep = SimpleNamespace(series=series, repeats=RepeatPlan(least=2, most=2), costs=costs)
-    known = loop._Known(results={}, attempts=Counter())
+    known = loop._Known(results={}, attempts=Counter(), zygotes=Zygotes(print))
     assert known.seconds_left(sweep) == 40
     known.next_s[0] = 5.0
     assert known.seconds_left(sweep) == 20
 
 
 def test_a_measurement_begins_if_it_is_expected_to_end_in_time():
-    known = loop._Known(results={}, attempts=Counter())
+    known = loop._Known(results={}, attempts=Counter(), zygotes=Zygotes(print))
     known.next_s[0] = 20.0
     for left_s, over, may_begin in ((26, True, [True, False]), (19, False, [False, True])):
         deadline = SimpleNamespace(left_s=left_s)
