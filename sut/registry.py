@@ -185,7 +185,6 @@ _JAX_VARIABLES = ("JAX", "XLA", "NPROC$")
 _TENSORFLOW_VARIABLES = ("TF(?!_CLI)", "XLA")
 # KerasNLP uses the Keras of TensorFlow.
 _KERAS2 = {"TF_USE_LEGACY_KERAS": "1", "KERAS_BACKEND": "tensorflow"}
-_HUGGING_FACE = {"TF_USE_LEGACY_KERAS": "1", "HF_HUB_OFFLINE": "1"}
 # On a CPU torch reports a lack of memory only by its message. On a GPU, CUDA itself, its graphs and
 # cuBLAS (which needs a workspace) have messages of their own.
 _TORCH_OUT_OF_MEMORY = (
@@ -255,20 +254,6 @@ _OWN_REFERENCE = {
     )
 }
 """Architecture that only the SUTs with references for it have → the reason why others lack it."""
-_HUGGING_FACE_LACKS = {
-    "gemma": "Transformers 4 has no Gemma for TensorFlow: take keras3-tensorflow",
-    "llama": "Transformers 4 has no Llama for TensorFlow: take keras3-tensorflow",
-    "qwen3": "Transformers 4 has no Qwen 3 for TensorFlow: take keras3-tensorflow",
-    "gemma3": "Transformers 4 has no Gemma 3 for TensorFlow: take keras3-tensorflow",
-    "mistral/bfloat16": (
-        "Transformers' Mistral for TensorFlow fails in bfloat16 (TypeError in its attention mask):"
-        " take --precision float32 or keras3-tensorflow"
-    ),
-    "mistral/float16": (
-        "Transformers' Mistral for TensorFlow fails in float16 (TypeError in its attention mask):"
-        " take --precision float32 or native-torch-eager"
-    ),
-}
 _NATIVE_JAX_LACKS = {
     **dict.fromkeys(
         ("gpt2/generate", "distilgpt2/generate"),
@@ -335,20 +320,6 @@ _native_torch = partial(
     ranks=True,
     packages=("torch", "transformers", "peft", "segment-anything", "diffusers"),
 )
-_hugging_face = partial(
-    SutSpec,
-    module="sut.hf_tensorflow.{architecture}",
-    current=False,
-    environment="hf-tensorflow",
-    backend="tensorflow",
-    process_env=_HUGGING_FACE,
-    unsupported=_HUGGING_FACE_LACKS,
-    classes="hf_tensorflow",
-    packages=("tf-keras", "transformers", "tensorflow"),
-    variables=_TENSORFLOW_VARIABLES,
-    out_of_memory=_XLA_OUT_OF_MEMORY,
-)
-
 KERAS_PACKAGES = ("keras", "keras_hub")
 """The packages whose layers a `.keras` file may have without custom code."""
 
@@ -496,14 +467,6 @@ SUTS: dict[str, SutSpec] = {
         variables=_JAX_VARIABLES,
         out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
-    "hf-tensorflow": _hugging_face(
-        execution="graph",
-        summary="TensorFlow models of Transformers 4 on Keras 2, traced to graphs without XLA",
-    ),
-    "hf-tensorflow-xla": _hugging_face(
-        execution="xla",
-        summary="TensorFlow models of Transformers 4 on Keras 2, compiled by XLA",
-    ),
 }
 
 SUTS["endpoint"] = SutSpec(
@@ -583,7 +546,11 @@ ALIASES = {"native-torch": "native-torch-compile"}
 GONE = {
     "native-torch-script": (
         "PyTorch has deprecated TorchScript: take native-torch-eager or native-torch-compile"
-    )
+    ),
+    **dict.fromkeys(
+        ("hf-tensorflow", "hf-tensorflow-xla"),
+        "Transformers 5 has no models for TensorFlow: take keras3-tensorflow or native-torch-eager",
+    ),
 }
 """SUTs of earlier releases → what to take instead."""
 

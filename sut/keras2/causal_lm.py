@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from sut.checkpoint import causal_lm_keras_nlp, keras_weights, weights_files
-from sut.contract import Config, Workload
+from sut.contract import Config, Unsupported, Workload
 from sut.keras.causal_lm import KerasCausalLM, check_positions
-from sut.keras2 import older_mistral, runtime
+from sut.keras2 import runtime
 
 
 class _Greedy(keras_nlp.samplers.GreedySampler):
@@ -74,7 +74,7 @@ def build(workload: Workload) -> Any:
     config = workload.config["model"]
     folder = workload.checkpoint
     if config["model_type"] == "mistral":
-        older_mistral.check("KerasNLP's Mistral", config)
+        _check_mistral(config)
     check_positions(workload)
     runtime.configure(workload)
     backbone, table = _BACKBONES[config["model_type"]]
@@ -90,6 +90,21 @@ def build(workload: Workload) -> Any:
             value = value.T
         variable.assign(value.reshape(variable.shape))
     return model
+
+
+def _check_mistral(config: Config) -> None:
+    """Raises Unsupported for a configuration that KerasNLP's Mistral ignores."""
+    width = config.get("head_dim", 0) * config["num_attention_heads"]
+    lacks = {
+        "heads of another width than hidden_size / num_attention_heads": (
+            width not in (0, config["hidden_size"])
+        ),
+        "a head that is tied to the embedding": config["tie_word_embeddings"],
+        "scaled rotary positions": "rope_scaling" in config,
+    }
+    for feature, required in lacks.items():
+        if required:
+            raise Unsupported(f"KerasNLP's Mistral lacks {feature}: take native-torch")
 
 
 def _mistral(config: Config) -> Any:

@@ -2,7 +2,7 @@
 is caught by the check named for it.
 
 The mistakes are described where they are made: native_torch.py, native_jax.py, keras.py,
-keras_<backend>.py, keras2.py and hf_tensorflow.py.
+keras_<backend>.py and keras2.py.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ MODULES = {
     "native-jax": "native_jax",
     "keras2-tensorflow": "keras2",
     "keras2-tensorflow-graph": "keras2",
-    "hf-tensorflow-xla": "hf_tensorflow",
 }
-EAGER, COMPILE, JAX, TENSORFLOW, GRAPH, KERAS_TORCH, NATIVE_JAX, KERAS2, KERAS2_GRAPH, HF = MODULES
+EAGER, COMPILE, JAX, TENSORFLOW, GRAPH, KERAS_TORCH, NATIVE_JAX, KERAS2, KERAS2_GRAPH = MODULES
 KERAS_BERT = ((JAX, "bert"), (TENSORFLOW, "bert"), (GRAPH, "bert"), (KERAS_TORCH, "bert"))
 KERAS2_BERT = ((KERAS2, "bert"), (KERAS2_GRAPH, "bert"))
 KERAS2_BOTH = ((KERAS2, "bert"), (KERAS2, "mistral"))
@@ -57,7 +56,7 @@ MISTRAL = ((EAGER, "mistral"), *((sut, "mistral") for sut, _ in KERAS_BERT))
 HONEST = [
     *(
         (sut, model, "honest")
-        for sut, model in (*ANY_BERT, *KERAS2_BERT, (HF, "bert"), *MISTRAL, (NATIVE_JAX, "mistral"))
+        for sut, model in (*ANY_BERT, *KERAS2_BERT, *MISTRAL, (NATIVE_JAX, "mistral"))
     ),
     *((sut, model, "honest_in_two_shapes") for sut, model in ANY_BERT),
     *((sut, "bert", "honest_padding") for sut in (JAX, TENSORFLOW, KERAS_TORCH)),
@@ -128,7 +127,6 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     ("model_called", ((JAX, "bert"),), "operators that compute and ran by themselves"),
     ("not_compiled", ((NATIVE_JAX, "bert"),), "operators that compute and ran by themselves"),
     ("model_called", XLA_AND_GRAPH, "matrix products that ran by themselves"),
-    ("not_traced", ((HF, "bert"),), "matrix products that ran by themselves"),
     (
         "compiled_anew",
         ((EAGER, "bert"), (COMPILE, "bert"), (KERAS_TORCH, "bert")),
@@ -183,7 +181,7 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     ("py_function", ((GRAPH, "bert"),), "1 calls of Python from compiled code"),
     (
         "without_xla",
-        ((TENSORFLOW, "bert"), (TENSORFLOW, "mistral"), *KERAS2_BOTH, (HF, "bert")),
+        ((TENSORFLOW, "bert"), (TENSORFLOW, "mistral"), *KERAS2_BOTH),
         "XLA did not compile the model",
     ),
     (
@@ -215,7 +213,7 @@ PRECISION: list[tuple[str, tuple[tuple[str, str], ...]]] = [
     ("autocast_in_a_layer", ((EAGER, "bert"),)),
     ("layer_in_bfloat16", ((EAGER, "bert"),)),
     ("layer_in_float16", ((EAGER, "bert"),)),
-    ("cast_product", (*ANY_BERT, (COMPILE, "bert"), (HF, "bert"))),
+    ("cast_product", (*ANY_BERT, (COMPILE, "bert"))),
     ("cast_product_in_a_thread", ((EAGER, "bert"),)),
     ("mixed_policy", (*KERAS_BERT, *KERAS2_BERT)),
     ("float16_policy", ((KERAS_TORCH, "bert"),)),

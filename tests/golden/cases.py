@@ -16,7 +16,7 @@ RUNS = {
     "real": (
         "sweep --sut keras3-jax,keras3-tensorflow,keras3-tensorflow-graph,keras3-torch,"
         "keras3-openvino,keras2-tensorflow,keras2-tensorflow-graph,native-torch-eager,"
-        "native-torch-compile,native-jax,hf-tensorflow,hf-tensorflow-xla"
+        "native-torch-compile,native-jax"
         " --model bert --scenario Offline --repeats 1 --duration 1",
         "sweep --sut keras3-jax,native-torch-eager,native-torch-compile,native-jax --model mistral"
         " --scenario Offline --new-tokens 8 --repeats 1 --duration 1",

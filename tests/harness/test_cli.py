@@ -505,7 +505,7 @@ def test_the_matrix_is_read_from_the_registry_and_from_finished_runs(tmp_path):
     assert told["native-jax", "gpt2", "generate"][0] == "unsupported"
     assert (
         told["keras3-jax", "bert", "fit"][0] == "not run"
-        and told["hf-tensorflow", "bert", "fit"][0] == "unsupported"
+        and told["keras3-openvino", "bert", "fit"][0] == "unsupported"
     )
     works = sum(len(model.tasks) + bool(model.fit) for model in map(models.load, models.names()))
     assert len(told) == len(rows) == works * sum(spec.runs_models for spec in SUTS.values())

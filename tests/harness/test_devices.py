@@ -271,9 +271,9 @@ def test_the_error_of_a_traced_function_is_told_by_its_innermost_line():
         f'in user code:\n\n    File "lm.py", line 3, in call  *\n{layer}\n        {inner}\n\n   '
         " Call arguments received:\n"
     )
-    assert failures.outcome_of(error, "hf-tensorflow").reason == inner
+    assert failures.outcome_of(error, "keras2-tensorflow").reason == inner
     assert (
-        failures.outcome_of(TypeError("in user code:\n"), "hf-tensorflow").reason
+        failures.outcome_of(TypeError("in user code:\n"), "keras2-tensorflow").reason
         == "TypeError: in user code:"
     )
 

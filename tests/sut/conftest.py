@@ -37,8 +37,6 @@ EAGER_OR_XLA = [
     *((sut, "qwen3") for sut in (*FEW, "native-jax")),
     *((sut, "gemma3") for sut in FEW),
     ("native-torch-eager", FOLDER),
-    ("hf-tensorflow-xla", "gpt2"),
-    ("hf-tensorflow", "mistral"),
     ("keras2-tensorflow", "mistral"),
     ("keras2-tensorflow-graph", "gpt2"),
 ]
@@ -50,7 +48,6 @@ PAIRS = [
 ]
 LACK_BFLOAT16 = [
     (COMPILED, "mistral"),
-    ("hf-tensorflow", "mistral"),
     ("keras2-tensorflow", "mistral"),
     ("keras2-tensorflow-graph", "gpt2"),
 ]
@@ -61,7 +58,6 @@ QUICK = [
     ("native-torch-eager", "qwen3"),
     ("native-torch-eager", FOLDER),
     ("keras3-jax", "mistral"),
-    ("hf-tensorflow-xla", "gpt2"),
 ]
 """Tests of `probed` with other SUTs and models are long."""
 IN_BFLOAT16 = [pair for pair in PAIRS if pair not in LACK_BFLOAT16]  # see tests/sut/probe.py

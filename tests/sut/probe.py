@@ -72,7 +72,7 @@ def main(specification: Path) -> None:
         save(case, sut, change(inputs))
     if forced and not few_shapes:
         np.savez(out / "uneven.npz", **uneven(sut, workload))
-    if spec["sut"] in ("native-jax", "hf-tensorflow", "keras2-tensorflow") and forced:
+    if spec["sut"] in ("native-jax", "keras2-tensorflow") and forced:
         with np.load(reference) as f:
             ends = [int(token) for token in f["tokens"][:, 10]]
         ending = module.load(replace(workload, config={**workload.config, "end_tokens": ends}))
@@ -113,10 +113,6 @@ def main(specification: Path) -> None:
 
         tried = other_configurations(module, workload) if forced else keras2_lacks.tried()
         (out / "lacks.json").write_text(json.dumps({**tried, "variables": len(sut.model.weights)}))
-    if spec["sut"] == "hf-tensorflow":
-        (out / "lacks.json").write_text(
-            json.dumps(lacks_of_hf_tensorflow(module, workload, inputs))
-        )
     (out / "evidence.json").write_text(json.dumps({k: asdict(v) for k, v in told.items()}))
 
 
@@ -140,40 +136,12 @@ def refusal(module: Any, workload: Workload) -> str:
     return "loaded"
 
 
-def lacks_of_hf_tensorflow(module: Any, mistral: Workload, inputs: Arrays) -> dict[str, Any]:
-    """What comes of what the registry calls unsupported, and what the SUT says to other
-    configurations.
-    """
-    import transformers
-
-    told: dict[str, Any] = {
-        name: hasattr(transformers, f"TF{name.title()}ForCausalLM")
-        for name in ("gemma", "llama", "mistral", "qwen3", "gemma3")
-    }
-    for precision in ("bfloat16", "float16"):
-        try:
-            answer(module.load(replace(mistral, precision=precision)), inputs)
-        except TypeError as e:
-            told[f"mistral/{precision}"] = str(e)
-    single = replace(mistral, config={**mistral.config, "new_token_buckets": [1]})
-    told["one token"] = [refusal(module, single)]
-    try:
-        answer(
-            module.TensorFlowCausalLM(single),
-            {**inputs, "max_new_tokens": np.ones_like(inputs["max_new_tokens"])},
-        )
-    except ValueError as e:
-        told["one token"].append(str(e))
-    return {**told, **other_configurations(module, mistral, sliding_window=7)}
-
-
-def other_configurations(module: Any, mistral: Workload, **more: int) -> dict[str, str]:
+def other_configurations(module: Any, mistral: Workload) -> dict[str, str]:
     """What the SUT says to configurations that its library's Mistral has not."""
     changes = {
         "tie_word_embeddings": True,
         "rope_scaling": {"rope_type": "linear"},
         "head_dim": 3,
-        **more,
     }
     model = mistral.config["model"]
     return {
@@ -370,38 +338,6 @@ def keras_drop_cache(model: Any, arange: Callable[[int], Any]) -> None:
         attention.call = call
 
 
-def tensorflow_zero_layer(model: Any) -> None:
-    ends = (
-        "h_._0/attn/c_proj",
-        "h_._0/mlp/c_proj",
-        "layers.0/self_attn/o_proj",
-        "layers.0/mlp/down_proj",
-    )
-    hit = [v for v in model.weights if any(end in v.name for end in ends)]
-    assert len(hit) in (2, 4), [v.name for v in model.weights]
-    for variable in hit:
-        variable.assign(np.zeros(variable.shape, np.float32))
-
-
-def tensorflow_drop_cache(model: Any) -> None:
-    """The cache gives back zeros."""
-    import tensorflow as tf
-
-    for layer in model.transformer.h if hasattr(model, "transformer") else model.model.layers:
-        attention = getattr(layer, "attn", None) or layer.self_attn
-
-        def call(*given: Any, own: Any = attention.call, **named: Any) -> Any:
-            for past in {"layer_past", "past_key_value"} & named.keys():
-                named[past] = (
-                    None
-                    if named[past] is None
-                    else tf.nest.map_structure(tf.zeros_like, named[past])
-                )
-            return own(*given, **named)
-
-        attention.call = call
-
-
 TORCH: dict[str, Callable[..., None]] = {
     "zero_layer": torch_zero_layer,
     "drop_cache": torch_drop_cache,
@@ -410,11 +346,6 @@ TORCH: dict[str, Callable[..., None]] = {
 KERAS: dict[str, Callable[..., None]] = {
     "zero_layer": keras_zero_layer,
     "drop_cache": keras3_drop_cache,
-    "restore_cache": lambda: None,
-}
-TENSORFLOW = {
-    "zero_layer": tensorflow_zero_layer,
-    "drop_cache": tensorflow_drop_cache,
     "restore_cache": lambda: None,
 }
 KERAS2 = {
@@ -431,7 +362,6 @@ BREAKAGES = {
     "transformers": TORCH,
     "keras_hub": KERAS,
     "keras_nlp": KERAS2,
-    "hf_tensorflow": TENSORFLOW,
     "": JAX,
 }
 """Library of a SUT's classes (`SutSpec.classes`) → how its models are broken; those without one are

@@ -27,12 +27,10 @@ MODELS = models.in_group("hf-2019")
 TESTED = {
     "native-torch-eager": MODELS,
     "keras3-jax": ["gpt2", "roberta"],
-    "hf-tensorflow": ["distilbert"],
 }
 USERS = {
     "native-torch-eager": ["distilbert", "gpt2", "roberta"],
     "keras3-jax": ["distilbert", "gpt2", "roberta"],
-    "hf-tensorflow": ["distilbert", "gpt2", "roberta"],
 }
 """SUT → models whose folders, as Transformers saves them, it reads in the tests."""
 PAIRS = [(sut, model) for sut, names in TESTED.items() for model in names]

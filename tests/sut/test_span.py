@@ -24,7 +24,6 @@ TESTED = (
     "native-torch-compile",
     "keras3-tensorflow",
     "keras3-torch",
-    "hf-tensorflow",
     "keras3-openvino",
 )
 QUICK = ("native-torch-eager", "keras3-jax", "native-jax")

@@ -36,7 +36,6 @@ PAIRS += [(sut, "llama") for sut in (REFERENCE, "keras3-jax", "native-jax")]
 PAIRS += [
     ("native-jax", "bert"),
     ("native-jax", "gemma"),
-    ("hf-tensorflow-xla", "mistral"),
     ("keras2-tensorflow", "mistral"),
 ]
 # With its head, and names that begin with "transformer.".

@@ -333,7 +333,6 @@ CUDA_LIBRARY = {
     "keras3-jax": "jax-cuda13-plugin",
     "keras3-tensorflow": "nvidia-cudnn-cu12",
     "keras2-tensorflow": "nvidia-cudnn-cu12",
-    "hf-tensorflow": "nvidia-cudnn-cu12",
     "keras3-torch": "triton",
     "native-torch": "triton",
 }
@@ -368,9 +367,7 @@ def test_the_frameworks_of_one_environment_are_the_same_versions_on_each_device(
 @pytest.mark.parametrize("name", SUT_ENVIRONMENTS)
 def test_no_environment_holds_a_framework_that_is_not_its_own(name):
     own = {"keras3-jax": {"jax", "jaxlib"}, "keras3-torch": {"torch"}, "native-torch": {"torch"}}
-    own |= dict.fromkeys(
-        ("hf-tensorflow", "keras2-tensorflow", "keras3-tensorflow"), {"tensorflow"}
-    )
+    own |= dict.fromkeys(("keras2-tensorflow", "keras3-tensorflow"), {"tensorflow"})
     for device in ("cpu", "cuda"):
         held = {p.removesuffix("-cpu") for p in packages(f"{name}-{device}")}
         assert held & {"jax", "jaxlib", "tensorflow", "tensorflow-text", "torch"} == own[name]

@@ -87,10 +87,7 @@ def test_another_task_says_answers_inputs_and_rows_of_weights_anew():
         "GPT2LMHeadModel",
         ("tokens",),
     )
-    assert (
-        text.classes["hf_tensorflow"] == "TFGPT2LMHeadModel"
-        and "hidden_error" not in text.tolerance["float32"]
-    )
+    assert "hidden_error" not in text.tolerance["float32"]
     tiny = text.sizes["tiny"]
     assert (
         tiny.config["use_cache"],

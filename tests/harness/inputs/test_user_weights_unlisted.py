@@ -275,7 +275,6 @@ def test_integers_are_quantised_weights(olmo2):
         ("native-torch-eager", None),
         ("keras3-jax", None),
         ("mock", None),
-        ("hf-tensorflow", "olmo2 has no file here, and this SUT has no general class"),
         ("keras2-tensorflow", "olmo2 has no file here, and this SUT has no general class"),
         ("native-jax", None),
     ],

@@ -21,6 +21,7 @@ from harness.measurement import run
 from harness.request import plan
 from results import summary
 from scenarios.worker import host_memory
+from sut.registry import FIT, unsupported
 from tests.support.cells import Killer, Reporter, request
 from tests.support.reports import gathered, groups
 
@@ -368,12 +369,17 @@ def test_what_no_fit_is_written_for_is_unsupported_with_its_reason(tmp_path):
         assert found.status == "unsupported"
         return found.reason
 
-    lacks = "sut/hf_tensorflow/bert.py has no load_training"
-    assert (
-        reason("hf-tensorflow", "bert")
-        == f"no training is written for the architecture bert: {lacks}"
+    lacks = "sut/keras3/hidden_states.py has no load_training"
+    told = unsupported(
+        "keras3-jax",
+        model="gpt2",
+        architecture="hidden_states",
+        task=FIT,
+        precision="float32",
+        device="cpu",
     )
-    assert "there is no sut/hf_tensorflow/sam.py" in reason("hf-tensorflow", "sam")
+    assert told == f"no training is written for the architecture hidden_states: {lacks}"
+    assert "there is no sut/native_jax/sam.py" in reason("native-jax", "sam")
     asked = request(tmp_path, scenario="Fit", duration=None)
     assert plan.unsupported(replace(asked, model=replace(asked.model, fit={}))).startswith(
         "bert.toml has no [fit]"

@@ -25,7 +25,7 @@ def fact(library, instructions="unknown", threads=2):
 RUNS = {
     "native-torch-eager": (200e9, fact("MKL", "AVX2")),
     "native-jax": (460e9, fact("YNNPACK")),
-    "hf-tensorflow": (440e9, fact("oneDNN")),
+    "keras2-tensorflow": (440e9, fact("oneDNN")),
 }
 
 
@@ -124,7 +124,7 @@ def counted(root):
             binds="memory",
             record={"roof": roof},
         )
-    write(root, cell("hf-tensorflow"), [40, 41, 39], metrics={"flops_per_second": 50e9})
+    write(root, cell("keras2-tensorflow"), [40, 41, 39], metrics={"flops_per_second": 50e9})
     return gathered(root)
 
 
@@ -133,7 +133,7 @@ def test_the_roofline_has_a_roof_for_each_framework_and_a_dot_for_each_counted_s
     drawn = figures.draw(picture, "roofline", {})
     for text in ("PyTorch", "JAX", "native-torch-eager", "native-jax", "operations a byte"):
         assert text in drawn
-    assert "hf-tensorflow" not in drawn
+    assert "keras2-tensorflow" not in drawn
     assert "TensorFlow" not in drawn
 
 

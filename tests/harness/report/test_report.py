@@ -428,22 +428,22 @@ def test_a_sut_that_has_no_such_model_says_why(tmp_path, capsys):
         "keras3-torch",
         "native-torch-eager",
         "keras2-tensorflow",
-        "hf-tensorflow",
+        "native-jax",
     )
     for sut in many:
         write(tmp_path, cell(sut), [100])
-        if sut not in ("keras2-tensorflow", "hf-tensorflow"):
-            write(tmp_path, cell(sut, model="gemma", task="generate"), [100])
+        if sut not in ("keras2-tensorflow", "native-jax"):
+            write(tmp_path, cell(sut, model="gemma3", task="generate"), [100])
     report = gathered(tmp_path)
-    of_keras2, of_hugging_face = report.obstacles
-    assert of_keras2.startswith(
-        "keras2-tensorflow, gemma generate: "
-    ) and of_hugging_face.startswith("hf-tensorflow, gemma generate: ")
+    of_keras2, of_jax = report.obstacles
+    assert of_keras2.startswith("keras2-tensorflow, gemma3 generate: ") and of_jax.startswith(
+        "native-jax, gemma3 generate: "
+    )
     assert rendered(report).count("<small>unsupported</small>") == 2
     assert cli.main(["report", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "  keras2-tensorflow   unsupported\n" in printed
-    assert f"! unsupported: {of_hugging_face}\n" in printed
+    assert f"! unsupported: {of_jax}\n" in printed
 
 
 def test_means_are_over_what_all_suts_have(tmp_path):
@@ -612,7 +612,7 @@ def test_frameworks_that_multiply_matrices_at_other_speeds_are_told(tmp_path):
             "keras3-jax": 400e9,
             "keras3-torch": 100e9,
             "native-torch-eager": 300e9,
-            "hf-tensorflow": 500e9,
+            "keras3-tensorflow": 500e9,
         },
     )
     meaning = "; a model that spends its time in such products is about as much faster or slower"
