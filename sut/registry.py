@@ -208,18 +208,13 @@ _KERAS2_LACKS = {
         "KerasNLP's Gemma is only for Keras 3 (ValueError: GemmaBackbone requires Keras 3): take"
         " keras3-tensorflow"
     ),
-    "llama": (
-        "KerasNLP 0.8.2, with which Keras' published table was measured, has no Llama: take"
-        " keras3-tensorflow"
-    ),
-    "qwen3": (
-        "KerasNLP 0.8.2, with which Keras' published table was measured, has no Qwen 3: take"
-        " keras3-tensorflow"
-    ),
-    "gemma3": (
-        "KerasNLP 0.8.2, with which Keras' published table was measured, has no Gemma 3: take"
-        " keras3-tensorflow"
-    ),
+    **{
+        model: (
+            "KerasNLP 0.8.2, with which Keras' published table was measured, has no"
+            f" {name}: take keras3-tensorflow"
+        )
+        for model, name in (("llama", "Llama"), ("qwen3", "Qwen 3"), ("gemma3", "Gemma 3"))
+    },
     "mistral/bfloat16": (
         "KerasNLP's Mistral fails on Keras 2 in bfloat16 (AttributeError in its rotary embedding):"
         " take --precision float32 or keras3-tensorflow"

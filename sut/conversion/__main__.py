@@ -75,11 +75,10 @@ def lora(source: Path, folder: Path, base: Path | None) -> list[str]:
     assert base is not None
     from sut.conversion import adapter
 
-    merged, notes = adapter.merge(source, base)
-    merged.save_pretrained(folder)
+    adapter.merge(source, base).save_pretrained(folder)
     for each in (source, base):
         _copy_beside(each, folder)
-    return notes
+    return []
 
 
 def minilm(source: Path, folder: Path, base: Path | None) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,6 @@ from typing import Any
 import peft
 import torch
 import transformers
-from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors.torch import load_file
 
 from sut.conversion import Lost
@@ -25,8 +22,8 @@ _Tensors = Mapping[str, torch.Tensor]
 """The tensors of an adapter, by name."""
 
 
-def merge(source: Path, base: Path) -> tuple[Any, list[str]]:
-    """Return the merged model in the dtype of the base, and sentences about it.
+def merge(source: Path, base: Path) -> Any:
+    """Return the merged model in the dtype of the base.
 
     The sums are made in float32. Raises Lost if a tensor of the adapter or of the model would be
     missing, or if the merged model gives other outputs than the base with the adapter.
@@ -34,7 +31,6 @@ def merge(source: Path, base: Path) -> tuple[Any, list[str]]:
     stored = load_file(source / "adapter_model.safetensors")
     model, dtype = _base_model(source, base, stored)
     adapted = _adapted(model, source, stored)
-    layers = [name for name, each in adapted.named_modules() if isinstance(each, BaseTunerLayer)]
     with torch.no_grad():
         expected = _outputs(adapted, model)
         try:
@@ -44,12 +40,7 @@ def merge(source: Path, base: Path) -> tuple[Any, list[str]]:
         outputs = _outputs(merged, model)
     if not torch.allclose(outputs, expected, rtol=0, atol=_ROUNDING * float(expected.abs().max())):
         raise Lost("cannot be merged: the model would give other outputs than its base with it")
-    merged.to(dtype)
-    notes = [_digest(merged, layers, stored)]
-    others = sorted(path.parent.name for path in source.glob("*/adapter_config.json"))
-    if others:
-        notes.append(f"left out: the adapters in {', '.join(others)}")
-    return merged, notes
+    return merged.to(dtype)
 
 
 def _base_model(source: Path, base: Path, stored: _Tensors) -> tuple[Any, torch.dtype]:
@@ -123,20 +114,3 @@ def _outputs(model: Any, base: Any) -> torch.Tensor:
         return torch.zeros(1)
     first: torch.Tensor = model(**{name: rows[:1] for name, rows in base.dummy_inputs.items()})[0]
     return first
-
-
-def _digest(merged: Any, layers: list[str], stored: _Tensors) -> str:
-    """Return a sentence with the changed layers and the SHA-256 of their tensors."""
-    values = merged.state_dict()
-    whole = {name.replace(".base_layer.", ".").removeprefix(_PREFIX) for name in stored}
-    names = {name.removeprefix(_PREFIX) for name in layers}
-    parts = [f"{count} {kind}" for kind, count in Counter(n.split(".")[-1] for n in names).items()]
-    changed = [n for n in sorted(values) if n in whole or n.rpartition(".")[0] in names]
-    digest = hashlib.sha256()
-    for name in changed:
-        digest.update(name.encode())
-        digest.update(values[name].contiguous().view(torch.uint8).numpy())
-    return (
-        f"the adapter changed {', '.join(parts) or 'whole tensors'}; SHA-256 of"
-        f" {len(changed)} tensors {digest.hexdigest()[:16]}"
-    )

@@ -265,13 +265,6 @@ def _summary(name: str, definitions: Mapping[str, Any], calls: Mapping[str, set[
     return _Function(bits, callbacks, products_left, compiled)
 
 
-def dense(gradient: Any) -> Any:
-    """Return an embedding's gradient with one row for each row of the embedding. TensorFlow
-    computes one row for each token. Other gradients stay unchanged.
-    """
-    return tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
-
-
 def pipeline(rows: Iterable[Any]) -> tf.data.Dataset:
     """Return the rows (nested arrays of the same shapes) as a data pipeline.
 

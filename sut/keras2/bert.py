@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from sut.checkpoint import bert_keras_nlp, keras_weights, weights_files
 from sut.contract import Workload
 from sut.keras import bert as keras_bert
-from sut.keras.predictor import KerasPredictor
+from sut.keras.model import KerasPredictor
 from sut.keras.training import KerasTraining
 from sut.keras2 import runtime, training
 

@@ -10,7 +10,7 @@ import keras_hub
 from sut.checkpoint import weights_files
 from sut.contract import Unsupported, Workload
 from sut.keras import bert as keras_bert
-from sut.keras.predictor import KerasPredictor
+from sut.keras.model import KerasPredictor
 from sut.keras.training import KerasTraining
 from sut.keras3 import converted, exact, runtime, training
 

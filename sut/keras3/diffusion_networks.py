@@ -7,8 +7,11 @@ backend can compile all of them as one program.
 
 from __future__ import annotations
 
+import importlib.util
 import math
+import sys
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import keras
@@ -16,9 +19,33 @@ import numpy as np
 from keras import ops
 
 from sut.contract import Config
-from sut.keras3 import keras_cv_alone
 
-keras_cv_alone.place()
+_PACKAGES = (
+    "keras_cv",
+    "keras_cv.src",
+    "keras_cv.src.models",
+    "keras_cv.src.models.stable_diffusion",
+)
+_BACKEND = "keras_cv.src.backend"
+
+
+def _place() -> None:
+    """Make KerasCV's modules of Stable Diffusion importable on Keras 3 without TensorFlow.
+
+    Its packages are replaced by empty ones, in which its modules are found. The `__init__`
+    files of its own packages import TensorFlow and every other model. KerasCV would use TensorFlow
+    to choose between Keras 2 and 3; here it gets the installed Keras.
+    """
+    for name in _PACKAGES:
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+    backend = ModuleType(_BACKEND)
+    backend.__dict__.update(keras=keras, ops=keras.ops)
+    sys.modules[_BACKEND] = backend
+
+
+_place()
 
 from keras_cv.src.models.stable_diffusion import (  # noqa: E402
     decoder,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sut.contract import Batch, Workload
-from sut.keras.predictor import KerasPredictor
+from sut.keras.model import KerasPredictor
 from sut.keras3 import converted, exact, runtime
 
 

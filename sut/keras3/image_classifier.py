@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from sut.contract import Batch, Workload
-from sut.keras.predictor import KerasPredictor
+from sut.keras.model import KerasPredictor
 from sut.keras3 import picture_encoder, runtime
 
 _PIXELS = "pixel_values"

@@ -12,7 +12,7 @@ import numpy as np
 from sut import keras_archive
 from sut.contract import Batch, OnStep, Unsupported, Workload
 from sut.evidence import causes
-from sut.keras.predictor import KerasPredictor
+from sut.keras.model import KerasPredictor
 from sut.keras.training import KerasTraining, Pair
 from sut.keras3 import runtime, training
 

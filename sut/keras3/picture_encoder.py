@@ -8,7 +8,7 @@ import numpy as np
 
 from sut.contract import Batch, Unsupported, Workload
 from sut.keras.bert import to_host as logits
-from sut.keras.predictor import KerasPredictor
+from sut.keras.model import KerasPredictor
 from sut.keras3 import converted, resnet, runtime
 from sut.keras3.hidden_states import to_host as hidden
 

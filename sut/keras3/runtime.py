@@ -22,7 +22,7 @@ from formats.cell import INT8, INT8_WEIGHTS, SHARDS
 from sut.contract import Call, Evidence, Unsupported, Workload
 from sut.devices import HOST
 from sut.evidence import backend_evidence, precision, supported
-from sut.keras3 import exact, sharded
+from sut.keras3 import exact
 from sut.registry import QUANTIZE
 
 backend = importlib.import_module(f"sut.keras.on_{keras.backend.backend()}")
@@ -34,6 +34,11 @@ PREDICTS = "predict_on_batch"
 _LARGE = 1 << 24  # elements
 # Weights of these dtypes count something, such as the samples that a Normalization has seen.
 _COUNTERS = ("int32", "int64", "uint32", "bool")
+# Axes of the mesh of devices.
+_MODEL, _BATCH = "model", "batch"
+# The head of a model that does not tie it to its embedding: [hidden, vocabulary]. KerasHub's maps
+# leave it out, so every device would have all of it.
+_HEAD = "token_embedding/reverse_embeddings"
 
 
 def configure(workload: Workload) -> None:
@@ -69,7 +74,7 @@ def load_model(
     kind = kind_of(workload)
     if issubclass(kind, keras_hub.models.Task):
         arguments["preprocessor"] = None
-    sharded.distribute(workload, getattr(kind, "backbone_cls", kind))
+    _distribute(workload, getattr(kind, "backbone_cls", kind))
     try:
         with exact.tensors(names_read, may_lack), nothing_drawn():
             model = kind.from_preset(str(workload.checkpoint), dtype=workload.dtype, **arguments)
@@ -78,6 +83,28 @@ def load_model(
         raise Unsupported(f"KerasHub does not load this {workload.model}: {words}") from None
     backend.product(workload.dtype)  # compiled here, so that evidence compiles nothing
     return model
+
+
+def _distribute(workload: Workload, backbone: Any) -> None:
+    """Let Keras split the variables that are created after this call, if the workload has shards.
+
+    `backbone`: KerasHub's class. Its own map says which axis of a weight is split. Mistral has no
+    map, and Llama's is used: the layers, names and shapes of both are the same.
+    """
+    count = workload.options.get(SHARDS)
+    if count is None:
+        return
+    devices = keras.distribution.list_devices()
+    if len(devices) < count:
+        raise Unsupported(
+            f"--sut-option {SHARDS}={count}: {workload.backend} finds only {len(devices)} devices"
+        )
+    mesh = keras.distribution.DeviceMesh((1, count), (_BATCH, _MODEL), devices[:count])
+    named = backbone if hasattr(backbone, "get_layout_map") else keras_hub.models.LlamaBackbone
+    layout = named.get_layout_map(mesh, _MODEL, _BATCH)
+    layout[_HEAD] = (_BATCH, _MODEL)
+    parallel = keras.distribution.ModelParallel(layout_map=layout, batch_dim_name=_BATCH)
+    keras.distribution.set_distribution(parallel)
 
 
 def kind_of(workload: Workload) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from sut.checkpoint import keras_weights
 from sut.checkpoint import sam as weight_map
 from sut.contract import Batch, Workload
-from sut.keras.predictor import KerasPredictor
+from sut.keras.model import KerasPredictor
 from sut.keras.training import KerasTraining
 from sut.keras3 import runtime, training
 

@@ -9,7 +9,7 @@ import keras
 from sut.checkpoint import weights_files
 from sut.contract import Unsupported, Workload
 from sut.keras.bert import to_host
-from sut.keras.predictor import KerasPredictor
+from sut.keras.model import KerasPredictor
 from sut.keras3 import converted, runtime
 from sut.keras3.hidden_states import prepare, with_segments
 

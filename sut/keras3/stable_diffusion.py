@@ -14,7 +14,7 @@ import numpy as np
 from sut.checkpoint import keras_weights, weights_files
 from sut.checkpoint import stable_diffusion as weight_map
 from sut.contract import Batch, Workload
-from sut.keras.predictor import KerasPredictor
+from sut.keras.model import KerasPredictor
 from sut.keras.training import KerasTraining
 from sut.keras3 import diffusion_networks, runtime, training
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 
+from sut import keras_archive
 from sut.contract import Batch, OnStep, Workload
 from sut.keras import training as keras_training
 from sut.keras.training import KerasTraining
@@ -33,8 +34,9 @@ def compiled(
         arguments: more arguments of `model.compile`.
     """
     keras_training.check_precision(workload)
-    adamw = DenseAdamW if hasattr(runtime.backend, "dense") else keras.optimizers.AdamW
-    optimizer = adamw(**workload.config["optimizer"])
+    optimizer = keras.optimizers.AdamW(**workload.config["optimizer"])
+    if keras.backend.backend() == "tensorflow":
+        keras_archive.add_up_gradients(optimizer)
     model.compile(
         optimizer=optimizer, loss=loss, jit_compile=workload.execution == "xla", **arguments
     )
@@ -53,19 +55,6 @@ def image_encoder(encoder: Any, workload: Workload, **versions: str) -> KerasTra
 def _images(inputs: Batch) -> Batch:
     """Return the input of an image encoder."""
     return {"images": inputs["image"]}
-
-
-class DenseAdamW(keras.optimizers.AdamW):
-    """Keras' AdamW on dense gradients.
-
-    If a backend has a gradient for each token, Keras 3.15 squares these gradients one by one. The
-    second moment of a repeated token is then the sum of the squares instead of the square of the
-    sum. After 20 steps at size tiny the losses are 0.03 of their deviation off.
-    """
-
-    def apply(self, grads: list[Any], trainable_variables: Any = None) -> None:
-        """Make the gradients dense, and apply them as Keras does."""
-        super().apply([runtime.backend.dense(gradient) for gradient in grads], trainable_variables)
 
 
 class _Steps(keras_training.Steps, keras.callbacks.Callback):

@@ -13,9 +13,23 @@ import numpy as np
 
 from sut.contract import Batch, Config, Workload
 from sut.native_jax import runtime
-from sut.native_jax.layers import dense, norm
 from sut.native_jax.runtime import DeviceBatch, Weights
 from sut.native_jax.training import JaxTraining, cross_entropy
+
+
+def dense(weights: Weights, name: str, x: jax.Array) -> jax.Array:
+    """x [..., in] → [..., out], with the bias if there is one."""
+    product = x @ weights[f"{name}.weight"]
+    return product + weights[f"{name}.bias"] if f"{name}.bias" in weights else product
+
+
+def norm(weights: Weights, name: str, x: jax.Array, epsilon: float) -> jax.Array:
+    """Layer normalisation over the last axis, computed in float32."""
+    wide = x.astype(jnp.float32)
+    centered = wide - wide.mean(-1, keepdims=True)
+    wide = centered * jax.lax.rsqrt(wide.var(-1, keepdims=True) + epsilon)
+    normed = wide * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+    return normed.astype(x.dtype)
 
 
 def attention(weights: Weights, layer: str, x: jax.Array, mask: jax.Array, heads: int) -> jax.Array:

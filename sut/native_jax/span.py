@@ -11,7 +11,6 @@ import numpy as np
 from sut.checkpoint import weights_files
 from sut.contract import Batch, Unsupported, Workload
 from sut.native_jax import bert
-from sut.native_jax.layers import dense
 from sut.native_jax.runtime import Weights
 
 _DEFAULTS = {"layer_norm_eps": 1e-12, "hidden_act": "gelu"}
@@ -47,6 +46,6 @@ def load(workload: Workload) -> JaxSpan:
 
     def find(weights: Weights, ids: jax.Array, mask: jax.Array, types: jax.Array) -> jax.Array:
         x = bert.hidden(config, weights, ids, mask, types)
-        return dense(weights, "qa_outputs", x).astype(jnp.float32)
+        return bert.dense(weights, "qa_outputs", x).astype(jnp.float32)
 
     return JaxSpan(workload, find)

@@ -118,13 +118,6 @@ def mixed_policy(w: Workload) -> Any:
     return sut
 
 
-def float16_policy(w: Workload) -> Any:
-    """One layer makes float16 of its float32 weights."""
-    sut = load(w)
-    sut.model.output_dense.dtype_policy = "mixed_float16"
-    return sut
-
-
 def cast_product(w: Workload) -> Any:
     """One layer of float32 casts its product to bfloat16."""
     sut = load(w)

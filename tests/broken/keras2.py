@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from sut.contract import Workload
-from sut.keras2 import bert, causal_lm
-from tests.broken import on_tensorflow, running
-
-
-def load(w: Workload) -> Any:
-    return (causal_lm if w.task == "generate" else bert).load(w)
+from sut.keras2.bert import load
+from tests.broken import running
 
 
 def recompile(sut: Any, **arguments: Any) -> Any:
     """`model.compile` again, as an author would who adds an argument."""
-    if sut.workload.task == "generate":
-        arguments["sampler"] = "greedy"
     sut.model.compile(optimizer="sgd", loss=None, metrics=None, **arguments)
     return sut
 
@@ -46,11 +40,6 @@ def run_eagerly(w: Workload) -> Any:
     return recompile(load(w), run_eagerly=True)
 
 
-def functions_run_eagerly(w: Workload) -> Any:
-    """TensorFlow is told to run functions operator by operator, after they were traced."""
-    return on_tensorflow.run_functions_eagerly(load(w))
-
-
 def mixed_policy(w: Workload) -> Any:
     """One layer makes bfloat16 of its float32 weights."""
     sut = load(w)
@@ -58,10 +47,10 @@ def mixed_policy(w: Workload) -> Any:
     return sut
 
 
-BOTH = (honest, run_eagerly, functions_run_eagerly, mixed_policy)
+BOTH = (honest, run_eagerly, mixed_policy)
 CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
-    "keras2-tensorflow": {"bert": (*BOTH, memo, without_xla), "mistral": (without_xla,)},
-    "keras2-tensorflow-graph": {"bert": (*BOTH, xla), "mistral": (xla,)},
+    "keras2-tensorflow": {"bert": (*BOTH, memo, without_xla)},
+    "keras2-tensorflow-graph": {"bert": (*BOTH, xla)},
 }
 
 if __name__ == "__main__":

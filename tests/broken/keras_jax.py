@@ -45,15 +45,6 @@ def honest_program(w: Workload) -> Any:
     return sut
 
 
-def honest_lambda(w: Workload) -> Any:
-    """The same, of a function without a name."""
-    sut = load(w)
-    weights, pure = _weights(sut), _pure(sut)
-    program = jax.jit(lambda weights, batch: pure(weights, batch))
-    sut.predict = lambda batch: np.asarray(program(weights, batch))
-    return sut
-
-
 def jitted_anew(w: Workload) -> Any:
     """Each call makes a new jax.jit of a new lambda, and compiles it."""
     sut = load(w)
@@ -129,21 +120,6 @@ def pure_callback(w: Workload) -> Any:
     return sut
 
 
-def debug_print(w: Workload) -> Any:
-    """A print for debugging is left in a layer."""
-    sut = load(w)
-
-    def change(own: Any) -> Any:
-        def call(x: Any, **named: Any) -> Any:
-            jax.debug.callback(lambda a: None, x)
-            return own(x, **named)
-
-        return call
-
-    call_in(layers(sut)[0], change)
-    return sut
-
-
 def quantized(w: Workload) -> Any:
     """Somebody quantised the model, and the cell says float32."""
     sut = load(w)
@@ -154,11 +130,6 @@ def quantized(w: Workload) -> Any:
 def bfloat16_in_predict(w: Workload) -> Any:
     """predict allows bfloat16 products."""
     return running.around(load(w), lambda: jax.default_matmul_precision("bfloat16"))
-
-
-def default_in_predict(w: Workload) -> Any:
-    """predict allows whatever the device has by default."""
-    return running.around(load(w), lambda: jax.default_matmul_precision("default"))
 
 
 def default_in_a_layer(w: Workload) -> Any:
@@ -181,8 +152,8 @@ CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
         "bert": (
             # First: that a program of one operator holds products is seen only where it is
             # compiled, and they share a process.
-            backbone_jitted, each_layer_jitted, model_called, run_eagerly, *EVERYWHERE, honest_program, honest_lambda, jitted_anew,
-            embedding_left_out, jit_disabled, pure_callback, debug_print, quantized, bfloat16_in_predict, default_in_predict, default_in_a_layer,
+            backbone_jitted, each_layer_jitted, model_called, run_eagerly, *EVERYWHERE, honest_program, jitted_anew,
+            embedding_left_out, jit_disabled, pure_callback, quantized, bfloat16_in_predict, default_in_a_layer,
         ),
         "mistral": (*GENERATING, bfloat16_in_predict),
     }

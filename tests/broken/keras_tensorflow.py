@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from sut.contract import Workload
-from tests.broken import on_tensorflow, running
+from tests.broken import running
 from tests.broken.keras import (
     EVERYWHERE,
     GENERATING,
@@ -94,7 +94,10 @@ def embedding_left_out(w: Workload) -> Any:
 
 def functions_run_eagerly(w: Workload) -> Any:
     """TensorFlow is told to run functions operator by operator, after they were traced."""
-    return on_tensorflow.run_functions_eagerly(load(w))
+    sut = load(w)
+    sut.predict(sut.prepare(running.make_inputs(w.task, 2, 1)))
+    tf.config.run_functions_eagerly(True)
+    return sut
 
 
 def numpy_function(w: Workload) -> Any:

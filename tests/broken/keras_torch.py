@@ -16,7 +16,6 @@ from tests.broken.keras import (
     GENERATING,
     another_call_watched,
     call_in,
-    float16_policy,
     layers,
     load,
     watched_twice,
@@ -43,19 +42,6 @@ def compiled_anew(w: Workload) -> Any:
         return own(batch)
 
     sut.predict = predict
-    return sut
-
-
-def scripted_function(w: Workload) -> Any:
-    """The activation is a scripted function."""
-    sut = load(w)
-
-    @torch.jit.script
-    def activation(x):  # type: ignore[no-untyped-def]
-        return 0.5 * x * (1.0 + torch.erf(x * 0.7071067811865476))
-
-    for layer in layers(sut):
-        layer._feedforward_intermediate_dense.activation = activation
     return sut
 
 
@@ -94,10 +80,8 @@ CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
             *EVERYWHERE,
             another_call_watched,
             watched_twice,
-            float16_policy,
             layer_compiled,
             compiled_anew,
-            scripted_function,
             traced_layer,
             autocast_around,
             medium_in_predict,

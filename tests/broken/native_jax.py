@@ -103,15 +103,6 @@ def honest_exported(w: Workload) -> Any:
 
 def honest_in_micro_batches(w: Workload) -> Any:
     """The program computes the rows one by one, in a loop."""
-    return of_rows(w, lambda one: lambda rows: jax.lax.map(one, rows))
-
-
-def honest_vmapped(w: Workload) -> Any:
-    """The program is written for one row."""
-    return of_rows(w, jax.vmap)
-
-
-def of_rows(w: Workload, spread: Callable[..., Any]) -> Any:
     sut = load(w)
     config = w.config["model"]
 
@@ -119,7 +110,7 @@ def of_rows(w: Workload, spread: Callable[..., Any]) -> Any:
         def one(row: Any) -> Any:
             return bert.logits(config, weights, row[0][None], row[1][None])[0]
 
-        return spread(one)((ids, mask))
+        return jax.lax.map(one, (ids, mask))
 
     sut.program = jax.jit(classify)
     return sut
@@ -365,11 +356,6 @@ def softmax_in_bfloat16(w: Workload) -> Any:
     return sut
 
 
-def default_in_predict(w: Workload) -> Any:
-    """predict allows whatever the device has by default."""
-    return running.around(load(w), lambda: jax.default_matmul_precision("default"))
-
-
 def layer_left_out(w: Workload) -> Any:
     """One of the layers is forgotten."""
     config = {**w.config, "model": {**w.config["model"], "num_hidden_layers": 1}}
@@ -417,8 +403,8 @@ CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
             # compiled, and they share a process.
             not_compiled, honest, honest_in_two_shapes, honest_ahead_of_time, honest_sorted, honest_two_in_flight, joined,
             honest_donated, honest_exported, honest_in_micro_batches, honest_padded_to_8, honest_scanned,
-            honest_vmapped, in_prepare, first_layer_kept, half_of_the_rows_kept, memo, jitted_anew, cast_product, layer_left_out, weights_through_bfloat16,
-            weights_through_int8, bfloat16_in_one_of_two_shapes, softmax_in_bfloat16, default_in_predict, embedding_left_out, int8_layers,
+            in_prepare, first_layer_kept, half_of_the_rows_kept, memo, jitted_anew, cast_product, layer_left_out, weights_through_bfloat16,
+            weights_through_int8, bfloat16_in_one_of_two_shapes, softmax_in_bfloat16, embedding_left_out, int8_layers,
         ),
         "mistral": (honest, honest_streamed_from_a_thread, memo, prompt_kept, each_token_jitted, bfloat16_in_predict),
     }

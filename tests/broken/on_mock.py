@@ -84,27 +84,11 @@ class Shifted(Late):
         return {k: np.roll(v, 1, axis=0) for k, v in answers.items()}
 
 
-class FirstForAll(Late):
-    """Answers the first sample of a batch and repeats it for the others."""
-
-    def late(self, answers: Batch) -> Batch:
-        return {
-            k: np.ascontiguousarray(np.broadcast_to(v[:1], v.shape)) for k, v in answers.items()
-        }
-
-
 class HalfTheTokens(Late):
     """Stops after half of the tokens."""
 
     def late(self, answers: Batch) -> Batch:
         return {**answers, "n_tokens": answers["n_tokens"] // 2}
-
-
-class OneToken(Late):
-    """Stops after the first token."""
-
-    def late(self, answers: Batch) -> Batch:
-        return {**answers, "n_tokens": np.ones_like(answers["n_tokens"])}
 
 
 class LastTokenWrong(Late):
@@ -147,17 +131,6 @@ class InPlaceByAddress(mock.Mock):
         return outputs
 
 
-class CountsDown(mock.Mock):
-    """Takes the tokens that it has made off the number that was asked for, in the array that is
-    measured.
-    """
-
-    def predict(self, batch: Batch) -> Any:
-        outputs = super().predict(batch)
-        batch["max_new_tokens"][:] = np.maximum(1, batch["max_new_tokens"] - 1)
-        return outputs
-
-
 class Prepared(mock.Mock):
     """Embeds its inputs before the clock starts."""
 
@@ -170,13 +143,6 @@ class Prepared(mock.Mock):
                 ]
             ),
         }
-
-
-class Answered(mock.Mock):
-    """Answers before the clock starts."""
-
-    def prepare(self, inputs: Batch) -> Batch:
-        return {**inputs, "answer": self._answer(inputs)["logits"]}
 
 
 class HalfTheInput(mock.Mock):
@@ -246,21 +212,6 @@ class RemembersOnDisk(Remembers):
         return outputs
 
 
-class RemembersBatches(Working):
-    """Keeps answers by the content of a whole batch."""
-
-    def __init__(self, workload: Any):
-        super().__init__(workload)
-        self.kept: dict[bytes, Batch] = {}
-
-    def predict(self, batch: Batch) -> Any:
-        key = batch["input_ids"].tobytes()
-        if key not in self.kept:
-            self.work()
-            self.kept[key] = self._answer(batch)
-        return self.kept[key], time.perf_counter_ns()
-
-
 class RemembersTheFirstTokens(Working):
     """Keeps answers by the first tokens of a sample, which are the same for none of these inputs
     and of many real ones.
@@ -282,16 +233,6 @@ class NoEvidence(mock.Mock):
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         return Evidence(graphs=0, graph_breaks=None, precision="float32")
-
-
-class OtherEvidence(mock.Mock):
-    """Watches a call of its own."""
-
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
-        self._answer(
-            {"input_ids": np.ones((1, 4), np.int32), "attention_mask": np.ones((1, 4), np.int32)}
-        )
-        return Evidence(graphs=0, graph_breaks=None, precision="float32", detail={"operators": 20})
 
 
 class TwiceTheEvidence(mock.Mock):
@@ -330,15 +271,6 @@ class SwappedRows(mock.Mock):
 
     def predict(self, batch: Batch) -> Any:
         return super().predict({k: v[::-1] for k, v in batch.items()})
-
-
-class OneBatchBehind(mock.Mock):
-    """Gives each batch the answers of the one before it."""
-
-    def predict(self, batch: Batch) -> Any:
-        answers, ready_ns = super().predict(batch)
-        earlier, self.earlier = getattr(self, "earlier", answers), answers
-        return earlier, ready_ns
 
 
 class OneBuffer(mock.Mock):

@@ -43,7 +43,6 @@ MODULES = {
 EAGER, COMPILE, JAX, TENSORFLOW, GRAPH, KERAS_TORCH, NATIVE_JAX, KERAS2, KERAS2_GRAPH = MODULES
 KERAS_BERT = ((JAX, "bert"), (TENSORFLOW, "bert"), (GRAPH, "bert"), (KERAS_TORCH, "bert"))
 KERAS2_BERT = ((KERAS2, "bert"), (KERAS2_GRAPH, "bert"))
-KERAS2_BOTH = ((KERAS2, "bert"), (KERAS2, "mistral"))
 XLA_AND_GRAPH = ((TENSORFLOW, "bert"), (GRAPH, "bert"))
 BERT = ((EAGER, "bert"), *KERAS_BERT)
 ANY_BERT = (*BERT, (NATIVE_JAX, "bert"))
@@ -66,7 +65,6 @@ HONEST = [
         for sut in (EAGER, JAX, TENSORFLOW, GRAPH, KERAS_TORCH, NATIVE_JAX)
     ),
     (JAX, "bert", "honest_program"),
-    (JAX, "bert", "honest_lambda"),
     *((sut, model, "honest_function") for sut, model in XLA_AND_GRAPH),
     *((sut, model, "honest_pipeline") for sut, model in XLA_AND_GRAPH),
     *(
@@ -80,7 +78,6 @@ HONEST = [
             "in_micro_batches",
             "padded_to_8",
             "scanned",
-            "vmapped",
         )
     ),
     *(
@@ -140,10 +137,8 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
         "watched batches have the same counts",
     ),
     # Compiled by parts.
-    ("linear_layers_compiled", ((COMPILE, "bert"),), "14 entries into compiled code"),
     ("each_layer_compiled", ((COMPILE, "bert"),), "2 entries into compiled code"),
     ("each_layer_compiled", ((COMPILE, "mistral"),), "12 entries into compiled code"),
-    ("encoder_compiled", ((COMPILE, "bert"),), "operators outside of compiled code"),
     ("head_left_out", ((COMPILE, "bert"),), "operators outside of compiled code"),
     ("one_layer_compiled", EAGER_BOTH, "something was compiled"),
     ("layer_compiled", ((KERAS_TORCH, "bert"),), "something was compiled"),
@@ -162,31 +157,27 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     # Switches of the framework.
     ("traced", ((EAGER, "bert"), (COMPILE, "bert")), "1 entries into TorchScript"),
     ("traced_layer", ((KERAS_TORCH, "bert"),), "1 entries into TorchScript"),
-    ("scripted_layer", ((EAGER, "bert"),), "1 entries into TorchScript"),
-    ("scripted_function", ((EAGER, "bert"), (KERAS_TORCH, "bert")), "2 entries into TorchScript"),
+    ("scripted_function", ((EAGER, "bert"),), "2 entries into TorchScript"),
     ("backend_eager", ((EAGER, "bert"),), "something was compiled"),
     ("backend_eager", ((COMPILE, "bert"),), "0 of the forward passes ran compiled"),
-    ("backend_aot_eager", ((COMPILE, "bert"),), "0 of the forward passes ran compiled"),
     ("print_in_a_layer", ((COMPILE, "bert"),), "graph breaks; compile may have 0"),
-    ("item_in_a_layer", ((COMPILE, "bert"),), "graph breaks; compile may have 0"),
     ("dynamo_disabled", ((COMPILE, "bert"),), "it ran eager"),
     ("stance_eager", ((COMPILE, "bert"),), "0 entries into compiled code"),
     ("run_eagerly", ((JAX, "bert"),), "operators that compute and ran by themselves"),
     ("run_eagerly", (*XLA_AND_GRAPH, *KERAS2_BERT), "it ran eager"),
     ("jit_disabled", ((JAX, "bert"),), "operators that compute and ran by themselves"),
-    ("functions_run_eagerly", (*XLA_AND_GRAPH, (GRAPH, "mistral"), *KERAS2_BERT), "it ran eager"),
+    ("functions_run_eagerly", (*XLA_AND_GRAPH, (GRAPH, "mistral")), "it ran eager"),
     ("pure_callback", ((JAX, "bert"),), "1 calls of Python from compiled code"),
-    ("debug_print", ((JAX, "bert"),), "1 calls of Python from compiled code"),
     ("numpy_function", ((GRAPH, "bert"),), "1 calls of Python from compiled code"),
     ("py_function", ((GRAPH, "bert"),), "1 calls of Python from compiled code"),
     (
         "without_xla",
-        ((TENSORFLOW, "bert"), (TENSORFLOW, "mistral"), *KERAS2_BOTH),
+        ((TENSORFLOW, "bert"), (TENSORFLOW, "mistral"), (KERAS2, "bert")),
         "XLA did not compile the model",
     ),
     (
         "xla",
-        ((GRAPH, "bert"), (GRAPH, "mistral"), (KERAS2_GRAPH, "bert"), (KERAS2_GRAPH, "mistral")),
+        ((GRAPH, "bert"), (GRAPH, "mistral"), (KERAS2_GRAPH, "bert")),
         "XLA compiled a part of the model",
     ),
     ("switches_forgotten", ((EAGER, "bert"),), "the setting to-mkldnn is not set in the worker"),
@@ -212,13 +203,10 @@ PRECISION: list[tuple[str, tuple[tuple[str, str], ...]]] = [
     ("autocast_around", (*EAGER_BOTH, (COMPILE, "bert"), (KERAS_TORCH, "bert"))),
     ("autocast_in_a_layer", ((EAGER, "bert"),)),
     ("layer_in_bfloat16", ((EAGER, "bert"),)),
-    ("layer_in_float16", ((EAGER, "bert"),)),
     ("cast_product", (*ANY_BERT, (COMPILE, "bert"))),
     ("cast_product_in_a_thread", ((EAGER, "bert"),)),
     ("mixed_policy", (*KERAS_BERT, *KERAS2_BERT)),
-    ("float16_policy", ((KERAS_TORCH, "bert"),)),
     ("bfloat16_in_predict", ((JAX, "bert"), (JAX, "mistral"), (NATIVE_JAX, "mistral"))),
-    ("default_in_predict", ((JAX, "bert"), (NATIVE_JAX, "bert"))),
     ("default_in_a_layer", ((JAX, "bert"),)),
     ("quantized", ((JAX, "bert"),)),
     ("bfloat16_in_one_of_two_shapes", ((NATIVE_JAX, "bert"),)),

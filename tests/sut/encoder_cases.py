@@ -20,8 +20,7 @@ from benchmarks import answers
 from scenarios.worker.qsl import Qsl
 from sut.contract import Unsupported
 from tests.sut.hidden_states_cases import assign, value
-
-Arrays = dict[str, np.ndarray]
+from tests.sut.one_mistake import Arrays, answer
 
 
 def main(specification: Path) -> None:
@@ -45,12 +44,8 @@ def broken_one_by_one(spec: Any, name: str, folder: Path) -> None:
     batch = spec["workload"]["batch_size"]
 
     def save(case: str, given: Arrays, tested: Any = sut) -> None:
-        parts = []
-        for start in range(0, len(next(iter(given.values()))), batch):
-            rows = {key: values[start : start + batch] for key, values in given.items()}
-            parts.append(tested.to_host(tested.predict(tested.prepare(rows))))
-        whole = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-        np.savez(folder / f"{spec['sut']} {name} {case}.npz", **whole)
+        found = answer(tested, given, batch)
+        np.savez(folder / f"{spec['sut']} {name} {case}.npz", **found)
 
     save("intact", inputs)
     for case, change in (PICTURES if "pixel_values" in inputs else TEXT).items():

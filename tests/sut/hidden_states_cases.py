@@ -20,8 +20,8 @@ import numpy as np
 
 from benchmarks import answers
 from scenarios.worker.evidence import watch
+from tests.sut.one_mistake import Arrays, answer
 
-Arrays = dict[str, np.ndarray]
 FIRST = re.compile(r"(^|[._/])0[._/]")
 OUTPUTS = re.compile(
     r"(c_proj|out_lin|lin2|output[./]dense|attention[./]dense|attention_output|feedforward_output)"
@@ -73,15 +73,6 @@ def read(spec: Any) -> tuple[Arrays, int]:
     """The inputs and the batch size."""
     with np.load(spec["inputs"]) as f:
         return dict(f), spec["workload"]["batch_size"]
-
-
-def answer(sut: Any, inputs: Arrays, batch: int) -> Arrays:
-    ids = inputs["input_ids"]
-    parts = [
-        sut.to_host(sut.predict(sut.prepare({"input_ids": ids[n : n + batch]})))
-        for n in range(0, len(ids), batch)
-    ]
-    return {"hidden": np.concatenate([part["hidden"] for part in parts])}
 
 
 def look(sut: Any, inputs: Arrays, batch: int) -> Any:

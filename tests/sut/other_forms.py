@@ -86,7 +86,7 @@ def adapters(folder):
     for name, row in {**adapter_kinds.right(), **adapter_kinds.refused()}.items():
         own = folder / name
         model = adapter_kinds.save(own, *row)
-        kinds[name] = _outcome(model, lambda: adapter.merge(own / "adapter", own / "base")[0], 10)  # noqa: B023
+        kinds[name] = _outcome(model, lambda: adapter.merge(own / "adapter", own / "base"), 10)  # noqa: B023
     return kinds
 
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks import answers
 from sut.registry import REFERENCE, load_module
+from tests.sut.one_mistake import Arrays, answer, epsilon, rounded, swapped, tensors, zeros
 
-Arrays = dict[str, np.ndarray]
 KERAS = "a layer of Keras zeroed"
 
 
@@ -34,24 +34,13 @@ def main(specification: Path) -> None:
         sut = whole
         if case in MODELS and case != KERAS:  # Keras' would compile anew
             sut = answers.load(spec)
-        MODELS.get(case, lambda model: None)(getattr(sut, "model", sut))
+        MODELS.get(case, lambda sut: None)(sut)
         made = answer(
             sut,
             {**INPUTS, **BOXES}.get(case, lambda arrays: arrays)(inputs),
             spec["workload"]["batch_size"],
         )
         np.savez(folder / f"{spec['sut']} {case}.npz", **made)
-
-
-def answer(sut: Any, inputs: Arrays, batch: int) -> Arrays:
-    parts = []
-    for start in range(0, len(inputs["image"]), batch):
-        parts.append(
-            sut.to_host(
-                sut.predict(sut.prepare({k: v[start : start + batch] for k, v in inputs.items()}))
-            )
-        )
-    return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
 def seen(spec: Any, sut: Any, inputs: Arrays) -> dict[str, Any]:
@@ -128,49 +117,17 @@ BOXES: dict[str, Callable[[Arrays], Arrays]] = {
 """Other inputs, which the reference answers, too."""
 
 
-def tensors(change: Callable[[Any], Any], *words: str) -> Callable[[Any], None]:
-    """Each parameter whose name holds one of the words becomes what `change` makes of it."""
-
-    def changed(model: Any) -> None:
-        hit = [p for name, p in model.named_parameters() if any(word in name for word in words)]
-        assert hit
-        for parameter in hit:
-            parameter.data = change(parameter.data)
-
-    return changed
-
-
-def zeros(values: Any) -> Any:
-    return values * 0
-
-
-def swapped(values: Any) -> Any:
-    rows = np.arange(len(values))
-    rows[[3, 20]] = 20, 3
-    return values[rows]
-
-
-def tanh_gelu(model: Any) -> None:
+def tanh_gelu(sut: Any) -> None:
     import torch
 
     torch.nn.GELU.forward = lambda self, x: torch.nn.functional.gelu(x, approximate="tanh")
 
 
-def epsilon(kind: str, value: float) -> Callable[[Any], None]:
-    def changed(model: Any) -> None:
-        hit = [module for module in model.modules() if type(module).__name__ == kind]
-        assert hit
-        for module in hit:
-            module.eps = value
-
-    return changed
-
-
-def keras_layer_zeroed(model: Any) -> None:
+def keras_layer_zeroed(sut: Any) -> None:
     """What a layer of the image encoder adds to the residual: nothing."""
     layer = next(
         layer
-        for layer in model._flatten_layers()
+        for layer in sut.model._flatten_layers()
         if type(layer).__name__ == "WindowedTransformerEncoder"
     )
     ends = (layer.attention.projection, layer.mlp_block.dense_net.layers[2])
@@ -186,7 +143,7 @@ MODELS: dict[str, Callable[[Any], None]] = {
     "two rows of one tensor swapped": tensors(
         swapped, "layers.1.cross_attn_image_to_token.out_proj.weight"
     ),
-    "weights rounded to float16": tensors(lambda values: values.half().float(), ""),
+    "weights rounded to float16": tensors(rounded, ""),
     "epsilon of layer norms 1e-5": epsilon("LayerNorm", 1e-5),
     "epsilon of layer norms 1e-6": epsilon("LayerNorm", 1e-6),
     "epsilon of the decoder's norms 1e-5": epsilon("LayerNorm2d", 1e-5),

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks import answers
+from tests.sut.one_mistake import Arrays, answer, epsilon, rounded, swapped, tensors, zeros
 
-Arrays = dict[str, np.ndarray]
 KERAS, OWN = "a layer of Keras zeroed", "the checkpoint from a user's folder"
 
 
@@ -56,22 +56,6 @@ def from_folder(sut: Any, spec: dict[str, Any]) -> Any:
         folder, library.variables(sut.model, library.weights_files.names(folder))
     )
     return sut
-
-
-def answer(sut: Any, inputs: Arrays, batch: int) -> Arrays:
-    parts = []
-    for start in range(0, len(inputs["noise"]), batch):
-        prepared = sut.prepare(
-            {name: values[start : start + batch] for name, values in inputs.items()}
-        )
-        parts.append(
-            sut.to_host(
-                sut.predict(
-                    {name: np.ascontiguousarray(values) for name, values in prepared.items()}
-                )
-            )
-        )
-    return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
 def seen(sut: Any) -> dict[str, Any]:
@@ -135,48 +119,6 @@ def other_betas(sut: Any) -> None:
     sut.pipeline.scheduler = library.scheduler({**sut.config, "beta_end": 0.0121})
 
 
-def tensors(change: Callable[[Any], Any], *words: str) -> Callable[[Any], None]:
-    """Each parameter whose name holds one of the words becomes what `change` makes of it."""
-
-    def changed(sut: Any) -> None:
-        parts = (sut.pipeline.text_encoder, sut.pipeline.unet, sut.pipeline.vae)
-        hit = [
-            p
-            for part in parts
-            for name, p in part.named_parameters()
-            if any(word in name for word in words)
-        ]
-        assert hit
-        for parameter in hit:
-            parameter.data = change(parameter.data)
-
-    return changed
-
-
-def zeros(values: Any) -> Any:
-    return values * 0
-
-
-def swapped(values: Any) -> Any:
-    rows = np.arange(len(values))
-    rows[[3, 20]] = 20, 3
-    return values[rows]
-
-
-def epsilon(kind: str, part: str, value: float) -> Callable[[Any], None]:
-    def changed(sut: Any) -> None:
-        hit = [
-            module
-            for name, module in getattr(sut.pipeline, part).named_modules()
-            if type(module).__name__ == kind
-        ]
-        assert hit
-        for module in hit:
-            module.eps = value
-
-    return changed
-
-
 def tanh_gelu(sut: Any) -> None:
     import torch
     from diffusers.models.activations import GEGLU
@@ -210,10 +152,10 @@ BROKEN: dict[str, Callable[[Any], None]] = {
     "two rows of one tensor swapped": tensors(
         swapped, "up_blocks.1.attentions.0.transformer_blocks.0.attn2.to_k"
     ),
-    "weights rounded to float16": tensors(lambda values: values.half().float(), ""),
-    "epsilon of the UNet's group norms 1e-6": epsilon("GroupNorm", "unet", 1e-6),
-    "epsilon of the decoder's group norms 1e-5": epsilon("GroupNorm", "vae", 1e-5),
-    "epsilon of the text encoder's norms 1e-6": epsilon("LayerNorm", "text_encoder", 1e-6),
+    "weights rounded to float16": tensors(rounded, ""),
+    "epsilon of the UNet's group norms 1e-6": epsilon("GroupNorm", 1e-6, "unet"),
+    "epsilon of the decoder's group norms 1e-5": epsilon("GroupNorm", 1e-5, "vae"),
+    "epsilon of the text encoder's norms 1e-6": epsilon("LayerNorm", 1e-6, "text_encoder"),
     KERAS: keras_layer_zeroed,
     "tanh GELU for the exact one": tanh_gelu,  # the last one: it stays for the process
 }

@@ -29,6 +29,7 @@ KERAS = ("keras3-jax", "keras3-tensorflow", "keras3-tensorflow-graph", "keras3-t
 CELLS = [
     *((sut, "mistral") for sut in (*TORCH, *KERAS, "native-jax") if sut != "keras3-tensorflow"),
     ("keras3-tensorflow", "gpt2"),
+    *((sut, "gemma3") for sut in (*TORCH, "keras3-jax")),  # longer than its windows
     ("keras3-jax", "qwen2"),
     ("native-torch-eager", "qwen3"),
     ("native-torch-eager", FOLDER),
