@@ -546,7 +546,7 @@ def test_what_earlier_files_of_suts_measured_is_left_out_and_said(tmp_path):
     assert [g.figures for g in report.current] == [[49, 50, 51]]
     assert report.advice == [
         "left out: 1 cell measured earlier, with other versions, other files of SUTs, or another"
-        " duration"
+        " duration (see ./run.sh report --history)"
     ]
 
 
