@@ -128,6 +128,16 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="say what would be measured and what it costs, and do nothing",
     )
+    _add_cluster(parser)
+    parser.add_argument(
+        "--yes", action="store_true", help="do not ask, even if the plan takes more than an hour"
+    )
+    add_output(parser)
+    return parser
+
+
+def _add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of a sweep on the nodes of a cluster."""
     parser.add_argument(
         "--on",
         metavar="CLUSTER",
@@ -148,11 +158,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     # A job of --on measures only its comparison.
     parser.add_argument("--part", metavar="NAME.N", help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--yes", action="store_true", help="do not ask, even if the plan takes more than an hour"
-    )
-    add_output(parser)
-    return parser
 
 
 def _recipe(name: str | None, values: Mapping[str, list[str]]) -> Recipe:

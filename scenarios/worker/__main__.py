@@ -74,10 +74,12 @@ class Fork:
     Attributes:
         number: its number among those that the process forked, from 1.
         import_ns: the time of the import there; of a fresh process 0.
+        file_bytes: the memory of libraries there.
     """
 
     number: int = 0
     import_ns: int = 0
+    file_bytes: int = 0
 
 
 FRESH = Fork()
@@ -88,6 +90,7 @@ def main(argv: list[str], fork: Fork = FRESH) -> None:
     file descriptor of the replies.
     """
     die_with_parent(int(argv[1]))
+    host_memory.inherit(fork.file_bytes)
     loaded: Loaded | None = None
     # Programs that a framework starts shall neither read jobs nor hold the replies open.
     jobs, pipe = os.fdopen(os.dup(0), encoding="utf-8"), os.dup(int(argv[2]))

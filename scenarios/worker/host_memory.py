@@ -22,11 +22,12 @@ _RESET_PEAK = "5"  # proc_pid_clear_refs(5): reset the peak resident set size to
 
 class _Peak:
     """The peak of this process. `before`: bytes until the last watched call. `spoilt`: whether the
-    system's own figure includes a watched call.
+    system's own figure includes a watched call. `inherited`: see `inherit`.
     """
 
     before = 0
     spoilt = False
+    inherited = 0
 
 
 def peak_bytes() -> int:
@@ -36,13 +37,29 @@ def peak_bytes() -> int:
     If the system cannot reset its figure after a watched call, the value is the peak before the
     first such call, or the memory in use now if that is more.
     """
+    return _own_peak() + max(0, _Peak.inherited - file_bytes())
+
+
+def inherit(of_files: int) -> None:
+    """Let pages of files (libraries) count that the process which forked this one had read. The
+    kernel gives a fork only those that it reads itself, so it would look smaller than a fresh one.
+    """
+    _Peak.inherited = of_files
+
+
+def file_bytes() -> int:
+    """The resident pages of files in bytes. 0 if the system does not report it."""
+    return _status("RssFile")
+
+
+def _own_peak() -> int:
     return max(_Peak.before, _status("VmRSS") if _Peak.spoilt else _high_water())
 
 
 @contextmanager
 def watching() -> Iterator[None]:
     """A context whose memory does not count. Contexts do not nest."""
-    _Peak.before = peak_bytes()
+    _Peak.before = _own_peak()
     try:
         yield
     finally:

@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from scenarios.worker import __main__ as worker
+from scenarios.worker import host_memory
 from sut.registry import load_module
 
 _LOOK_S = 0.0005
@@ -59,7 +60,8 @@ def main(argv: list[str]) -> None:
             if not message:
                 break
             count += 1
-            _fork(requests, handles, parent, worker.Fork(count, import_ns))
+            of_files = host_memory.file_bytes()
+            _fork(requests, handles, parent, worker.Fork(count, import_ns, of_files))
     os._exit(0)  # Python's own exit would free each object of the framework
 
 

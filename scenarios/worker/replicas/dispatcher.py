@@ -544,7 +544,7 @@ class Replicated:
 
     def _check_time(self) -> None:
         """Raises Reported if a replica holds a request for too long without progress."""
-        hang_s = self._beat.limit_s - _EARLIER_S
+        hang_s = (self._beat.limit_s or LOAD_LIMIT_S) - _EARLIER_S
         for replica in self._replicas:
             with self._changed:
                 requests = list(replica.requests.values())

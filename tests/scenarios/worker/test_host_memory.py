@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.worker import host_memory
+
 MB = 10**6
 HELD = """
 import json, sys
@@ -49,3 +51,12 @@ def test_what_a_watched_call_takes_is_not_counted_and_what_follows_is():
 
 def test_where_the_system_cannot_begin_anew_it_is_the_most_until_the_watched_call_or_what_is_held():
     assert peaks("no reset") == (pytest.approx(100, abs=20), pytest.approx(200, abs=20))
+
+
+def test_libraries_that_the_parent_of_a_fork_had_read_count(monkeypatch):
+    before = host_memory.peak_bytes()
+    of_files = host_memory.file_bytes()
+    monkeypatch.setattr(host_memory._Peak, "inherited", of_files + (1 << 30))
+    assert host_memory.peak_bytes() - before == pytest.approx(1 << 30, rel=0.05)
+    monkeypatch.setattr(host_memory._Peak, "inherited", of_files // 2)
+    assert host_memory.peak_bytes() == pytest.approx(before, rel=0.05)

@@ -84,7 +84,7 @@ def agree(job: Job, values: dict[str, Any], log: Detail) -> None:
         exact = isinstance(expected, int)
         assert logged == (expected if exact else pytest.approx(expected, rel=1e-5)), key
         assert type(value)(entry[1]) == value and not trap(scenario, key, entry[1]), key
-    faults = list(effective_settings._faults(log, scenario))
+    faults = list(effective_settings.faults(log, scenario))
     assert not faults
 
 
