@@ -302,9 +302,9 @@ def _evidence(record: Record, performance: WorkerOutcome, metrics: Mapping[str, 
     facts = ["eager: no graph"]
     if after.graphs:
         facts = [f"{after.graphs} graph{'s' * (after.graphs != 1)}"]
-    if "operators_per_batch" in metrics:
-        operators = short(metrics["operators_per_batch"])
-        facts.append(f"Python calls {operators} operators a batch")
+    if "operators_per_pass" in metrics:
+        operators = short(metrics["operators_per_pass"])
+        facts.append(f"Python calls {operators} operators a forward pass")
     # A training checks it once, in further steps.
     if after.graphs and SCENARIOS[record.cell.scenario].loadgen:
         new = after.graphs - (before.graphs if before else 0)

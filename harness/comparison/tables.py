@@ -40,7 +40,7 @@ _METRICS = (
     "bytes_per_second",
     "flops_per_byte",
     "bandwidth_share",
-    "operators_per_batch",
+    "operators_per_pass",
     "latency_p50_ms",
     "latency_p90_ms",
     "latency_p99_ms",
