@@ -25,8 +25,8 @@ from sut.contract import Batch, Evidence, Inference, Training
 from sut.evidence import compilations
 
 _FEW_TOKENS = 4
-LONG_BATCH_NS = 1e9
-"""A batch that takes longer is watched as seldom as shows its programs."""
+LONG_BATCH_NS = 500_000_000
+"""What looks at a batch of at least this time looks no more often than it must."""
 
 Within = Callable[[], AbstractContextManager[None]]
 """Returns the context in which the batches of a call are answered."""
@@ -195,7 +195,7 @@ def taker(
     """
     most = len(sizes(job)) + 1 + sut.in_flight
     within = partial(beat.within, most * limit_s)
-    return Taker(sut, partial(batches, job, sut), within, batch_ns > LONG_BATCH_NS)
+    return Taker(sut, partial(batches, job, sut), within, batch_ns >= LONG_BATCH_NS)
 
 
 def _with(evidence: Evidence, **detail: Any) -> Evidence:
