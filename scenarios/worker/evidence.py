@@ -15,11 +15,11 @@ import numpy as np
 
 from formats.job import Job
 from scenarios.worker import engine, host_memory, prepared_inputs
+from scenarios.worker.answers import TOKENS
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.replicas import cores
 from scenarios.worker.streaming import Streamed
-from scenarios.worker.warm_up import TOKENS
 from sut import tuning
 from sut.contract import Batch, Evidence, Inference, Training
 from sut.evidence import compilations

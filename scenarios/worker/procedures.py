@@ -46,10 +46,10 @@ from scenarios.worker import (
     teacher_forcing,
     work,
 )
+from scenarios.worker.answers import TOKENS
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
 from scenarios.worker.qsl import Qsl, shuffled
 from scenarios.worker.replicas.dispatcher import Replicated
-from scenarios.worker.warm_up import TOKENS
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
