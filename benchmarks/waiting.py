@@ -26,6 +26,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,13 +91,12 @@ class Checkout:
         """Run a command of the checkout. → seconds. Ends the program if it fails."""
         start = time.monotonic()
         # Fewer repeats than ranking needs, or none comparable, are no failure here.
-        done = subprocess.run(
-            [self.root / "run.sh", *words], cwd=self.root, capture_output=True, text=True
-        )
+        root = self.root
+        done = subprocess.run([root / "run.sh", *words], cwd=root, capture_output=True, text=True)
         seconds = time.monotonic() - start
         if done.returncode:
             command = " ".join(["./run.sh", *words])
-            sys.exit(f"{self.root}: {command} ended with {done.returncode}: {done.stderr[-2000:]}")
+            sys.exit(f"{root}: {command} ended with {done.returncode}: {done.stderr[-2000:]}")
         return seconds
 
     def cell(self, sut: str, model: str, out: str, *more: str) -> tuple[str, ...]:
@@ -187,7 +187,7 @@ def _rows(names: Sequence[str], suts: Sequence[str]) -> dict[str, Callable[[Chec
     if "bare" in names:
         for sut in BARE:
             if sut in suts:
-                rows[f"bare {sut}"] = lambda checkout, sut=sut: checkout.bare(sut)  # type: ignore[misc]
+                rows[f"bare {sut}"] = partial(Checkout.bare, sut=sut)
     return rows
 
 
@@ -209,7 +209,8 @@ def main() -> None:
     flags = parser.parse_args()
 
     cells = (flags.suts, flags.models, flags.size, flags.duration)
-    ours, other = Checkout(ROOT, *cells), Checkout(flags.vs.resolve(), *cells)
+    ours = Checkout(ROOT, *cells)
+    other = Checkout(flags.vs.resolve(), *cells)
     print(f"{'row':24} {'this: median (range)':24} {'--vs':24} ratio (range over pairs)")
     for name, measure in _rows(flags.rows, flags.suts).items():
         pairs = []

@@ -38,7 +38,8 @@ _SET = re.compile(
 )
 # The beginning of each line before LoadGen 1.0.
 _EARLIER = re.compile(r'"pid": \d+, "tid": \d+, "ts": \d+ns : ', re.ASCII)
-_VERSION, _ERROR = "version : ", "ERROR : "
+_VERSION = "version : "
+_ERROR = "ERROR : "
 # Keys that may occur several times in a log. All others occur once.
 _MAY_REPEAT = re.compile(
     r"generic_message|loaded_qsl_set|generated_\w+|result_invalid_reason"
@@ -122,7 +123,8 @@ class Detail:
 
     def sharing(self, other: Detail) -> Detail:
         """The same log. If its loaded set equals that of `other`, both share one."""
-        lines, theirs = self.occurrences.get(LOADED_SET, ()), other.get(LOADED_SET)
+        lines = self.occurrences.get(LOADED_SET, ())
+        theirs = other.get(LOADED_SET)
         if theirs is None or self.get(LOADED_SET) != theirs:
             return self
         last = replace(lines[-1], value=theirs)
@@ -177,12 +179,13 @@ def read_detail(path: Path) -> Detail:
         if not odd and (why := _oddity(entry)):
             odd = f"line {number}: {why}"
         if not is_error and not is_warning:  # those may come from other threads
-            if not early and not line.time_ms >= last_ms:
+            time_ms = line.time_ms
+            if not early and not time_ms >= last_ms:
                 early = (
-                    f"line {number} is of {line.time_ms:g} ms, after one of {last_ms:g} ms:"
+                    f"line {number} is of {time_ms:g} ms, after one of {last_ms:g} ms:"
                     " LoadGen logs in order"
                 )
-            last_ms = line.time_ms
+            last_ms = time_ms
         writers.add(metadata.get("pid"))
     for first in filter(None, (odd, early)):
         problems.note(first)
@@ -218,7 +221,8 @@ def _whole_entries(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]
     """(number of the first line, text) of each entry: a line, with the next ones if a value has
     line ends.
     """
-    first, text = 0, ""
+    first = 0
+    text = ""
     for number, line in lines:
         is_open = text.startswith(_MARK) and not text.endswith(_END)
         if is_open and not line.startswith(_MARK) and text.count("\n") < _MOST_LINE_ENDS:
@@ -226,7 +230,8 @@ def _whole_entries(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]
             continue
         if first:
             yield first, text
-        first, text = number, line
+        first = number
+        text = line
     if first:
         yield first, text
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from sut.contract import Batch
 
-_MASK, _PROMPT = "attention_mask", "prompt_length"
+_MASK = "attention_mask"
+_PROMPT = "prompt_length"
 T = TypeVar("T")
 
 

@@ -69,7 +69,8 @@ class Qsl:
         self.changed = [
             k for k, digest in _digests(self.loaded).items() if digest != self._digests[k]
         ]
-        self.loaded, self.singles = {}, {}
+        self.loaded = {}
+        self.singles = {}
         self.slot[np.asarray(indices)] = -1
 
     def one(self, index: int) -> Batch:

@@ -20,7 +20,8 @@ def scores(questions: Sequence[Question], answers: Mapping[str, str]) -> dict[st
     Args:
         answers: id of each question → its answer.
     """
-    exact, f1 = 0, 0.0
+    exact = 0
+    f1 = 0.0
     for question in questions:
         answer = _plain(answers[question.id])
         right = [_plain(each) for each in question.answers]

@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 _NAMES = {"rouge1": "ROUGE1", "rouge2": "ROUGE2", "rougeL": "ROUGEL", "rougeLsum": "ROUGELSUM"}
 """Metric of rouge-score → its name in the rules of a round."""
-_LENGTH, _COUNT = "gen_len", "gen_num"
+_LENGTH = "gen_len"
+_COUNT = "gen_num"
 _TOKEN_BYTES = 4
 _CACHED = 1 << 15
 _CLEANED = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
