@@ -339,8 +339,7 @@ def _operators(outcome: WorkerOutcome) -> dict[str, float]:
     they were not counted.
     """
     detail = outcome.evidence_after.detail if outcome.evidence_after else {}
-    batches = detail.get("batches")
-    called = detail.get("operators_called")
+    batches, called = detail.get("batches"), detail.get("operators_called")
     if compiles(outcome) or not batches or called is None:
         return {}
     return {"operators_per_batch": called / batches}

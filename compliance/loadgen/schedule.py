@@ -21,9 +21,7 @@ from compliance.logs.detail import LOADED_SET
 _BLOCK = 1 << 10
 # The limits are a query in a thousand seconds, more queries than anything answers, and three years.
 # Within them every time fits into an int64.
-_SLOWEST = 1e-3
-_FASTEST = 1e12
-_LONGEST_NS = 10**17
+_SLOWEST, _FASTEST, _LONGEST_NS = 1e-3, 1e12, 10**17
 
 
 @dataclass(frozen=True)
@@ -101,23 +99,21 @@ def server(demand: Demand, rate: float, seed: int) -> np.ndarray | None:
     None if there are too many queries to compute.
     """
     min_queries = demand.min_queries + demand.multiple_of
-    duration_ns = demand.duration_ns
-    if not _SLOWEST < rate < _FASTEST or duration_ns > _LONGEST_NS:
+    if not _SLOWEST < rate < _FASTEST or demand.duration_ns > _LONGEST_NS:
         return None
     if min_queries / rate > _LONGEST_NS / 1e9:
         return None
-    if max(min_queries, rate * duration_ns / 1e9) > MOST_SAMPLES / 2:
+    if max(min_queries, rate * demand.duration_ns / 1e9) > MOST_SAMPLES / 2:
         return None
     draws = mersenne_twister(seed)
-    due = np.zeros(1, np.int64)
-    count = None
-    about = max(min_queries, rate * duration_ns / 1e9)
+    due, count = np.zeros(1, np.int64), None
+    about = max(min_queries, rate * demand.duration_ns / 1e9)
     block = int(about + 6 * about**0.5) + _BLOCK
     while count is None or len(due) <= count:
         gaps_ns = -np.log(1.0 - canonical(draws, block)) / rate * 1e9
         due = np.concatenate([due, due[-1] + np.cumsum(gaps_ns.astype(np.int64))])
-        if count is None and due[-1] >= duration_ns:
-            count = demand.count(int(np.searchsorted(due, duration_ns)) + 1)
+        if count is None and due[-1] >= demand.duration_ns:
+            count = demand.count(int(np.searchsorted(due, demand.duration_ns)) + 1)
         block = max(_BLOCK, len(due))
     return due[: count + 1]
 
@@ -133,8 +129,7 @@ def due(detail: Detail, rate: float) -> np.ndarray | None:
     """When each query of Server is due at `rate` queries a second, see `server`. None if a setting
     is missing, or there are too many queries.
     """
-    limits = demand(detail)
-    seed = detail.get("effective_schedule_rng_seed")
+    limits, seed = demand(detail), detail.get("effective_schedule_rng_seed")
     if limits is None or type(seed) is not int or seed < 0:
         return None
     return server(limits, rate, seed)

@@ -38,8 +38,7 @@ _SET = re.compile(
 )
 # The beginning of each line before LoadGen 1.0.
 _EARLIER = re.compile(r'"pid": \d+, "tid": \d+, "ts": \d+ns : ', re.ASCII)
-_VERSION = "version : "
-_ERROR = "ERROR : "
+_VERSION, _ERROR = "version : ", "ERROR : "
 # Keys that may occur several times in a log. All others occur once.
 _MAY_REPEAT = re.compile(
     r"generic_message|loaded_qsl_set|generated_\w+|result_invalid_reason"
@@ -123,8 +122,7 @@ class Detail:
 
     def sharing(self, other: Detail) -> Detail:
         """The same log. If its loaded set equals that of `other`, both share one."""
-        lines = self.occurrences.get(LOADED_SET, ())
-        theirs = other.get(LOADED_SET)
+        lines, theirs = self.occurrences.get(LOADED_SET, ()), other.get(LOADED_SET)
         if theirs is None or self.get(LOADED_SET) != theirs:
             return self
         last = replace(lines[-1], value=theirs)
@@ -179,13 +177,12 @@ def read_detail(path: Path) -> Detail:
         if not odd and (why := _oddity(entry)):
             odd = f"line {number}: {why}"
         if not is_error and not is_warning:  # those may come from other threads
-            time_ms = line.time_ms
-            if not early and not time_ms >= last_ms:
+            if not early and not line.time_ms >= last_ms:
                 early = (
-                    f"line {number} is of {time_ms:g} ms, after one of {last_ms:g} ms:"
+                    f"line {number} is of {line.time_ms:g} ms, after one of {last_ms:g} ms:"
                     " LoadGen logs in order"
                 )
-            last_ms = time_ms
+            last_ms = line.time_ms
         writers.add(metadata.get("pid"))
     for first in filter(None, (odd, early)):
         problems.note(first)
@@ -221,8 +218,7 @@ def _whole_entries(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]
     """(number of the first line, text) of each entry: a line, with the next ones if a value has
     line ends.
     """
-    first = 0
-    text = ""
+    first, text = 0, ""
     for number, line in lines:
         is_open = text.startswith(_MARK) and not text.endswith(_END)
         if is_open and not line.startswith(_MARK) and text.count("\n") < _MOST_LINE_ENDS:
@@ -230,8 +226,7 @@ def _whole_entries(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]
             continue
         if first:
             yield first, text
-        first = number
-        text = line
+        first, text = number, line
     if first:
         yield first, text
 

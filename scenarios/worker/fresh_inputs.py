@@ -32,19 +32,13 @@ met.
 _clock = time.perf_counter_ns
 # There are more than _LEAST rounds, and they go on until _ENOUGH_NS is spent. If fresh inputs look
 # slower than _SUSPICIOUS, all rounds are run, up to _MOST, or up to ROUNDS if these are long.
-_LEAST = 1
-_MOST = 33
-_ENOUGH_NS = 500_000_000
-_SUSPICIOUS = 1.15
-_LONG_NS = 10_000_000_000
-_LONG_BATCH_NS = 1_000_000_000
+_LEAST, _MOST, _ENOUGH_NS, _SUSPICIOUS = 1, 33, 500_000_000, 1.15
+_LONG_NS, _LONG_BATCH_NS = 10_000_000_000, 1_000_000_000
 """After _LONG_NS there are at most ROUNDS. If a batch takes _LONG_BATCH_NS, one round is enough,
 and it has no batch that was met, unless fresh inputs look slower. A disturbance is small compared
 with a batch of a second, and a SUT that keeps answers has those of the batch before.
 """
-DOUBTFUL = 1.3
-ROUNDS = 12
-OTHERS = 0.1
+DOUBTFUL, ROUNDS, OTHERS = 1.3, 12, 0.1
 """Fresh inputs that take more than DOUBTFUL times as long are reported. They show kept answers if
 they do so in each third of at least ROUNDS rounds while other programs and the hypervisor took less
 than OTHERS processors. The rules of a round contain the same numbers.
@@ -77,8 +71,7 @@ def compare(
         requests: the requests of each batch of the test; empty: its batches have one size.
     """
     assert job.fresh is not None
-    fresh = Qsl(job.fresh, sut.prepare)
-    sizes = evidence.sizes(job, requests)
+    fresh, sizes = Qsl(job.fresh, sut.prepare), evidence.sizes(job, requests)
     rounds = max(1, min(_MOST, fresh.count // sum(sizes)))
     rows = np.arange(rounds * sum(sizes)).reshape(rounds, -1)
     samples = min(fresh.count, rows.size)
@@ -101,8 +94,7 @@ def _of_size(
 ) -> Fresh:
     """Compare batches of one size. `rows`: int64 [rounds, size]; `enough_ns`: see `_enough`."""
     times: Times = []
-    began = _clock()
-    load_before = disturbance.read()
+    began, load_before = _clock(), disturbance.read()
     for number, row in enumerate(rows):
         if _enough(times, _clock() - began, enough_ns):
             break

@@ -66,8 +66,7 @@ compliance.scoring.own_choice has the same number.
 """
 
 _clock = time.perf_counter_ns
-_WINDOWS = 7
-_AGREE = 1.05
+_WINDOWS, _AGREE = 7, 1.05
 
 
 def find(name: str) -> Procedure:
@@ -140,11 +139,9 @@ def _timed(
 ) -> Fields:
     """Run the test. Return its time, its energy, its disturbances and its queue."""
     device = job.workload.device
-    energy_before = counters.read(device)
-    load_before = disturbance.read()
+    energy_before, load_before = counters.read(device), disturbance.read()
     ahead_ns = disturbance.calendar_ahead_ns()
-    monotonic_ns = time.monotonic_ns()
-    start = _clock()
+    monotonic_ns, start = time.monotonic_ns(), _clock()
     batching.answer_while(watch.queue, run)
     test_ns = _clock() - start
     clock_step_ns = disturbance.calendar_ahead_ns() - ahead_ns
@@ -194,8 +191,7 @@ def _queue(job: Job, watch: Watch, calibration: Mapping[str, float]) -> QueueSum
     """Summarise the queue of a test of Server. Other scenarios have none."""
     if not (watch.queue and watch.limited):
         return None
-    record = watch.queue.record
-    limited = watch.limited
+    record, limited = watch.queue.record, watch.limited
     summary = batching.summary(record)
     if summary is None:
         return None
@@ -288,8 +284,7 @@ def calibrate(
     """
     from scenarios.worker import loadgen
 
-    ends = bool(job.workload.config.get("end_tokens"))
-    watch = Watch()
+    ends, watch = bool(job.workload.config.get("end_tokens")), Watch()
     samples_like = (
         _library(sut, job.inputs) if ends else _library(sut, job.synthetic, job.warmup_rows)
     )
@@ -353,8 +348,7 @@ def _windows(
         issue(rows)
         elapsed = _clock() - start
         if elapsed < total_ns / 20 and not windows:
-            samples = samples * 2
-            windows = []
+            samples, windows = samples * 2, []
             deadline = _clock() + total_ns
         else:
             windows.append(elapsed / samples)
@@ -451,8 +445,14 @@ def write_logits(job: Job, sut: Any, beat: Heartbeat) -> None:
         beat.enter("teacher-forced logits", LOAD_LIMIT_S)
         sut.of_one("logits")
         return
-    # Computes the SUT's logits on the reference's answers. It runs after the test and its evidence,
-    # because it may compile another graph.
+    _write_forced_logits(job, sut, beat)
+    _write_own_logits(job, sut)
+
+
+def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:
+    """Computes the SUT's logits on the reference's answers. It runs after the test and its
+    evidence, because it may compile another graph.
+    """
     beat.enter("teacher-forced logits", LOAD_LIMIT_S)
     evidence.forget()
     rows = slice(0, job.logits_rows)
@@ -464,7 +464,6 @@ def write_logits(job: Job, sut: Any, beat: Heartbeat) -> None:
             job.workload.batch_size,
         )
     np.save(job.log_dir / "logits.npy", logits)
-    _write_own_logits(job, sut)
 
 
 def _write_own_logits(job: Job, sut: Inference) -> None:

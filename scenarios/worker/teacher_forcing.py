@@ -48,8 +48,7 @@ def _batches(
     """Yield the forced logits of one batch after the other. The last batch is cut to the remaining
     rows.
     """
-    ids = inputs["input_ids"]
-    lengths = inputs["prompt_length"].astype(np.int64)
+    ids, lengths = inputs["input_ids"], inputs["prompt_length"].astype(np.int64)
     rows, new = tokens.shape
     sequences = np.zeros((rows, ids.shape[1] + new), np.int32)
     sequences[:, : ids.shape[1]] = ids
