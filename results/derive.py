@@ -305,17 +305,16 @@ def _evidence(record: Record, performance: WorkerOutcome, metrics: Mapping[str, 
     if record.execution == ENGINE:
         return engine_notes.sentence(after.detail, performance.calibration)
     facts = ["eager: no graph"]
-    graphs = after.graphs
-    if graphs:
-        facts = [f"{graphs} graph{'s' * (graphs != 1)}"]
+    if after.graphs:
+        facts = [f"{after.graphs} graph{'s' * (after.graphs != 1)}"]
     if "operators_per_batch" in metrics:
         operators = short(metrics["operators_per_batch"])
         facts.append(f"Python calls {operators} operators a batch")
     # A training checks it once, in further steps.
-    if graphs and SCENARIOS[record.cell.scenario].loadgen:
-        new = graphs - (before.graphs if before else 0)
+    if after.graphs and SCENARIOS[record.cell.scenario].loadgen:
+        new = after.graphs - (before.graphs if before else 0)
         facts.append(f"{new or 'none'} new while measuring")
-    if after.compiled_share is not None and graphs:
+    if after.compiled_share is not None and after.graphs:
         facts.append(f"{after.compiled_share:.0%} of the forward passes compiled")
     if remark := after.detail.get("remark"):
         facts.append(remark)

@@ -242,11 +242,10 @@ def _model_of_file(options: Options) -> Model:
     assert options.model
     model = keras_models.model(Path(options.model), options.custom, options.trains)
     installed = _installed_keras()
-    file = model.file
-    assert file
-    if options.python is None and keras_file.newer(file.version, installed):
+    assert model.file
+    if options.python is None and keras_file.newer(model.file.version, installed):
         raise UsageError(
-            f"--model {options.model}: was saved by Keras {file.version}, and the"
+            f"--model {options.model}: was saved by Keras {model.file.version}, and the"
             f" environments here have {installed}: save it with Keras {installed}, or give an"
             " interpreter with --python"
         )
