@@ -79,8 +79,7 @@ def resolve(options: Options) -> Request:
     set_by_user = _variables(spec, device, options.thread_count, reasons)
     weights = _user_weights(options, model)
     size = _size(options, model, weights, device, reasons)
-    duration = options.duration
-    _check_duration(duration, options.mode)
+    _check_duration(options.duration, options.mode)
     _check_files(options, model, size)
     chat = _chat(options, model, weights, reasons)
     reasons += _of_scenario(options, model, size)
@@ -109,7 +108,7 @@ def resolve(options: Options) -> Request:
         batch_size=batch_size,
         requested_batch=requested if batch_size != requested else None,
         device=device,
-        duration=_DURATION_S if duration is None else duration,
+        duration=_DURATION_S if options.duration is None else options.duration,
         rules=round_,
         serving=serves,
         stream=streams,
