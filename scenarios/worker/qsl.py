@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -120,5 +120,5 @@ def _read_only(array: np.ndarray) -> np.ndarray:
     return held
 
 
-def _digests(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
+def _digests(arrays: Batch) -> dict[str, str]:
     return {name: hashlib.sha256(array.data).hexdigest() for name, array in arrays.items()}

@@ -8,7 +8,7 @@ the last whole batch.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -101,7 +101,7 @@ def _part(
     return {**answers, _SECONDS: np.array([answered - began, time.monotonic() - answered])}
 
 
-def _save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+def _save(path: Path, arrays: Batch) -> None:
     """Write the file under its name only when it is whole."""
     partial = path.with_suffix(".partial")
     with partial.open("wb") as f:
@@ -114,7 +114,7 @@ def _load(path: Path) -> dict[str, np.ndarray]:
         return dict(file)
 
 
-def _joined(name: str, parts: Sequence[Mapping[str, np.ndarray]]) -> np.ndarray:
+def _joined(name: str, parts: Sequence[Batch]) -> np.ndarray:
     """One array of all parts. Arrays of tokens are padded to the widest part, because batches may
     have generated different counts.
     """
