@@ -88,7 +88,7 @@ def resolve(options: Options) -> Request:
     official = options.benchmark or model.benchmark.get(round_.round, "")
     streams = _streams(options, model, round_, reasons)
     serves = serving.of(options, streams, official, round_, reasons)
-    given = _prompts(options, model, size, weights, chat, round_, used, reasons)
+    given = _prompts(options, model, size, weights, chat, round_, used=used, reasons=reasons)
     count = _count(options, model, given)
     precision = _precision(options, spec, model, size, reasons)
     _check_quantized(options, model)
