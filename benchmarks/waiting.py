@@ -17,6 +17,7 @@ Nothing else may run meanwhile. The rows:
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -26,7 +27,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,12 +91,13 @@ class Checkout:
         """Run a command of the checkout. → seconds. Ends the program if it fails."""
         start = time.monotonic()
         # Fewer repeats than ranking needs, or none comparable, are no failure here.
-        root = self.root
-        done = subprocess.run([root / "run.sh", *words], cwd=root, capture_output=True, text=True)
+        done = subprocess.run(
+            [self.root / "run.sh", *words], cwd=self.root, capture_output=True, text=True
+        )
         seconds = time.monotonic() - start
         if done.returncode:
             command = " ".join(["./run.sh", *words])
-            sys.exit(f"{root}: {command} ended with {done.returncode}: {done.stderr[-2000:]}")
+            sys.exit(f"{self.root}: {command} ended with {done.returncode}: {done.stderr[-2000:]}")
         return seconds
 
     def cell(self, sut: str, model: str, out: str, *more: str) -> tuple[str, ...]:
@@ -187,7 +188,7 @@ def _rows(names: Sequence[str], suts: Sequence[str]) -> dict[str, Callable[[Chec
     if "bare" in names:
         for sut in BARE:
             if sut in suts:
-                rows[f"bare {sut}"] = partial(Checkout.bare, sut=sut)
+                rows[f"bare {sut}"] = functools.partial(Checkout.bare, sut=sut)
     return rows
 
 
