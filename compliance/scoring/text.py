@@ -8,6 +8,7 @@ other tokens. So the texts are compared, token by token of the reference.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -41,8 +42,9 @@ def score(
     # The text of each token of the vocabulary.
     content = reference["token_texts"].astype(np.uint8).tobytes()
     starts = reference["token_starts"].tolist()
-    ranges = zip(starts[:-1], starts[1:], strict=True)
-    texts = [content[start:end].decode("utf-8", errors="replace") for start, end in ranges]
+    texts = []
+    for start, end in pairwise(starts):
+        texts.append(content[start:end].decode("utf-8", errors="replace"))
     counts = reference["n_tokens"].astype(int)
     forced = np.arange(reference["logits"].shape[1]) < counts[: len(reference["logits"]), None]
     deviation = spread(reference["logits"][forced].astype(np.float64), "logits")

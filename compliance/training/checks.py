@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from compliance.checks.run import evidence
@@ -146,7 +147,7 @@ def _steps(training: TrainingRun) -> Iterator[Fault]:
             steps.returned_ns,
         ]
         marks += [steps.evaluation_started_ns, steps.evaluation_ended_ns]
-        if any(b < a for a, b in zip(marks, marks[1:], strict=False)):
+        if any(b < a for a, b in pairwise(marks)):
             yield Fault(f"the times of the {test} test do not ascend", file=where)
         if steps.queued_ns > 1.1 * (steps.returned_ns - steps.closed_ns) + 1e6:
             yield Fault(f"the {test} test waited in a queue for longer than it took", file=where)

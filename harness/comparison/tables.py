@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 from statistics import median
@@ -375,7 +376,7 @@ def pool(
         value: a run → its figure; None: the one by which it is compared.
     """
     swept = any(run.turn for group in groups for run in group.good)
-    by_hand = not swept and all(in_turns(a, b) for a, b in zip(groups, groups[1:], strict=False))
+    by_hand = not swept and all(in_turns(a, b) for a, b in pairwise(groups))
     named = {group.sut: group for group in groups}
     named |= {control_name(n): control for n, control in enumerate(controls)}
     series = {name: _rounds(group, by_hand, value or _compared) for name, group in named.items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 from compliance.findings.check import judge
 from compliance.findings.entries import entry_fault, not_a_number
@@ -178,7 +179,7 @@ def _latency_faults(latency: LatencyKeys, log: Detail) -> Faults:
     if missing := _missing(log, *keys):
         yield from missing
         return
-    for (low_key, _, low), (high_key, _, high) in zip(percentiles, percentiles[1:], strict=False):
+    for (low_key, _, low), (high_key, _, high) in pairwise(percentiles):
         if low > high:
             text = f"{low_key} = {low} is above {high_key} = {high}"
             yield Fault(text, f"at most {high}", str(low), line=log.line(low_key))
