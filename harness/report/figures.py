@@ -34,9 +34,7 @@ _PALETTE = (
 _GREY = "#808890"
 _GOLDEN = 0.618
 # Figures are drawn in these colours, which are then replaced by the page's own variables.
-_INK = "#010101"
-_SOFT = "#020202"
-_LINE = "#030303"
+_INK, _SOFT, _LINE = "#010101", "#020202", "#030303"
 _VARIABLES = {_INK: "var(--ink)", _SOFT: "var(--soft)", _LINE: "var(--line)"}
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -82,12 +80,10 @@ def draw(picture: Picture, name: str, colours: Mapping[str, str]) -> str:
     """
     with rc_context(_STYLE):
         if isinstance(picture, Bars):
-            comparison = picture.comparison
-            figure = _bars(comparison, colours)
-            title = f"{comparison.full_name}: {answer.sentence(comparison)}"
+            figure = _bars(picture.comparison, colours)
+            title = f"{picture.comparison.full_name}: {answer.sentence(picture.comparison)}"
         else:
-            figure = _lines(picture, colours)
-            title = picture.caption
+            figure, title = _lines(picture, colours), picture.caption
         return _svg(figure, name, title) if figure else ""
 
 
@@ -131,34 +127,29 @@ def _bars(comparison: Comparison, colours: Mapping[str, str]) -> Figure | None:
 def _interval(axes: Axes, n: int, entry: Standing, room: float) -> float:
     """Draw the interval of a bar, up to `room`. Return the end of bar and interval."""
     length = entry.figure or 0.0
-    high = entry.high
-    if entry.low is None or high is None:
+    if entry.low is None or entry.high is None:
         return length
-    end = max(length, min(high, room))
+    end = max(length, min(entry.high, room))
     style: dict[str, Any] = {"linewidth": 1.2, "solid_capstyle": "butt", "marker": "|"}
     axes.plot([min(entry.low, room), end], [n, n], color=_INK, markersize=6, **style)
-    if high > room:  # the interval is longer
+    if entry.high > room:  # the interval is longer
         axes.plot(room, n, color=_INK, marker=">", markersize=6)
     return end
 
 
 def _lines(picture: Lines, colours: Mapping[str, str]) -> Figure:
     """Draw a line a SUT, both axes from zero."""
-    series = picture.series
-    names = len(series)
-    legend_height = 0.19 * math.ceil(names / 2) + 0.05
-    figure, axes = _canvas(2.2, left=0.14, below=0.5 + legend_height)
-    for sut, points in series.items():
+    figure, axes = _canvas(2.2, left=0.14, below=0.5 + _legend_height(len(picture.series)))
+    for sut, points in picture.series.items():
         xs, ys = zip(*sorted(points), strict=True)
         colour = colours.get(sut, _GREY)
         axes.plot(xs, ys, color=colour, linewidth=1.6, label=sut, marker="o", markersize=4)
-    every = [point for points in series.values() for point in points]
+    every = [point for points in picture.series.values() for point in points]
     # A mark on the edge would be cut in half.
     highest = 1.08 * max(y for _, y in every)
-    limit = picture.limit
-    if limit is not None:
-        axes.axhline(limit, color=_INK, linewidth=1, linestyle="--")
-        highest = min(max(highest, 1.1 * limit), _OVER_LIMIT * limit)
+    if picture.limit is not None:
+        axes.axhline(picture.limit, color=_INK, linewidth=1, linestyle="--")
+        highest = min(max(highest, 1.1 * picture.limit), _OVER_LIMIT * picture.limit)
     axes.set_ylim(0, highest or None)
     axes.set_xlim(left=0)
     measured = sorted({x for x, _ in every})
@@ -179,6 +170,10 @@ def _canvas(height: float, left: float, below: float = 0.5) -> tuple[Figure, Axe
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
+
+
+def _legend_height(names: int) -> float:
+    return 0.19 * math.ceil(names / 2) + 0.05
 
 
 def _label(figure: Figure, axes: Axes, x: str, y: str) -> None:
