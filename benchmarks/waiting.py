@@ -17,6 +17,7 @@ Nothing else may run meanwhile. The rows:
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -187,7 +188,7 @@ def _rows(names: Sequence[str], suts: Sequence[str]) -> dict[str, Callable[[Chec
     if "bare" in names:
         for sut in BARE:
             if sut in suts:
-                rows[f"bare {sut}"] = lambda checkout, sut=sut: checkout.bare(sut)  # type: ignore[misc]
+                rows[f"bare {sut}"] = functools.partial(Checkout.bare, sut=sut)
     return rows
 
 
@@ -209,7 +210,8 @@ def main() -> None:
     flags = parser.parse_args()
 
     cells = (flags.suts, flags.models, flags.size, flags.duration)
-    ours, other = Checkout(ROOT, *cells), Checkout(flags.vs.resolve(), *cells)
+    ours = Checkout(ROOT, *cells)
+    other = Checkout(flags.vs.resolve(), *cells)
     print(f"{'row':24} {'this: median (range)':24} {'--vs':24} ratio (range over pairs)")
     for name, measure in _rows(flags.rows, flags.suts).items():
         pairs = []

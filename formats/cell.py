@@ -16,7 +16,8 @@ MODES = ("quick", "valid", "submission")
 SIZES = ("tiny", "mid", "full")
 TASKS = ("predict", "generate")
 PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
-INT8, INT8_WEIGHTS = "int8", "int8-weights"
+INT8 = "int8"
+INT8_WEIGHTS = "int8-weights"
 QUANTIZED = (INT8, INT8_WEIGHTS)
 """The kinds of quantised weights, which are `--sut-option quantize=`. With `int8` the products of
 the weights are of 8 bits, too; with `int8-weights` their other operands keep the precision.
@@ -256,9 +257,10 @@ class Cell:
     @property
     def replica_count(self) -> int:
         """The replicas that run at the same time. 1: there are none, or it is one by itself."""
-        if self.replicas is None or "/" in self.replicas:
+        replicas = self.replicas
+        if replicas is None or "/" in replicas:
             return 1
-        return int(self.replicas)
+        return int(replicas)
 
     @property
     def shard_count(self) -> int:

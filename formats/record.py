@@ -216,7 +216,8 @@ class Machine:
         they take nothing away.
         """
         words = []
-        quota, limit_bytes = self.cpu_quota, self.memory_limit_bytes
+        quota = self.cpu_quota
+        limit_bytes = self.memory_limit_bytes
         if quota is not None and quota < (self.usable_threads or math.inf):
             words.append(f"{quota:g} processor{'' if quota == 1 else 's'}")
         if limit_bytes is not None and limit_bytes < (self.memory_bytes or math.inf):

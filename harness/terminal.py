@@ -101,9 +101,10 @@ class Terminal:
         state: dict[str, Any] = {"phase": None, "task": None}
 
         def draw(beat: Beat) -> None:
-            if beat.phase != state["phase"]:
-                state["phase"] = beat.phase
-                state["task"] = self._enter(state["task"], f"{what}: {beat.phase}", beat)
+            phase = beat.phase
+            if phase != state["phase"]:
+                state["phase"] = phase
+                state["task"] = self._enter(state["task"], f"{what}: {phase}", beat)
             if self._bars and state["task"] is not None:
                 self._bars.update(state["task"], completed=beat.completed, refresh=True)
 
@@ -118,8 +119,9 @@ class Terminal:
             self._bars.remove_task(task)
         if beat.phase == "done":
             return None
-        of = f"/{beat.expected}" if beat.expected else ""
-        return self._bars.add_task(label, total=beat.expected or None, of=of)
+        expected = beat.expected
+        of = f"/{expected}" if expected else ""
+        return self._bars.add_task(label, total=expected or None, of=of)
 
 
 def _bars() -> Progress:

@@ -55,13 +55,16 @@ DAMAGE = (
     zipfile.BadZipFile,
     tokenize.TokenError,
 )
-_LARGEST_BYTES, _LARGEST_TEXT = 64 << 20, 16 << 20
+_LARGEST_BYTES = 64 << 20
+_LARGEST_TEXT = 16 << 20
 _BLOCK = 1 << 20
 # No real submission comes near these limits.
-_DEEPEST_FOLDER, _MOST_ENTRIES = 32, 200_000
+_DEEPEST_FOLDER = 32
+_MOST_ENTRIES = 200_000
 # An .npz may unpack to at most so many bytes, and to at most so many times its size. The harness
 # writes it uncompressed.
-_LARGEST_ARRAYS, _LARGEST_RATIO = 8 << 30, 16
+_LARGEST_ARRAYS = 8 << 30
+_LARGEST_RATIO = 16
 _LOG = "mlperf_log_"
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 """The suffixes of compressed files, which are not read."""

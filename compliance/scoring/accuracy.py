@@ -97,7 +97,13 @@ def score(
     with np.errstate(all="ignore"):  # a value that is not finite gives NaN, which never passes
         found = how.take(answers, reference, tolerance, keys, logits)
         if "argmax_fraction" in tolerance:
-            return _with_own_choice(found, answers, tolerance, own)
+            # The score, which also fails if too few tokens are the SUT's own argmax.
+            fraction, compared = own_choice.argmax_fraction(
+                answers, own, tolerance["rounding_step"]
+            )
+            least = own_choice.least_fraction(tolerance["argmax_fraction"], compared)
+            detail = {**found.detail, "argmax_fraction": fraction, "argmax_fraction_limit": least}
+            return replace(found, passed=found.passed and fraction >= least, detail=detail)
         return found
 
 
@@ -132,19 +138,6 @@ def _check_samples(answers: AnswerBytes, count: int) -> None:
             f"{len(extra)} answers are of samples that the reference does not have, the first is"
             f" {extra[0]}: they are of another data set"
         )
-
-
-def _with_own_choice(
-    found: Accuracy,
-    answers: AnswerBytes,
-    tolerance: Mapping[str, float],
-    own: np.ndarray | None,
-) -> Accuracy:
-    """The score, which also fails if too few tokens are the SUT's own argmax."""
-    fraction, compared = own_choice.argmax_fraction(answers, own, tolerance["rounding_step"])
-    least = own_choice.least_fraction(tolerance["argmax_fraction"], compared)
-    detail = {**found.detail, "argmax_fraction": fraction, "argmax_fraction_limit": least}
-    return replace(found, passed=found.passed and fraction >= least, detail=detail)
 
 
 def variants(answers: Iterable[tuple[int, bytes]]) -> Iterator[dict[int, bytes]]:

@@ -45,7 +45,9 @@ def split(
 
     Raises ValueError if the answer has another number of bytes.
     """
-    data, start, arrays = answers[index], 0, {}
+    data = answers[index]
+    start = 0
+    arrays = {}
     sizes = {name: _bytes(array) for name, array in like.items()}
     if len(data) != sum(sizes.values()):
         parts = []

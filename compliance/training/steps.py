@@ -122,7 +122,8 @@ def read(path: Path) -> Steps:
 
 def figures(steps: Steps) -> dict[str, float]:
     """Name with unit → value. Figures of single steps are included only if `steps.seen`."""
-    times_ms, mean_ms = steps.times_ns / 1e6, steps.window_ns / 1e6 / steps.count
+    times_ms = steps.times_ns / 1e6
+    mean_ms = steps.window_ns / 1e6 / steps.count
     values = {
         "ms_per_step": mean_ms,
         "samples_per_second": 1e3 * steps.batch_size / mean_ms,

@@ -215,7 +215,8 @@ def _prepared(directory: Path, record: Record, cache: Path, reporter: Reporter) 
 
 def _changed(record: Record, job: Job, prepared: Attempt) -> list[str]:
     """Name what is not as it was when the run was measured."""
-    before, now = job.made_with, prepared.made_with
+    before = job.made_with
+    now = prepared.made_with
     names = [words for key, words in _MADE_WITH.items() if before.get(key) != now[key]]
     if prepared.checkpoint.digest != record.digests.weights:
         names.append("the weights")

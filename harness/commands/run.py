@@ -105,14 +105,15 @@ def _next(result: Any, request: Any) -> str:
     from harness.request.request import LONGEST_TIMES
 
     directory = shlex.quote(terminal.near(result.directory))
+    cell = result.cell
     if result.status == "oom":
         # What may help a cell that was out of memory.
         flags = []
-        if result.cell.batch_size > 1:
+        if cell.batch_size > 1:
             flags.append("--batch-size")
         if not request.weights:
             flags.append("--size")
-        if result.cell.seq_len is not None:
+        if cell.seq_len is not None:
             flags.append("--seq-len")
         if not flags:
             return "a machine with more memory"
@@ -139,7 +140,7 @@ def _next(result: Any, request: Any) -> str:
     estimate = result.metric.estimate if result.metric else ""
     if mode == "quick" and result.loadgen != "VALID" and estimate in _OF_FEW_QUERIES:
         # Room for 80 queries, of which 64 are needed; MultiStream needs 662.
-        queries = 80 if result.cell.batch_size == 1 else 800
+        queries = 80 if cell.batch_size == 1 else 800
         longer_s = 1e-3 * queries * result.metrics["ms_per_step"] / LONGEST_TIMES
         duration = float(f"{longer_s:.2g}")
         return f"{plain} --duration {duration:g}  (LoadGen had too few queries to call it VALID)"

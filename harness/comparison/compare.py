@@ -146,10 +146,11 @@ def named(group: Group) -> str:
 def called(group: Group) -> str:
     """The name of the model: that of a user's folder, or else of the model and its size."""
     record = group.last.record
+    cell = group.cell
     if record is None or record.digests.weights_folder is None:
-        return f"{group.cell.model} {group.cell.size}"
+        return f"{cell.model} {cell.size}"
     if record.architecture == _KERAS_FILE:
-        return group.cell.model
+        return cell.model
     folder = Path(record.digests.weights_folder)
     if folder.parent.name == "snapshots":  # in the Hub's cache, models--ORGANISATION--NAME
         return folder.parents[1].name.removeprefix("models--").replace("--", "/")
@@ -267,10 +268,11 @@ def beside_earlier(result: Result) -> str | None:
 
     The earlier runs are those in the same parent folder as the run.
     """
-    if not result.directory:
+    directory = result.directory
+    if not directory:
         return None
-    found, _ = find(Path(result.directory).parent)
-    others = [each for each in found if each.directory != result.directory]
+    found, _ = find(Path(directory).parent)
+    others = [each for each in found if each.directory != directory]
     if not others:
         return None
     last = read(result)
@@ -289,8 +291,9 @@ def beside_earlier(result: Result) -> str | None:
         changes.append("no setting or version that is recorded differs")
     equal = [run for run in earlier if not differences(Group(runs=(run,)), new)]
     every = Group(runs=(*equal, last))
-    if every.summary and every.summary.low is not None:
-        repeats = every.summary.repeats
+    summary = every.summary
+    if summary and summary.low is not None:
+        repeats = summary.repeats
         changes.append(f"the {repeats} runs so far: {figure(every)}")
     return (
         f"{tables.ratio(new, before).value:.3g} × the speed of"

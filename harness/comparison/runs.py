@@ -104,9 +104,11 @@ class Run:
 
         Sweeps of the same cells have the same id for every --out.
         """
-        mark, below = self.result.sweep, 1 + len(Path(self.result.cell.name).parts)
+        result = self.result
+        mark = result.sweep
+        below = 1 + len(Path(result.cell.name).parts)
         return (
-            (Path(self.result.directory).absolute().parts[:-below], mark.id, mark.repeat)
+            (Path(result.directory).absolute().parts[:-below], mark.id, mark.repeat)
             if mark
             else None
         )
@@ -200,7 +202,8 @@ def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
     reason).
     `directory` is the present path of each run.
     """
-    results, faults = [], {}
+    results = []
+    faults = {}
     for path in sorted(_results(root)):
         try:
             result = reading.from_file(path, Result)
@@ -215,7 +218,8 @@ def read(result: Result) -> Run:
     cannot be read counts as missing.
     """
     directory = Path(result.directory)
-    record, job = None, None
+    record = None
+    job = None
     with suppress(OSError, ValueError):
         record = reading.from_file(directory / "record.json", Record)
     with suppress(OSError, ValueError):

@@ -163,6 +163,7 @@ def timed(durations: dict[str, float], name: str) -> Iterator[None]:
     """Add the seconds of the block to `durations`, without those timed within it under another
     name.
     """
-    start, before = time.monotonic(), sum(durations.values())
+    start = time.monotonic()
+    before = sum(durations.values())
     yield
     durations[name] = round(time.monotonic() - start - (sum(durations.values()) - before), 3)

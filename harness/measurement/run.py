@@ -157,7 +157,8 @@ def _run_tests(
     """Run all tests until one fails, and add each outcome to the record. Returns (the last outcome,
     the record).
     """
-    request, record = attempt.request, records.make(attempt)
+    request = attempt.request
+    record = records.make(attempt)
     write_json(directory / "record.json", record)
     if attempt.reference.path:
         shutil.copyfile(attempt.reference.path, directory / "reference.npz")
@@ -194,7 +195,8 @@ def _audited(
     attempt: Attempt, record: records.Record, names: tuple[str, ...], directory: Path
 ) -> Result:
     """The result of a cell whose tests all ended well. Writes its submission and audits it."""
-    request, score = attempt.request, None
+    request = attempt.request
+    score = None
     start_s = time.monotonic()
     if not request.trains:
         submitter = request.options.submitter

@@ -136,7 +136,8 @@ class Content:
             parts.append(f"all cells: {', '.join(chain(*shared))}")
         machines = {}
         for group in self.groups:
-            name, record = group.last.machine, group.last.record
+            name = group.last.machine
+            record = group.last.record
             if record:
                 machines[name] = name if exact else brief_words(record.machine)
         for name, words in machines.items():
@@ -233,9 +234,10 @@ class Content:
 
         At most MOST_SENTENCES are returned.
         """
-        if len(self.with_rivals) == 1:
-            return sentences(self.with_rivals[0])
-        named = [f"{c.name}: {sentence}" for c in self.with_rivals for sentence in sentences(c)]
+        with_rivals = self.with_rivals
+        if len(with_rivals) == 1:
+            return sentences(with_rivals[0])
+        named = [f"{c.name}: {sentence}" for c in with_rivals for sentence in sentences(c)]
         return named[:MOST_SENTENCES]
 
     @cached_property

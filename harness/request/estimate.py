@@ -39,7 +39,8 @@ _STARTS, _FRAMEWORK_START = {"core": (1.0, 60_000_000)}, (8.0, 600_000_000)
 _COMPILE_S_A_LAYER = {"eager": 0.05, "graph": 0.5, "xla": 0.7, "compile": 4.0}
 # The share of the machine's rate that a model's matrix products reach. Products for one token are
 # small.
-_EFFICIENCY, _GENERATING_EFFICIENCY = 0.3, 0.15
+_EFFICIENCY = 0.3
+_GENERATING_EFFICIENCY = 0.15
 _PARAMETERS_A_SECOND = 50e6  # to draw and write them
 _COPIED_A_SECOND = 300e6  # bytes
 _LOGS = {"quick": 3_000_000, "valid": 300_000_000, "submission": 600_000_000}
@@ -159,36 +160,42 @@ def _by_rule(request: Request) -> Cost:
     """Estimate the cost of a worker that starts, loads, compiles, and runs both tests. A training
     has one worker for each test.
     """
-    start_s, start_bytes = _STARTS.get(request.spec.environment, _FRAMEWORK_START)
-    weights = request.size.weight_bytes(request.precision) if request.spec.reads_weights else 0
-    sample_s, layers = _sample_seconds(request), request.size.config.get("num_hidden_layers", 12)
+    spec = request.spec
+    start_s, start_bytes = _STARTS.get(spec.environment, _FRAMEWORK_START)
+    precision = request.precision
+    weights = request.size.weight_bytes(precision) if spec.reads_weights else 0
+    sample_s = _sample_seconds(request)
+    layers = request.size.config.get("num_hidden_layers", 12)
     samples = _samples(request)
     limits = request.limits(samples)
     performance_s = max(
         limits.planned_ms / 1e3, limits.min_duration_ms / 1e3, limits.min_query_count * sample_s
     )
-    if request.trains:  # one pass over all samples
+    trains = request.trains
+    batch_size = request.batch_size
+    if trains:  # one pass over all samples
         performance_s = samples * sample_s
     elif not SCENARIOS[request.options.scenario].one_sample_a_query:
-        performance_s = max(performance_s, 3 * request.batch_size * sample_s)
-    if request.serving:
+        performance_s = max(performance_s, 3 * batch_size * sample_s)
+    serving = request.serving
+    if serving:
         performance_s = max(performance_s, _LEAST_REQUESTS * sample_s)
-    if request.serving and request.serving.rate is None:
+    if serving and serving.rate is None:
         trial_s = performance_s if limits.quick else OFFICIAL_S
         performance_s += USUAL_TRIALS * trial_s
     worker_s = (
         start_s
         + weights / 200e6
-        + layers * _COMPILE_S_A_LAYER.get(request.spec.execution, 1.0) * len(request.batch_sizes)
-        + 2 * request.batch_size * sample_s
+        + layers * _COMPILE_S_A_LAYER.get(spec.execution, 1.0) * len(request.batch_sizes)
+        + 2 * batch_size * sample_s
     )
     compliance_s = 0.0
-    if request.options.mode == "submission" and not request.trains:
+    if request.options.mode == "submission" and not trains:
         # At most: whether a test applies follows from the answers' task.
         tests = [name for name in request.rules.compliance_tests if name != SHORT_TEST]
         compliance_s = len(tests) * performance_s
-    workers = 2 if request.trains else 1
-    answers_s = max(samples, request.batch_size) * sample_s
+    workers = 2 if trains else 1
+    answers_s = max(samples, batch_size) * sample_s
     return Cost(
         seconds=workers * worker_s
         + limits.calibration_seconds
@@ -200,8 +207,8 @@ def _by_rule(request: Request) -> Cost:
         memory_bytes=int(
             start_bytes
             + 0.5 * weights
-            + (request.state_bytes(request.precision) if weights else 0)
-            + request.batch_bytes(request.precision)
+            + (request.state_bytes(precision) if weights else 0)
+            + request.batch_bytes(precision)
         ),
         basis=RULE,
         once=dict(_made_once(request, weights)),
@@ -222,13 +229,14 @@ def too_short(request: Request) -> str | None:
         return None
     else:
         needed_s = float(f"{_least_test_seconds(request) / LONGEST_TIMES:.2g}")
-    if needed_s <= request.duration:
+    duration = request.duration
+    if needed_s <= duration:
         return None
     basis = "an earlier run" if refused else "an estimate"
     return (
         f"a quick {request.options.scenario} test takes at least"
-        f" {LONGEST_TIMES * needed_s:.3g} s ({basis}), and --duration {request.duration:g}"
-        f" allows {LONGEST_TIMES * request.duration:g} s: give --duration {needed_s:g}"
+        f" {LONGEST_TIMES * needed_s:.3g} s ({basis}), and --duration {duration:g}"
+        f" allows {LONGEST_TIMES * duration:g} s: give --duration {needed_s:g}"
     )
 
 
@@ -317,14 +325,16 @@ def _sample_seconds(request: Request) -> float:
     """
     if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return 1e-3
-    size, least_flops = request.size, request.architecture.least_flops
-    given = request.given.arrays if request.given and not request.trains else {}
+    size = request.size
+    least_flops = request.architecture.least_flops
+    trains = request.trains
+    given = request.given.arrays if request.given and not trains else {}
     flops = size.weight_bytes("float32") / 2 * size.inputs.get("sequence_length", 1)
     if least_flops:
         flops = least_flops(size, given or request.architecture.synthetic(size, 1, 0))
-    if request.trains:  # forward and backward; with LoRA the weights have no gradients
+    if trains:  # forward and backward; with LoRA the weights have no gradients
         flops *= 2 if request.lora else 3
-    generated = 0 if request.trains else size.inputs.get("new_tokens", 0)
+    generated = 0 if trains else size.inputs.get("new_tokens", 0)
     if "max_new_tokens" in given:
         generated = given["max_new_tokens"].mean()
     computing_s = (
@@ -359,7 +369,8 @@ def bytes_per_second() -> float:
     """
     import numpy as np
 
-    matrix, vector = np.ones((8192, 4096), np.float32), np.ones(4096, np.float32)
+    matrix = np.ones((8192, 4096), np.float32)
+    vector = np.ones(4096, np.float32)
     return matrix.nbytes / _best_s(lambda: matrix @ vector)
 
 

@@ -30,7 +30,8 @@ from sut import tuning
 from sut.devices import DEVICES, accelerators
 from sut.registry import SUTS
 
-OFF, EACH = "off", "each"
+OFF = "off"
+EACH = "each"
 """Values of `--tuned`. `each` is for a sweep."""
 _OF_GAINS = ("on", "both")
 """Values of `--tuned` in earlier releases, which came with gains of one machine."""
@@ -466,10 +467,11 @@ def add_flags(parser: Parser, only: Iterable[str] | None = None) -> None:
     for each in _flags():
         if only is not None and each.name not in only:
             continue
+        metadata = each.metadata
         arguments = {
             "required": each.default is MISSING,
             **_TYPES.get(str(each.type).partition(" |")[0], {}),
-            **each.metadata["arguments"],
+            **metadata["arguments"],
         }
         if each.name in LISTS:
             arguments["type"] = _single(each.name, arguments.get("type", str))
@@ -477,9 +479,9 @@ def add_flags(parser: Parser, only: Iterable[str] | None = None) -> None:
             arguments["choices"] = arguments["choices"]()
         parser.add_argument(
             flag(each.name),
-            *each.metadata["alias"],
+            *metadata["alias"],
             dest=each.name,
-            help=_told(each.metadata["help"]),
+            help=_told(metadata["help"]),
             **arguments,
         )
 

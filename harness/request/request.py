@@ -33,7 +33,8 @@ STEPS = {"quick": 20, "valid": 100}
 # A quick test is planned to last --duration. LoadGen's least duration is a quarter of that, because
 # a SUT may be four times as fast as it was while calibrating on a busy machine. A test may last ten
 # times --duration if a figure needs that (three batches, a pass over uneven prompts).
-_LEAST_SHARE, LONGEST_TIMES = 0.25, 10
+_LEAST_SHARE = 0.25
+LONGEST_TIMES = 10
 _TRAINED_BYTES = 12  # for each parameter: its gradient and AdamW's two moments
 
 
@@ -242,10 +243,11 @@ class Request:
         """The sizes of the scenario's batches, ascending. Server has all powers of two below the
         largest batch, so that no size is compiled while requests wait.
         """
-        smaller = [1 << power for power in range(self.batch_size.bit_length())]
+        batch_size = self.batch_size
+        smaller = [1 << power for power in range(batch_size.bit_length())]
         if self.serving is None:
-            return (self.batch_size,)
-        return (*(size for size in smaller if size < self.batch_size), self.batch_size)
+            return (batch_size,)
+        return (*(size for size in smaller if size < batch_size), batch_size)
 
     @property
     def prompt_options(self) -> PromptOptions:
@@ -291,7 +293,8 @@ class Request:
         """A lower bound of the bytes of one batch: the widest activation of a transformer, and the
         keys and values of a model that generates. 0: not known.
         """
-        config, inputs = self.size.config, self.size.inputs
+        config = self.size.config
+        inputs = self.size.inputs
         if self.options.dataset and self.options.seq_len is None:
             return 0  # the prompts may be short
         length = inputs.get("sequence_length", inputs.get("prompt_length", 0))

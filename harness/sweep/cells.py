@@ -107,10 +107,12 @@ def make(grids: Iterable[Values], where: Values, control: bool) -> list[Series]:
     every: list[Series] = []
     first_error: UsageError | None = None
     for words in cells:
-        request, obstacle = None, ""
+        request = None
+        obstacle = ""
         try:
             request = plan.resolve(options.parse([*words, *places]))
-            python, rules = request.options.python, request.rules
+            python = request.options.python
+            rules = request.rules
             environment = request.spec.environment
             obstacle = plan.unsupported(request) or _lacking(
                 python, environment, rules.round, request.device

@@ -71,7 +71,8 @@ class Sweep:
         and writes none.
         """
         requests = {s.number: s.request for s in series if s.request and not s.obstacle}
-        costs, shortages = {}, {}
+        costs = {}
+        shortages = {}
         for number, request in requests.items():
             shortage = memory_shortage(request, request.precision)
             if shortage:
@@ -173,33 +174,34 @@ def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool, zygotes: Zygotes
     finished = journal.finished(sweep.folder.name, sweep.series)
     attempts = Counter(key for key, _ in finished)
     known = _Known(results=dict(finished), attempts=attempts, zygotes=zygotes)
-    earlier = dict(known.results)
-    failed = [key for key, result in known.results.items() if result.status in _AGAIN]
-    noisy = [key for key in known.results if known.disturbed_again(sweep, key)]
+    results = known.results
+    earlier = dict(results)
+    failed = [key for key, result in results.items() if result.status in _AGAIN]
+    noisy = [key for key in results if known.disturbed_again(sweep, key)]
     often_cut = journal.often_cut_off(sweep.folder)
     first = [one for one in sweep.series if one.number not in often_cut]
 
     def phases() -> Iterator[tuple[list[tuple[int, int]], Sequence[Series]]]:
         yield noisy, first
         yield failed, sweep.series
-        put_off = [key for key, result in known.results.items() if PUT_OFF in result.refused]
+        put_off = [key for key, result in results.items() if PUT_OFF in result.refused]
         yield put_off, sweep.series
 
     is_late = False
     for again, series in phases():
         for key in again:
-            earlier[key] = known.results.pop(key)
-        while step := schedule.next_step(series, known.results, sweep.repeats):
+            earlier[key] = results.pop(key)
+        while step := schedule.next_step(series, results, sweep.repeats):
             if not known.has_time(sweep, step[0].number):
                 is_late = True
                 break
             result = _repeat(sweep, *step, known, reporter)
             if fail_fast and result.status in FAILED:
                 reporter.say("--fail-fast: the sweep ends here; the same command continues")
-                return earlier | known.results
+                return earlier | results
     if is_late:
         reporter.say("the time is up; the same command continues")
-    return earlier | known.results
+    return earlier | results
 
 
 def _repeat(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Terminal) -> Result:
@@ -268,19 +270,19 @@ def _result(
     was cut off.
     """
     try:
-        if sweep.deadline is None:
+        deadline = sweep.deadline
+        if deadline is None:
             return run.run(request, reporter, time.monotonic_ns(), run.NO_LIMIT, zygotes)
-        of_cell = sweep.deadline.limit(LONGEST_CELL)
-        with sweep.deadline.limit():
+        of_cell = deadline.limit(LONGEST_CELL)
+        with deadline.limit():
             return run.run(request, reporter, time.monotonic_ns(), of_cell, zygotes)
     except TimeUp as e:
-        cause, reason = (
-            NOT_PREPARED,
-            "the time was up before all was prepared; the same command continues with it",
-        )
+        cause = NOT_PREPARED
+        reason = "the time was up before all was prepared; the same command continues with it"
         if e.measuring:
             journal.note_cut_off(sweep.folder, number)
-            cause, reason = CUT_OFF, f"{e}; the same command continues with this cell"
+            cause = CUT_OFF
+            reason = f"{e}; the same command continues with this cell"
         skipped = run.not_measured(request, Status.SKIPPED, reason)
         return replace(skipped, refused={cause: e.seconds})
     except (HarnessError, TooLarge) as e:

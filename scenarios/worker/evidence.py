@@ -5,7 +5,7 @@ watched.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -70,7 +70,7 @@ def batches(job: Job, sut: Inference, requests: Iterable[int] = ()) -> list[Watc
     return watched
 
 
-def _average_inputs(job: Job, synthetic: Mapping[str, np.ndarray], row: int) -> float:
+def _average_inputs(job: Job, synthetic: Batch, row: int) -> float:
     """Return as many average inputs have as many tokens as this row. It is 1 without tokens."""
     for name in ("prompt_length", "attention_mask"):
         if name in synthetic:

@@ -46,14 +46,15 @@ class Contrast:
 
 def section(content: Content) -> Section:
     """A table for each kind of pairs."""
-    costs = [pair for each in content.conclusive for pair in _keras_costs(each)]
-    upgrades = [pair for each in content.conclusive for pair in _upgrades(each)]
+    conclusive = content.conclusive
+    costs = [pair for each in conclusive for pair in _keras_costs(each)]
+    upgrades = [pair for each in conclusive for pair in _upgrades(each)]
     tuned = list(_tuned(content))
     replicas = list(_replicas(content))
     tables = {
         "Keras 3 over the same framework without it, and over PyTorch": costs,
         "Keras 3 over Keras 2": upgrades,
-        "Compiled over eager": [p for each in content.conclusive for p in paybacks(each)],
+        "Compiled over eager": [p for each in conclusive for p in paybacks(each)],
         "Tuned over the same SUT as it comes": tuned,
         "Replicas: efficiency": replicas,
     }
@@ -115,7 +116,8 @@ def _upgrades(comparison: Comparison) -> Iterator[Contrast]:
         spec = SUTS.get(new.cell.sut)
         for old in comparison.good:
             if spec and old.cell.sut == spec.on_keras2:
-                ratio, remark = comparison.ratio(new, old), _published(new, old)
+                ratio = comparison.ratio(new, old)
+                remark = _published(new, old)
                 yield Contrast(work=comparison.name, a=new, b=old, ratio=ratio, remark=remark)
 
 
@@ -151,7 +153,8 @@ def _overhead(pair: Contrast) -> _Overhead:
 
 def _more(keras: Group, bare: Group) -> str:
     """How much longer a batch takes with Keras, and the time of a token with it and without."""
-    with_keras, without = keras.numbers["ms_per_step"], bare.numbers["ms_per_step"]
+    with_keras = keras.numbers["ms_per_step"]
+    without = bare.numbers["ms_per_step"]
     if not with_keras or not without:
         return ""
     text = f"{1000 * (with_keras - without):+,.0f} µs a batch"
@@ -258,11 +261,12 @@ def _efficiencies(pairs: Iterable[Contrast]) -> list[str]:
     """`…: efficiency 0.97 (0.95–0.99) of 4 × one replica` for each pair with an efficiency."""
     sentences = []
     for pair in pairs:
-        if pair.ratio:
+        ratio = pair.ratio
+        if ratio:
             between = "no interval"
-            if pair.ratio.low is not None and pair.ratio.high is not None:
-                between = f"{pair.ratio.low:.3g}–{pair.ratio.high:.3g}"
-            times = f"{pair.ratio.value:.3g} ({between}) of {pair.a.cell.replica_count}"
+            if ratio.low is not None and ratio.high is not None:
+                between = f"{ratio.low:.3g}–{ratio.high:.3g}"
+            times = f"{ratio.value:.3g} ({between}) of {pair.a.cell.replica_count}"
             sentences.append(f"{pair.a.sut}, {pair.work}: efficiency {times} × one replica")
     return sentences[:MOST_SENTENCES]
 
