@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,14 +27,27 @@ _RAW = re.compile(
     r'(\{"key": "[^"\\]+", "value": )(?:"(.*)"|(-?(?:inf(?:inity)?|nan)))(, "time_ms": .*)',
     re.DOTALL | re.IGNORECASE,
 )
+# A line whose value needs no care. A line in another form is read as JSON, which takes ten times as
+# long.
+_WHOLE = r"-?(?:0|[1-9]\d{0,17})"
+_REAL = r"-?(?:0|[1-9]\d{0,39})(?:\.\d{1,40}(?:e[+-]\d\d)?|e[+-]\d\d)"
+_TEXT = r'[^"\\\x00-\x1f]'
+_PLAIN = re.compile(
+    rf'\{{"key": "(?!error|warning)({_TEXT}+)",'
+    rf' "value": (?:"({_TEXT}*)"|({_WHOLE})|({_REAL})|(true|false)), "time_ms": ({_REAL}),'
+    r' "namespace": "mlperf::logging",'
+    r' "event_type": "(?:POINT_IN_TIME|INTERVAL_START|INTERVAL_END)",'
+    r' "metadata": \{"is_error": (true|false), "is_warning": (true|false),'
+    rf' "file": "{_TEXT}*\.(?:cc|h)", "line_no": {_WHOLE},'
+    rf' "pid": ({_WHOLE}), "tid": {_WHOLE}\}}\}}',
+    re.ASCII,
+)
 LOADED_SET = "loaded_qsl_set"
 """The key of the indices of a loaded set. Their value is an array of 8 bytes a sample, because a
 set may have a million of them; another value is a list as in JSON.
 """
-_INDEX = r"(?:0|[1-9]\d{0,17})"
 _SET = re.compile(
-    rf'(\{{"key": "{LOADED_SET}", "value": )\[((?:{_INDEX}, ?)*+{_INDEX})\](, .*)',
-    re.DOTALL | re.ASCII,
+    rf'(\{{"key": "{LOADED_SET}", "value": )\[(\d(?:[\d, ]*\d)?)\](, .*)', re.DOTALL | re.ASCII
 )
 # The beginning of each line before LoadGen 1.0.
 _EARLIER = re.compile(r'"pid": \d+, "tid": \d+, "ts": \d+ns : ', re.ASCII)
@@ -47,7 +60,7 @@ _MAY_REPEAT = re.compile(
 # LoadGen has the times before its log begins as unsigned nanoseconds, which wrap around.
 _WRAPPED_MS = 2**64 / 1e6
 _EVENTS = ("POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END")
-_LARGEST = 256 << 20
+_LARGEST, _MOST_DIGITS = 256 << 20, 18
 
 
 class Indices(array):
@@ -57,8 +70,7 @@ class Indices(array):
         return repr(self.tolist())
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One entry of the detail log.
 
     Attributes:
@@ -125,7 +137,7 @@ class Detail:
         lines, theirs = self.occurrences.get(LOADED_SET, ()), other.get(LOADED_SET)
         if theirs is None or self.get(LOADED_SET) != theirs:
             return self
-        last = replace(lines[-1], value=theirs)
+        last = lines[-1]._replace(value=theirs)
         values = {**self.values, LOADED_SET: theirs}
         occurrences = {**self.occurrences, LOADED_SET: (*lines[:-1], last)}
         return replace(self, values=values, occurrences=occurrences)
@@ -160,22 +172,21 @@ def read_detail(path: Path) -> Detail:
         if number == 1 and _EARLIER.match(text):
             sentence = _earlier_form(chain([(number, text)], texts))
             return Detail({}, {}, (), (), (), not_judged=sentence)
-        entry, why = _entry(text)
-        if entry is None:
+        entry = _entry(text)
+        if isinstance(entry, str):
             if number != problems.cut:
-                problems.note(f"line {number} is not an MLLOG entry{why}: {text[:40]!r}")
+                problems.note(f"line {number} is not an MLLOG entry{entry}: {text[:40]!r}")
             continue
-        metadata = entry["metadata"]
-        line = Line(number, entry["key"], entry.get("value"), _time_ms(entry.get("time_ms")))
+        line = Line(number, entry.key, entry.value, _time_ms(entry.time_ms))
         entries.setdefault(line.key, []).append(line)
-        is_error = metadata.get("is_error") or line.key.startswith("error")
-        is_warning = metadata.get("is_warning") or line.key.startswith("warning")
+        is_error = entry.is_error or line.key.startswith("error")
+        is_warning = entry.is_warning or line.key.startswith("warning")
         if is_error:
             errors.append(line)
         if is_warning:
             warnings.append(line)
-        if not odd and (why := _oddity(entry)):
-            odd = f"line {number}: {why}"
+        if not odd and entry.odd:
+            odd = f"line {number}: {entry.odd}"
         if not is_error and not is_warning:  # those may come from other threads
             if not early and not line.time_ms >= last_ms:
                 early = (
@@ -183,7 +194,7 @@ def read_detail(path: Path) -> Detail:
                     " LoadGen logs in order"
                 )
             last_ms = line.time_ms
-        writers.add(metadata.get("pid"))
+        writers.add(entry.pid)
     for first in filter(None, (odd, early)):
         problems.note(first)
     if len(writers) > 1:
@@ -271,26 +282,66 @@ def _time_ms(value: Any) -> float:
     return float(value - _WRAPPED_MS if value > _WRAPPED_MS / 2 else value)
 
 
-def _entry(text: str) -> tuple[dict[str, Any] | None, str]:
-    """(the entry, "") or (None, the reason in brackets why the text is no entry)."""
+class _Entry(NamedTuple):
+    """The parts of an entry. `odd`: see `_oddity`."""
+
+    key: str
+    value: Any
+    time_ms: Any
+    is_error: Any
+    is_warning: Any
+    pid: Any
+    odd: str = ""
+
+
+def _entry(text: str) -> _Entry | str:
+    """The entry, or the reason in brackets why the text is none."""
     if not text.startswith(_MARK):
-        return None, ""
+        return ""
+    if match := _PLAIN.fullmatch(text, len(_MARK)):
+        key, value, whole, real, flag, time_ms, is_error, is_warning, pid = match.groups()
+        if value is None:
+            value = int(whole) if whole else float(real) if real else flag == "true"
+        return _Entry(
+            key, value, float(time_ms), is_error == "true", is_warning == "true", int(pid)
+        )
     content = text[len(_MARK) :]
-    indices = _SET.fullmatch(content)
-    if indices:
-        content = f"{indices[1]}null{indices[3]}"
+    match = _SET.fullmatch(content)
+    indices = _indices(match[2]) if match else None
+    if match and indices:
+        content = f"{match[1]}null{match[3]}"
     try:
         entry = strict_json.parse(content)
     except ValueError as e:
         no_json = isinstance(e, json.JSONDecodeError)
         entry = _raw_entry(content, no_json)
         if entry is None:
-            return None, "" if no_json else f" ({e})"
+            return "" if no_json else f" ({e})"
     if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
-        return None, ""
+        return ""
+    value, metadata = entry.get("value"), entry.get("metadata")
     if indices:
-        entry["value"] = Indices("q", np.fromstring(indices[2], np.int64, sep=",").tobytes())
-    return (entry, "") if isinstance(entry.get("metadata"), dict) else (None, "")
+        value = indices
+    if not isinstance(metadata, dict):
+        return ""
+    flags = (metadata.get(name) for name in ("is_error", "is_warning", "pid"))
+    return _Entry(entry["key"], value, entry.get("time_ms"), *flags, _oddity(entry))
+
+
+def _indices(text: str) -> Indices | None:
+    """The numbers of a list whose items are separated by commas, each with a space after it or not.
+    None: it has another form.
+    """
+    commas, spaces = text.count(","), text.count(" ")
+    if spaces != text.count(", ") or ",," in text or ", ," in text:
+        return None
+    values = np.fromstring(text, np.int64, sep=",")
+    most = len(str(values.max()))
+    digits = len(values) + sum(np.count_nonzero(values >= 10**n) for n in range(1, most))
+    # More digits than the values need are leading zeros, or do not fit.
+    if digits + commas + spaces != len(text) or most > _MOST_DIGITS:
+        return None
+    return Indices("q", values.tobytes())
 
 
 def _raw_entry(content: str, no_json: bool) -> Any:
