@@ -9,9 +9,10 @@ rows of its table are patterns of names.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import Any
 
 from formats.workload import Config
@@ -84,8 +85,13 @@ def tensors(rows: Sequence[Weight], config: Config, parts: Parts | None) -> tupl
     """
     found: list[Tensor] = []
     if parts:
+        # A group for each row: one match finds the first row that fits.
+        pattern = re.compile("|".join(f"({translate(row.name)})" for row in rows))
         for name, shape in parts.shapes(config).items():
-            found.append(_tensor(_row_of(name, rows), name, shape, config))
+            match = pattern.match(name)
+            if match is None or match.lastindex is None:
+                raise ValueError(f"no row of the table matches {name}: add one")
+            found.append(_tensor(rows[match.lastindex - 1], name, shape, config))
         return tuple(found)
     for row in rows:
         if row.unless and config.get(row.unless):
@@ -93,13 +99,6 @@ def tensors(rows: Sequence[Weight], config: Config, parts: Parts | None) -> tupl
         shape = tuple(_length(axis, config) for axis in row.shape)
         found += [_tensor(row, name, shape, config) for name in expanded(row.name, config)]
     return tuple(found)
-
-
-def _row_of(name: str, rows: Sequence[Weight]) -> Weight:
-    for row in rows:
-        if fnmatchcase(name, row.name):
-            return row
-    raise ValueError(f"no row of the table matches {name}: add one")
 
 
 def _tensor(row: Weight, name: str, shape: Shape, config: Config) -> Tensor:
