@@ -30,7 +30,10 @@ def score(
     found = matrix(answers, len(expected), np.float32, expected.shape[1])
     limit = tolerance["logit_error"]
     spread(expected, "logits")  # logits that are all equal judge nothing
-    errors = np.abs(found - expected) / units(expected, limit, "logits")
+    unit = units(expected, limit, "logits")
+    errors = found - expected
+    np.abs(errors, out=errors)
+    errors /= unit
     error = float(errors.max())
     rms, rms_passes = root_mean_square.judge(errors, tolerance)
     same_class = float(np.mean(found.argmax(1) == expected.argmax(1)))

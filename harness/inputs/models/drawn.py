@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from typing import Any
@@ -85,20 +85,25 @@ def tensors(rows: Sequence[Weight], config: Config, parts: Parts | None) -> tupl
     """
     found: list[Tensor] = []
     if parts:
-        # A group for each row: one match finds the first row that fits.
-        pattern = re.compile("|".join(f"({translate(row.name)})" for row in rows))
-        for name, shape in parts.shapes(config).items():
-            match = pattern.match(name)
-            if match is None or match.lastindex is None:
-                raise ValueError(f"no row of the table matches {name}: add one")
-            found.append(_tensor(rows[match.lastindex - 1], name, shape, config))
-        return tuple(found)
+        shapes = parts.shapes(config)
+        pairs = zip(_rows_of(shapes, rows), shapes.items(), strict=True)
+        return tuple(_tensor(row, name, shape, config) for row, (name, shape) in pairs)
     for row in rows:
         if row.unless and config.get(row.unless):
             continue
         shape = tuple(_length(axis, config) for axis in row.shape)
         found += [_tensor(row, name, shape, config) for name in expanded(row.name, config)]
     return tuple(found)
+
+
+def _rows_of(names: Iterable[str], rows: Sequence[Weight]) -> Iterator[Weight]:
+    """Yield the first row that matches each name. Raises ValueError if there is none."""
+    pattern = re.compile("|".join(f"({translate(row.name)})" for row in rows))
+    for name in names:
+        match = pattern.match(name)
+        if match is None or match.lastindex is None:
+            raise ValueError(f"no row of the table matches {name}: add one")
+        yield rows[match.lastindex - 1]
 
 
 def _tensor(row: Weight, name: str, shape: Shape, config: Config) -> Tensor:
