@@ -15,7 +15,7 @@ import numpy as np
 
 from compliance.loadgen.random import MOST_SAMPLES, canonical, mersenne_twister
 from compliance.logs import Detail
-from compliance.logs.detail import LOADED_SET
+from compliance.logs.entry import LOADED_SET
 
 _BLOCK = 1 << 14  # queries that are computed at once: their numbers fit into a processor's cache
 # The limits are a query in a thousand seconds, more queries than anything answers, and three years.

@@ -2,53 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from compliance.logs import strict_json
+from compliance.logs.entry import LOADED_SET, MARK, entry_of
 from compliance.logs.lines import Problems, read_lines
 from formats import bounds
 
-_MARK = ":::MLLOG "
-# LoadGen ends each entry so. It escapes nothing (logging.cc, ArgValueTransform), so a text may have
-# line ends, backslashes and quotes, and a number may be inf or nan.
-_END = "}}"
+_END = "}}"  # LoadGen ends each entry so
 _MOST_LINE_ENDS = 8
-_RAW = re.compile(
-    r'(\{"key": "[^"\\]+", "value": )(?:"(.*)"|(-?(?:inf(?:inity)?|nan)))(, "time_ms": .*)',
-    re.DOTALL | re.IGNORECASE,
-)
-# A line whose value needs no care. A line in another form is read as JSON, which takes ten times as
-# long.
-_WHOLE = r"-?(?:0|[1-9]\d{0,17})"
-_REAL = r"-?(?:0|[1-9]\d{0,39})(?:\.\d{1,40}(?:e[+-]\d\d)?|e[+-]\d\d)"
-_TEXT = r'[^"\\\x00-\x1f]'
-_PLAIN = re.compile(
-    rf'\{{"key": "(?!error|warning)({_TEXT}+)",'
-    rf' "value": (?:"({_TEXT}*)"|({_WHOLE})|({_REAL})|(true|false)), "time_ms": ({_REAL}),'
-    r' "namespace": "mlperf::logging",'
-    r' "event_type": "(?:POINT_IN_TIME|INTERVAL_START|INTERVAL_END)",'
-    r' "metadata": \{"is_error": (true|false), "is_warning": (true|false),'
-    rf' "file": "{_TEXT}*\.(?:cc|h)", "line_no": {_WHOLE},'
-    rf' "pid": ({_WHOLE}), "tid": {_WHOLE}\}}\}}',
-    re.ASCII,
-)
-LOADED_SET = "loaded_qsl_set"
-"""The key of the indices of a loaded set. Their value is an array of 8 bytes a sample, because a
-set may have a million of them; another value is a list as in JSON.
-"""
-_SET = re.compile(
-    rf'(\{{"key": "{LOADED_SET}", "value": )\[(\d(?:[\d, ]*\d)?)\](, .*)', re.DOTALL | re.ASCII
-)
 # The beginning of each line before LoadGen 1.0.
 _EARLIER = re.compile(r'"pid": \d+, "tid": \d+, "ts": \d+ns : ', re.ASCII)
 _VERSION, _ERROR = "version : ", "ERROR : "
@@ -59,15 +26,7 @@ _MAY_REPEAT = re.compile(
 )
 # LoadGen has the times before its log begins as unsigned nanoseconds, which wrap around.
 _WRAPPED_MS = 2**64 / 1e6
-_EVENTS = ("POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END")
-_LARGEST, _MOST_DIGITS = 256 << 20, 18
-
-
-class Indices(array):
-    """Indices of samples in 8 bytes each, whose text is that of a list."""
-
-    def __repr__(self) -> str:
-        return repr(self.tolist())
+_LARGEST = 256 << 20
 
 
 class Line(NamedTuple):
@@ -172,7 +131,7 @@ def read_detail(path: Path) -> Detail:
         if number == 1 and _EARLIER.match(text):
             sentence = _earlier_form(chain([(number, text)], texts))
             return Detail({}, {}, (), (), (), not_judged=sentence)
-        entry = _entry(text)
+        entry = entry_of(text)
         if isinstance(entry, str):
             if number != problems.cut:
                 problems.note(f"line {number} is not an MLLOG entry{entry}: {text[:40]!r}")
@@ -231,8 +190,8 @@ def _whole_entries(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]
     """
     first, text = 0, ""
     for number, line in lines:
-        is_open = text.startswith(_MARK) and not text.endswith(_END)
-        if is_open and not line.startswith(_MARK) and text.count("\n") < _MOST_LINE_ENDS:
+        is_open = text.startswith(MARK) and not text.endswith(_END)
+        if is_open and not line.startswith(MARK) and text.count("\n") < _MOST_LINE_ENDS:
             text = f"{text}\n{line}"
             continue
         if first:
@@ -254,105 +213,7 @@ def _earlier_form(lines: Iterable[tuple[int, str]]) -> str:
     return f"LoadGen{version} wrote it in the form before 1.0, which is not judged{error}"
 
 
-def _oddity(entry: dict[str, Any]) -> str:
-    """One sentence about a part of an entry that LoadGen would not have written
-    (loadgen/logging.cc, AsyncLog); empty if there is none.
-    """
-    metadata = entry["metadata"]
-    if entry.get("namespace") != "mlperf::logging" or entry.get("event_type") not in _EVENTS:
-        return "the entry has another namespace or event_type than LoadGen's"
-    for key in ("is_error", "is_warning"):
-        if type(metadata.get(key)) is not bool:
-            return f"{key} is true or false in each of LoadGen's entries"
-    for word in ("error", "warning"):
-        if entry["key"].startswith(word) and not metadata[f"is_{word}"]:
-            return f"is_{word} is false, and LoadGen logs such a key with true"
-    for key in ("pid", "tid", "line_no"):
-        if type(metadata.get(key)) is not int:
-            return f"{key} is not a number"
-    file = str(metadata.get("file"))
-    if not file.endswith((".cc", ".h")):
-        return f"it was logged by {file[:40]}, which is not a source file of LoadGen"
-    return ""
-
-
 def _time_ms(value: Any) -> float:
     if type(value) not in (int, float) or abs(value) >= 1e20:
         return math.nan
     return float(value - _WRAPPED_MS if value > _WRAPPED_MS / 2 else value)
-
-
-class _Entry(NamedTuple):
-    """The parts of an entry. `odd`: see `_oddity`."""
-
-    key: str
-    value: Any
-    time_ms: Any
-    is_error: Any
-    is_warning: Any
-    pid: Any
-    odd: str = ""
-
-
-def _entry(text: str) -> _Entry | str:
-    """The entry, or the reason in brackets why the text is none."""
-    if not text.startswith(_MARK):
-        return ""
-    if match := _PLAIN.fullmatch(text, len(_MARK)):
-        key, value, whole, real, flag, time_ms, is_error, is_warning, pid = match.groups()
-        if value is None:
-            value = int(whole) if whole else float(real) if real else flag == "true"
-        return _Entry(
-            key, value, float(time_ms), is_error == "true", is_warning == "true", int(pid)
-        )
-    content = text[len(_MARK) :]
-    match = _SET.fullmatch(content)
-    indices = _indices(match[2]) if match else None
-    if match and indices:
-        content = f"{match[1]}null{match[3]}"
-    try:
-        entry = strict_json.parse(content)
-    except ValueError as e:
-        no_json = isinstance(e, json.JSONDecodeError)
-        entry = _raw_entry(content, no_json)
-        if entry is None:
-            return "" if no_json else f" ({e})"
-    if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
-        return ""
-    value, metadata = entry.get("value"), entry.get("metadata")
-    if indices:
-        value = indices
-    if not isinstance(metadata, dict):
-        return ""
-    flags = (metadata.get(name) for name in ("is_error", "is_warning", "pid"))
-    return _Entry(entry["key"], value, entry.get("time_ms"), *flags, _oddity(entry))
-
-
-def _indices(text: str) -> Indices | None:
-    """The numbers of a list whose items are separated by commas, each with a space after it or not.
-    None: it has another form.
-    """
-    commas, spaces = text.count(","), text.count(" ")
-    if spaces != text.count(", ") or ",," in text or ", ," in text:
-        return None
-    values = np.fromstring(text, np.int64, sep=",")
-    most = len(str(values.max()))
-    digits = len(values) + sum(np.count_nonzero(values >= 10**n) for n in range(1, most))
-    # More digits than the values need are leading zeros, or do not fit.
-    if digits + commas + spaces != len(text) or most > _MOST_DIGITS:
-        return None
-    return Indices("q", values.tobytes())
-
-
-def _raw_entry(content: str, no_json: bool) -> Any:
-    """An entry whose value is no JSON because LoadGen escapes nothing; None if something else is
-    wrong with it. `no_json`: no reader of JSON would read it.
-    """
-    match = _RAW.fullmatch(content)
-    if match is None or not (no_json or match[3]):
-        return None
-    try:
-        entry = strict_json.parse(f"{match[1]}null{match[4]}")
-    except ValueError:
-        return None
-    return entry | {"value": float(match[3]) if match[3] else match[2]}
