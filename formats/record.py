@@ -10,14 +10,12 @@ from typing import Any
 
 from formats.cell import MODES, Cell, SweepMark
 from formats.fields import choices, least, matching
-from formats.frameworks import FRAMEWORKS
+from formats.frameworks import ENGINE, FRAMEWORKS
 from formats.job import PERFORMANCE
 from formats.outcome import WorkerOutcome
 from formats.work import Roof, Work
 
 SCHEMA = "record-4"
-ENGINE = "engine"
-"""The execution of a SUT that sends its requests to an engine, of which nothing else is known."""
 EXECUTIONS = ("eager", "compile", "script", "graph", "xla", ENGINE)
 WEIGHTS_SOURCES = ("seeded", "user", "none")
 _SHA256 = "^[0-9a-f]{64}$"

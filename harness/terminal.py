@@ -22,20 +22,19 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from formats.cell import title_words
 from formats.checks import Check, RequiredBy, Verdict, escape
-from formats.result import Result, Status
-from results import summary
 from scenarios.worker.heartbeat import Beat
 
-if TYPE_CHECKING:  # they import rich and scipy, which would slow `list` down
+if TYPE_CHECKING:  # they would slow `list` down
     from rich.progress import Progress, TaskID
 
     from compliance.findings.verdict import Audit
+    from formats.result import Result
     from harness.comparison.compare import Pair
     from harness.comparison.history import Trend
     from harness.samples.words import Words
 
 _COLOURS = {
-    Status.OK: "green",
+    "ok": "green",
     Verdict.PASS: "green",
     Verdict.FAIL: "red",
     Verdict.MANUAL: "yellow",
@@ -85,6 +84,8 @@ class Terminal:
 
     def planned(self, test: str, plan: Mapping[str, Any]) -> None:
         """Print what the test will cost. Its calibration is known by then."""
+        from results import summary
+
         batches = summary.counted(plan["batches"], "batch")
         memory_mb = plan["memory_bytes"] / 1e6
         logs_mb = plan["log_bytes"] / 1e6
@@ -185,6 +186,8 @@ def result(result: Result, hint: str = "", before: str | None = None) -> None:
         before: compares the result with the last run of the same cell.
         hint: the next command.
     """
+    from results import summary
+
     words = [result.cell.sut, *title_words(result.cell, result.model_facts)]
     write("  ".join(words), style="bold")
     rows = list(summary.rows(result))

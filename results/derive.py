@@ -18,9 +18,10 @@ from compliance.training import steps as step_files
 from compliance.training.run_directory import passes
 from formats.checks import Verdict
 from formats.figures import MOST_IN_ONE_PART, NOT_SEEN
+from formats.frameworks import ENGINE
 from formats.job import TESTS
 from formats.outcome import Replicas, WorkerOutcome
-from formats.record import ENGINE, Record
+from formats.record import Record
 from formats.result import Judgement, OfficialScore, Result, Seen, Served, Status
 from results import computing, disturbance, engine_notes, figures, notes
 from results.documents import STACK

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from formats.cell import Cell
+from formats.frameworks import ENGINE
 from formats.outcome import Disturbance
-from formats.record import ENGINE
 from scenarios.worker import disturbance as worker
 
 BY_CLOCK = ("kept answers", "speed", "loadgen", "clock")

@@ -14,8 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from formats.cell import INT8_WEIGHTS, QUANTIZED, SHARDS, UNKNOWN
-from formats.frameworks import FRAMEWORKS
-from formats.record import ENGINE
+from formats.frameworks import ENGINE, FRAMEWORKS
 from sut import option_kinds
 from sut.devices import DEVICES
 

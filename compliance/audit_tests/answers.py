@@ -18,7 +18,7 @@ from compliance.findings.check import judge, manual
 from compliance.loadgen import counts, sample_order, sampling
 from compliance.loadgen.random import MOST_SAMPLES
 from compliance.logs import LoggedAnswers, Row, files
-from compliance.logs.detail import LOADED_SET
+from compliance.logs.entry import LOADED_SET
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check

@@ -17,7 +17,7 @@ from compliance.loadgen import sample_order
 from compliance.loadgen.random import Draws
 from compliance.loadgen.sample_order import IssueSettings
 from compliance.logs import Detail
-from compliance.logs.detail import LOADED_SET
+from compliance.logs.entry import LOADED_SET
 
 T = TypeVar("T", array, list)
 # Far more samples than any query has.

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from scipy.special import betainc
-
 from compliance.rules import Rules
 
 # More queries than any test has, and few enough to compute with.
@@ -42,6 +40,8 @@ def enough(queries: int, over: int, percentile: float, rules: Rules) -> bool:
 
     This is so if `queries` ≥ h(over) + over, see `discards`.
     """
+    from scipy.special import betainc  # it takes a third of a second to import
+
     h = queries - over
     if h <= 0:
         return False

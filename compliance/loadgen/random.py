@@ -40,9 +40,7 @@ def canonical(engine: np.random.MT19937, count: int) -> np.ndarray:
 
 def joined(raw: np.ndarray) -> np.ndarray:
     """The numbers from 0 to 1 that pairs of draws give, float64 [draws / 2]."""
-    whole = raw[1::2] << np.uint64(32)
-    whole |= raw[::2]
-    return whole.astype(np.float64) / 2.0**64
+    return raw[1::2] * 2.0**-32 + raw[::2] * 2.0**-64  # rounded once, as the whole number would be
 
 
 class Draws(Enum):

@@ -17,7 +17,7 @@ from compliance.loadgen.random import canonical, joined, mersenne_twister
 from compliance.logs import Detail
 
 _DEFAULT_SEED = 5489
-_BLOCK = 1 << 20
+_BLOCK = 1 << 16
 
 
 def selection_rate(detail: Detail, scenario: str) -> tuple[int, float] | None:

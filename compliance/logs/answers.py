@@ -104,6 +104,14 @@ class Payloads(Mapping[int, bytes]):
         row = self._rows[at]
         return bytes(self._content[self._starts[row] : self._starts[row + 1]])
 
+    def rows(self, size: int) -> np.ndarray | None:
+        """The answers of the samples from 0 on, uint8 [n, size]. None: a sample has no answer, or
+        one of another size.
+        """
+        if not isinstance(self._keys, range) or (np.diff(self._starts) != size).any():
+            return None
+        return np.frombuffer(self._content, np.uint8).reshape(-1, size)[self._rows]
+
     def __iter__(self) -> Iterator[int]:
         return iter(self._keys)
 

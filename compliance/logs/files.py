@@ -27,7 +27,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from compliance.logs import strict_json, strict_yaml
+from compliance.logs import strict_json
 from formats import bounds, reading
 from formats.bounds import TooLarge
 from formats.job import Job
@@ -226,6 +226,8 @@ def json_object(path: Path) -> dict[str, Any]:
 
 def yaml_object(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file. Raises ValueError if the file contains none; see strict_yaml."""
+    from compliance.logs import strict_yaml  # most commands read no YAML
+
     value = strict_yaml.parse(text(path))
     if not isinstance(value, dict):
         raise ValueError("not a YAML mapping")

@@ -128,15 +128,16 @@ def _check_arrays(
 
 def _check_samples(answers: AnswerBytes, count: int) -> None:
     """Raises ValueError if the answers are not those of the samples from 0 to `count` - 1."""
-    if missing := [i for i in range(count) if i not in answers]:
+    answered, samples = np.fromiter(answers, np.int64, len(answers)), np.arange(count)
+    if (missing := np.setdiff1d(samples, answered, True)).size:
         raise ValueError(
             f"{len(missing)} of {count} samples have no answer, the first is {missing[0]}: the"
             " accuracy run is not complete"
         )
-    if extra := sorted(i for i in answers if not 0 <= i < count):
+    if (extra := np.setdiff1d(answered, samples, True)).size:
         raise ValueError(
             f"{len(extra)} answers are of samples that the reference does not have, the first is"
-            f" {extra[0]}: they are of another data set"
+            f" {extra.min()}: they are of another data set"
         )
 
 

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from compliance.scoring.value import Accuracy
 
@@ -65,6 +64,8 @@ def judged(
 
 def _matched(own: np.ndarray, reference: np.ndarray) -> tuple[list[float], list[int]]:
     """(The errors of the reference's parameters that the SUT has, their rows)."""
+    from scipy.optimize import linear_sum_assignment  # it takes half a second to import
+
     size = reference[:, 0]
     errors = []
     rows = []

@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
-from scipy import special
 
 from compliance.logs import files
 
@@ -133,6 +132,8 @@ def figures(steps: Steps) -> dict[str, float]:
     }
     if not steps.seen:
         return values
+    from scipy import special  # it takes a third of a second to import
+
     quantile = special.stdtrit(steps.count - 1, (1 + _CONFIDENCE) / 2)
     half = float(quantile * times_ms.std(ddof=1) / np.sqrt(steps.count))
     third = max(1, steps.count // 3)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from formats.cell import STANDARD_INPUTS, Cell
-from formats.record import ENGINE
+from formats.frameworks import ENGINE
 from formats.result import Result
 from harness.comparison import compare, tables
 from harness.comparison.runs import brief_words, kind_words
@@ -83,10 +83,17 @@ class Content:
         """Return a group of a SUT that did the same work as an engine. Return `engine` itself if
         there is none, or if such groups differ among themselves.
         """
-        work = _with_any_engine(engine)
-        suts = [group for group in self.groups if group.execution != ENGINE]
-        others = [group for group in suts if _with_any_engine(group) == work]
+        others = self._suts.get(_with_any_engine(engine), [])
         return others[0] if len({other.work for other in others}) == 1 else engine
+
+    @cached_property
+    def _suts(self) -> dict[tuple[Any, ...], list[Group]]:
+        """Work without what an engine decides → the groups of SUTs that did it."""
+        found: dict[tuple[Any, ...], list[Group]] = {}
+        for group in self.groups:
+            if group.execution != ENGINE:
+                found.setdefault(_with_any_engine(group), []).append(group)
+        return found
 
     @cached_property
     def with_rivals(self) -> list[Comparison]:

@@ -15,8 +15,8 @@ from compliance.findings.entries import entry_fault
 from compliance.loadgen import counts
 from compliance.loadgen.log import Log
 from compliance.logs import Detail, user_conf
-from compliance.logs.detail import LOADED_SET
 from compliance.logs.digits import DIGITS, close
+from compliance.logs.entry import LOADED_SET
 from compliance.logs.user_conf import Conf, parse
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject, conf_entry, released

@@ -20,8 +20,8 @@ from compliance.loadgen.early_stopping import discards
 from compliance.loadgen.latency_keys import FIRST_TOKENS, PERCENTILES, QUERIES, SAMPLES, LatencyKeys
 from compliance.loadgen.log import Log
 from compliance.logs.dates import wall_seconds
-from compliance.logs.detail import LOADED_SET
 from compliance.logs.digits import DIGITS
+from compliance.logs.entry import LOADED_SET
 from compliance.logs.trace import Trace
 from compliance.subject import Subject, requested_value
 from formats.checks import Check, Fault, Faults

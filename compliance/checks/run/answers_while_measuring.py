@@ -21,8 +21,9 @@ from compliance.subject import Subject
 from formats import shards
 from formats.cell import INT8
 from formats.checks import Check, Fault
+from formats.frameworks import ENGINE
 from formats.outcome import Fresh, WorkerOutcome
-from formats.record import ENGINE, Record
+from formats.record import Record
 
 _FIX = "correct the SUT: it must answer as in the accuracy test"
 _COMPUTE = "correct the SUT: it must compute every answer"

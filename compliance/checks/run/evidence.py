@@ -14,8 +14,8 @@ from formats.cell import UNKNOWN, Cell
 from formats.checks import Check, Fault, Faults
 from formats.evidence import Evidence
 from formats.figures import MOST_IN_ONE_PART, NOT_SEEN
-from formats.frameworks import FRAMEWORKS
-from formats.record import ENGINE, Record
+from formats.frameworks import ENGINE, FRAMEWORKS
+from formats.record import Record
 from formats.work import ATTENTION
 
 _FIX = "raw/<test>/worker.log shows what the framework ran; correct it, and measure again"

@@ -135,7 +135,6 @@ def _validator(schema: str) -> Draft202012Validator:
         document = schemas.named(schema)
     else:
         document = json.loads((_SCHEMAS / f"{schema}.json").read_text(encoding="utf-8"))
-    Draft202012Validator.check_schema(document)
     return Draft202012Validator(document)
 
 
