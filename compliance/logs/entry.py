@@ -7,8 +7,6 @@ import re
 from array import array
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from compliance.logs import strict_json
 
 MARK = ":::MLLOG "
@@ -37,11 +35,7 @@ LOADED_SET = "loaded_qsl_set"
 """The key of the indices of a loaded set. Their value is an array of 8 bytes a sample, because a
 set may have a million of them; another value is a list as in JSON.
 """
-_SET = re.compile(
-    rf'(\{{"key": "{LOADED_SET}", "value": )\[(\d(?:[\d, ]*\d)?)\](, .*)', re.DOTALL | re.ASCII
-)
 _EVENTS = ("POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END")
-_MOST_DIGITS = 18
 
 
 class Indices(array):
@@ -73,10 +67,6 @@ def entry_of(text: str) -> Entry | str:
             value = int(whole) if whole else float(real) if real else flag == "true"
         return Entry(key, value, float(time_ms), is_error == "true", is_warning == "true", int(pid))
     content = text[len(MARK) :]
-    match = _SET.fullmatch(content)
-    indices = _indices(match[2]) if match else None
-    if match and indices:
-        content = f"{match[1]}null{match[3]}"
     try:
         entry = strict_json.parse(content)
     except ValueError as e:
@@ -87,8 +77,8 @@ def entry_of(text: str) -> Entry | str:
     if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
         return ""
     value, metadata = entry.get("value"), entry.get("metadata")
-    if indices:
-        value = indices
+    if entry["key"] == LOADED_SET:
+        value = _in_8_bytes_each(value)
     if not isinstance(metadata, dict):
         return ""
     return Entry(
@@ -102,20 +92,14 @@ def entry_of(text: str) -> Entry | str:
     )
 
 
-def _indices(text: str) -> Indices | None:
-    """The numbers of a list whose items are separated by commas, each with a space after it or not.
-    None: it has another form.
-    """
-    commas, spaces = text.count(","), text.count(" ")
-    if spaces != text.count(", ") or ",," in text or ", ," in text:
-        return None
-    values = np.fromstring(text, np.int64, sep=",")
-    most = len(str(values.max()))
-    digits = len(values) + sum(np.count_nonzero(values >= 10**n) for n in range(1, most))
-    # More digits than the values need are leading zeros, or do not fit.
-    if digits + commas + spaces != len(text) or most > _MOST_DIGITS:
-        return None
-    return Indices("q", values.tobytes())
+def _in_8_bytes_each(value: Any) -> Any:
+    """A list of whole numbers as an array, if they fit. Any other value is returned as it is."""
+    if not value or not isinstance(value, list) or any(type(each) is not int for each in value):
+        return value
+    try:
+        return Indices("q", value)
+    except OverflowError:
+        return value
 
 
 def _raw_entry(content: str, no_json: bool) -> Any:
