@@ -26,7 +26,7 @@ _MEMORY_BYTES = 300
 _ACCURACY_ROW_BYTES = 70
 _DISK_RESERVE_BYTES = 64 << 20
 _MEMORY_RESERVE_BYTES = 256 << 20
-_FAR_SLOWER = 2.0
+_FAR_SLOWER = 1.5
 """A calibration is rough: two of one SUT may differ by 20 %."""
 
 
