@@ -17,7 +17,7 @@ from harness.comparison import statistics, tables
 from harness.comparison.runs import Run, find, read
 from harness.comparison.tables import Group
 from results.figure import short, with_facts
-from sut.registry import FIT, SUTS
+from sut.registry import FIT, SUTS, recorded_names
 
 _PUBLISHED_FILE = "keras3_a100_40gb.csv"
 _PUBLISHED_WORK = ("model", "task", "batch_size", "seq_len")
@@ -207,7 +207,24 @@ def differences(a: Group, b: Group) -> list[str]:
         if x.get(name) == y.get(name) or (a.cell.sut != b.cell.sut and not is_of_both):
             continue
         sentences.append(f"other version of {name}: {x.get(name, 'none')} / {y.get(name, 'none')}")
+    moved = other_packages(a, b) if a.cell.sut == b.cell.sut else {}
+    if moved:
+        words = (f"{name} {one} / {other}" for name, (one, other) in moved.items())
+        sentences.append(f"other packages: {', '.join(words)}")
     return sentences
+
+
+def other_packages(a: Group, b: Group) -> dict[str, tuple[str, str]]:
+    """Distribution → its versions in the environments of two groups, for each that differs and is
+    none of the SUT's own packages. Empty if one of them reported none.
+    """
+    x, y = a.last.installed, b.last.installed
+    named = recorded_names({*a.last.versions, *b.last.versions}, {**x, **y}).values()
+    found = {}
+    for name in sorted({*x, *y} - {*named}) if x and y else ():
+        if x.get(name) != y.get(name):
+            found[name] = (x.get(name, "none"), y.get(name, "none"))
+    return found
 
 
 def conditions(a: Group, b: Group) -> list[str]:
