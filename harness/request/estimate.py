@@ -299,7 +299,12 @@ def _is_reference_of(request: Request, job: Job) -> bool:
 def _environments(request: Request) -> Iterator[tuple[str, tuple[float, int]]]:
     """Yield the environments that do not exist yet, with their costs."""
     for name in [] if request.options.python else to_make(request):
-        yield f"environment {name}", _ENVIRONMENT[DEVICES[request.device].accelerator]
+        yield f"environment {name}", environment_cost(request.device)
+
+
+def environment_cost(device: str) -> tuple[float, int]:
+    """(seconds, bytes on disk) to make an environment for a device."""
+    return _ENVIRONMENT[DEVICES[device].accelerator]
 
 
 def to_make(request: Request) -> list[str]:
