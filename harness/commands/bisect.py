@@ -24,6 +24,7 @@ from harness.sweep.bisection import Found, Trial
 from harness.sweep.cells import Series
 from harness.sweep.recipe import Values
 from harness.sweep.schedule import RepeatPlan, Results
+from results import summary
 
 _REPEATS = 6
 """From six pairs on, a permutation test decides, which one disturbed run hardly changes."""
@@ -48,7 +49,7 @@ def main(arguments: list[str]) -> int:
     out = requests[0].options.out
     rundir.check_writable("--out", out)
     command = shlex.join(["./run.sh", "bisect", *arguments])
-    stages = _Stages(values, flags.package, command, reporter, flags.again)
+    stages = _Stages(values, flags.package, command, reporter, flags.again, flags.answers)
     with reporter.progress:
         found = bisection.search(between, stages.measure, repeats, flags.answers)
     _show(found, flags, out)
@@ -182,6 +183,7 @@ class _Stages:
     command: str
     reporter: terminal.Terminal
     again: bool
+    answers: bool
     number: str = ""
 
     def measure(self, stage: str, versions: Sequence[str], repeats: int) -> Mapping[str, Trial]:
@@ -192,6 +194,8 @@ class _Stages:
         folder = self._folder(out, stage, series)
         plan = RepeatPlan(least=repeats, most=repeats, seed=journal.seed(folder))
         sweep = replace(loop.Sweep.of(folder, series, plan, None), forks=False)
+        if self.answers:  # a busy machine changes no answer
+            sweep = replace(sweep, most_again=0)
         folder.mkdir(parents=True, exist_ok=True)
         journal.write_plan(folder, self.command, series, {})
         results = loop.measure(sweep, self.reporter, fail_fast=False)
@@ -217,11 +221,18 @@ def _trial(one: Series, results: Results) -> Trial:
     speeds = schedule.figures(one.number, results)
     return Trial(
         speeds=speeds,
-        wrong=wrong.reason if wrong else "",
+        wrong=_fault(wrong) if wrong else "",
         obstacle="" if speeds else _obstacle(one, own),
         disturbed=sum(bool(loop.disturbed(result)) for result in own),
         runs=len(own),
     )
+
+
+def _fault(result: Result) -> str:
+    """Why the accuracy test refuses the answers."""
+    if result.accuracy is None:
+        return result.reason
+    return summary.accuracy(result.accuracy).removeprefix("FAIL: ")
 
 
 def _obstacle(one: Series, own: Sequence[Result]) -> str:

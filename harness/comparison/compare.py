@@ -11,13 +11,15 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from formats.cell import LORA, STANDARD_INPUTS, Cell, cell_words, fields_with
 from formats.result import Result
 from harness.comparison import statistics, tables
 from harness.comparison.runs import Run, find, read
 from harness.comparison.tables import Group
 from results.figure import short, with_facts
-from sut.registry import FIT, SUTS, recorded_names
+from sut.registry import FIT, SUTS
 
 _PUBLISHED_FILE = "keras3_a100_40gb.csv"
 _PUBLISHED_WORK = ("model", "task", "batch_size", "seq_len")
@@ -207,24 +209,28 @@ def differences(a: Group, b: Group) -> list[str]:
         if x.get(name) == y.get(name) or (a.cell.sut != b.cell.sut and not is_of_both):
             continue
         sentences.append(f"other version of {name}: {x.get(name, 'none')} / {y.get(name, 'none')}")
-    moved = other_packages(a, b) if a.cell.sut == b.cell.sut else {}
-    if moved:
-        words = (f"{name} {one} / {other}" for name, (one, other) in moved.items())
+    named = map(canonicalize_name, {*x, *y})
+    others = moved(a, b, {*named}) if a.cell.sut == b.cell.sut else {}
+    if others:
+        words = (f"{name} {one} / {other}" for name, (one, other) in others.items())
         sentences.append(f"other packages: {', '.join(words)}")
     return sentences
 
 
-def other_packages(a: Group, b: Group) -> dict[str, tuple[str, str]]:
-    """Distribution → its versions in the environments of two groups, for each that differs and is
-    none of the SUT's own packages. Empty if one of them reported none.
+def moved(a: Group, b: Group, without: Collection[str]) -> dict[str, tuple[str, str]]:
+    """Distribution → its versions in the environments of two groups, for each that differs.
+
+    `without`: packages that are left out. Empty if one of the groups reported none.
     """
-    x, y = a.last.installed, b.last.installed
-    named = recorded_names({*a.last.versions, *b.last.versions}, {**x, **y}).values()
-    found = {}
-    for name in sorted({*x, *y} - {*named}) if x and y else ():
-        if x.get(name) != y.get(name):
-            found[name] = (x.get(name, "none"), y.get(name, "none"))
-    return found
+    x, y = installed(a), installed(b)
+    names = sorted({*x, *y} - {*without}) if x and y else []
+    versions = {name: (x.get(name, "none"), y.get(name, "none")) for name in names}
+    return {name: both for name, both in versions.items() if both[0] != both[1]}
+
+
+def installed(group: Group) -> dict[str, str]:
+    """Distribution, in the normal form → its version in the SUT's environment."""
+    return {canonicalize_name(name): v for name, v in group.last.installed.items()}
 
 
 def conditions(a: Group, b: Group) -> list[str]:

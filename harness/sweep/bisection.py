@@ -106,7 +106,7 @@ class _Search:
         for end in (low, high):
             if reason := self._obstacle(trials[end]):
                 return self._end(f"nothing is decided: {end} has no figure: {reason}", False)
-        if busy := _mostly_disturbed(trials):
+        if busy := self._disturbance(trials):
             return self._end(busy, False)
         direction = self._difference(trials, low, high)
         if not direction:
@@ -164,6 +164,10 @@ class _Search:
             return 0
         return 1 if ratio.value > 1 else -1
 
+    def _disturbance(self, trials: Trials) -> str:
+        """Why the runs show nothing, if speed is looked at and most were disturbed, else empty."""
+        return "" if self._answers else _mostly_disturbed(trials)
+
     def _gap(self, trials: Trials) -> str:
         """The two releases in words."""
         (a, one), (b, other) = trials.items()
@@ -177,7 +181,7 @@ class _Search:
         they would show too large a step.
         """
         trials = self._tried(AGAIN, (low, high))
-        if busy := _mostly_disturbed(trials):
+        if busy := self._disturbance(trials):
             return self._end(busy, False)
         if self._difference(trials, low, high) != direction:
             words = f"the ends differ, and new runs of {low} and {high}, where the step would be,"
