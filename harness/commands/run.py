@@ -158,7 +158,7 @@ def _all_suts(command: str, mid: bool, valid: bool) -> str:
 
     `valid`: whether mode valid takes the cell.
     """
-    left_out = ["--sut", "--sut-option", "--python", "--slurm"]
+    left_out = ["--sut", "--sut-option", "--python", "--with", "--slurm"]
     if mid:
         left_out.append("--size")
     program, *rest = shlex.split(without(command, *left_out))

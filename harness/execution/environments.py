@@ -362,7 +362,7 @@ def check_done(process: subprocess.CompletedProcess[str], what: str) -> None:
         number = signal.Signals(-process.returncode).name
         words = f"the installer was ended by {number}: the same command tries again"
     elif os.strerror(errno.ENOSPC) in words:
-        words = f"the disk is full: free some space, or choose another --cache ({words})"
+        words = "the disk is full: free some space, or choose another --cache"
     raise EnvironmentFailure(f"cannot make {what}: {words}")
 
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from harness.execution import environments
 from harness.execution.environments import Environment
 from scenarios.worker.child import end_with_parent
 from sut.devices import HOST
+from sut.registry import CPU_BUILDS
 
 NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 DIGITS = 12
@@ -98,7 +99,12 @@ def ensure(
     locks[0] = lock
     environments.make(directory, locks, environments.installer(), say, bytecode=True)
     digest = hashlib.sha256((directory / "lock.txt").read_bytes()).hexdigest()
-    return Environment(f"{name} with {words(pins)}", directory / "bin" / "python", digest)
+    return Environment(
+        f"{name} with {words(pins)}",
+        directory / "bin" / "python",
+        digest,
+        notes=tuple(_moved(environments.lock_files(name, device, round_)[0], lock, pins)),
+    )
 
 
 def _directory(cache: Path, name: str, device: str, round_: str, pins: Sequence[Pin]) -> Path:
@@ -116,12 +122,13 @@ def _directory(cache: Path, name: str, device: str, round_: str, pins: Sequence[
 
 def _resolved(lock: Path, pins: Sequence[Pin], cache: Path, cpu: bool) -> str:
     """The text of the lock of an environment with these pins. All other packages keep the versions
-    of its own lock if they can. Raises Unresolvable.
+    of its own lock if they can. The SUT's own requirements move only if there is no other way.
+
+    Raises Unresolvable.
     """
     with tempfile.TemporaryDirectory(dir=cache, prefix=".resolving-") as name:
         folder = Path(name)
-        required, overrides, found = (folder / each for each in ("in", "overrides", "lock.txt"))
-        required.write_text(_requirements(lock.with_suffix(".in"), pins, cache), encoding="utf-8")
+        wanted, overrides, found = (folder / each for each in ("in", "overrides", "lock.txt"))
         overrides.write_text(locking.overrides(lock.stem), encoding="utf-8")
         shutil.copyfile(lock, found)  # uv prefers the versions that it finds in its output
         command = [*environments.installer(), "pip", "compile", "-q", "--no-header"]
@@ -130,7 +137,15 @@ def _resolved(lock: Path, pins: Sequence[Pin], cache: Path, cpu: bool) -> str:
         for pin in pins:  # a build from source would not be the release that others have
             command += ["--only-binary", pin.name]
         command += [flag for flag in environments.sources([lock]) if flag != _OF_INSTALLING]
-        _uv([*command, str(required)], f"{lock.stem} with {words(pins)}")
+        for fixed in (True, False):
+            lines = _requirements(lock, pins, cache, fixed)
+            wanted.write_text("\n".join(lines), encoding="utf-8")
+            try:
+                _uv([*command, str(wanted)], f"{lock.stem} with {words(pins)}")
+                break
+            except Unresolvable:
+                if not fixed:
+                    raise
         blocks = [locking.kept(block, cpu) for block in environments.lock_blocks(found)]
     return f"# {lock.stem} with {words(pins)}\n" + "".join(blocks)
 
@@ -146,18 +161,43 @@ def _uv(command: Sequence[str], what: str) -> None:
     environments.check_done(process, what)
 
 
-def _requirements(file: Path, pins: Sequence[Pin], cache: Path) -> str:
-    """The requirements of an environment, with those of the pins in place of its own."""
-    lines = [line.partition("#")[0].strip() for line in file.read_text("utf-8").splitlines()]
-    required = {name_of(line): line for line in lines if line}
+def _requirements(lock: Path, pins: Sequence[Pin], cache: Path, fixed: bool) -> list[str]:
+    """The requirements of an environment, with those of the pins in place of its own.
+
+    `fixed`: whether the others have the versions of the file. A distribution with builds for the
+    CPU always has: another version of it may be gigabytes.
+    """
+    lines = required(lock)
+    if not fixed:
+        for name in lines.keys() - CPU_BUILDS.keys():
+            lines[name] = lines[name].partition("==")[0]
     for pin in pins:
-        extras = re.match(rf"{NAME}(\[[^]]*\])?", required.get(pin.name, pin.name))
+        extras = re.match(rf"{NAME}(\[[^]]*\])?", lines.get(pin.name, pin.name))
         name = f"{pin.name}{extras[1] or '' if extras else ''}"
         if pin.path:
-            required[pin.name] = f"{name} @ {_wheel(pin, cache).as_uri()}"
+            lines[pin.name] = f"{name} @ {_wheel(pin, cache).as_uri()}"
         else:
-            required[pin.name] = f"{name}=={pin.version}"
-    return "\n".join(required.values()) + "\n"
+            lines[pin.name] = f"{name}=={pin.version}"
+    return [*lines.values()]
+
+
+def _moved(own: Path, lock: Path, pins: Sequence[Pin]) -> Iterator[str]:
+    """Yield a note for each package that has another version than in the SUT's own lock."""
+    before, after = map(_versions, (own, lock))
+    for name in sorted(before.keys() & after.keys() - {pin.name for pin in pins}):
+        if after[name] <= before[name]:
+            continue
+        here, there = (" or ".join(sorted(versions)) for versions in (after[name], before[name]))
+        yield f"--with moved {name} to {here}; the lock has {there}"
+
+
+def _versions(lock: Path) -> dict[str, set[str]]:
+    """Distribution → its versions in a lock, which may have several for several Pythons."""
+    found: dict[str, set[str]] = {}
+    for block in environments.lock_blocks(lock):
+        for name, version in re.findall(rf"^({NAME})==([^\s;]+)", block):
+            found.setdefault(canonicalize_name(name), set()).add(version)
+    return found
 
 
 def name_of(requirement: str) -> str:
@@ -177,6 +217,13 @@ def _wheel(pin: Pin, cache: Path) -> Path:
         build = [*environments.installer(), "build", "-q", "--wheel", "-o", str(folder)]
         _uv([*build, str(pin.path)], f"the wheel of {pin.path}")
     return next(folder.glob("*.whl"))
+
+
+def required(lock: Path) -> dict[str, str]:
+    """Distribution → the requirement of it, in the file from which a lock was made."""
+    text = lock.with_suffix(".in").read_text(encoding="utf-8")
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    return {name_of(line): line for line in lines if line}
 
 
 def _write(path: Path, text: str) -> None:

@@ -14,8 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, releases
-from harness.execution.pins import DIGITS, NAME, Pin, name_of
-from harness.request.flags import did_you_mean
+from harness.execution.pins import DIGITS, NAME, Pin, name_of, required
 from sut.registry import SUTS
 
 _FLAG = "--with"
@@ -99,9 +98,8 @@ def of_cell(
     for pin in pins:
         if pin.name not in there and pin.path is None:
             raise UsageError(
-                f"{_FLAG} {pin.text}: the environment of {sut} has no {pin.name}"
-                f"{did_you_mean(pin.name, there)}, so its version would change nothing: leave it"
-                " out"
+                f"{_FLAG} {pin.text}: the environment of {sut} has no {pin.name}, so its version"
+                f" would change nothing: leave it out (it requires {', '.join(required(lock))})"
             )
     return pins
 

@@ -78,7 +78,7 @@ def test_versions_and_builds_may_be_in_one_list(tmp_path):
         (["toy@nowhere"], "there is no such file or folder"),
         (["toy@sut"], "the folder has no pyproject.toml and no setup.py"),
         (["torch==2.12.0"], "the environment of keras3-jax has no torch"),
-        (["jaxx==0.10.1"], "did you mean jax"),
+        (["jaxx==0.10.1"], "leave it out .it requires keras, keras-hub, keras-cv, jax, "),
         (["jax==0.10.1", "--with", "jax==0.10.0"], "--with jax: is given twice"),
         (["jax==0.10.1", "--python", sys.executable], "--python has packages of its own"),
     ],
@@ -145,6 +145,15 @@ def test_it_is_resolved_and_locked_once_and_moves_only_what_it_has_to(toy):
     other = ensure(toy, Pin(name="beside", version="2.0"))
     assert imported(other, "toy") == "1.0"
     assert imported(ensure(toy, Pin(name="toy", version="1.0")), "beside") == "1.0"
+
+
+@in_a_checkout
+def test_a_requirement_of_the_sut_moves_only_if_there_is_no_other_way_and_a_note_says_so(toy):
+    (toy / "locks/toy-cpu.in").write_text("toy==1.0\nbeside==1.0\n")
+    assert ensure(toy, Pin(name="toy", version="1.2rc1")).notes == ()
+    moved = ensure(toy, Pin(name="toy", version="1.1"))
+    assert imported(moved, "beside") == "2.0"
+    assert moved.notes == ("--with moved beside to 2.0; the lock has 1.0",)
 
 
 @in_a_checkout
