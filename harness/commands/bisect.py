@@ -7,12 +7,14 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from formats.result import Result, Status
 from harness import terminal
+from harness.comparison import compare, runs
 from harness.comparison.statistics import COVERAGE, plural
+from harness.comparison.tables import Group
 from harness.errors import UsageError
 from harness.execution import releases, rundir
 from harness.request import estimate, options
@@ -52,7 +54,7 @@ def main(arguments: list[str]) -> int:
     stages = _Stages(values, flags.package, command, reporter, flags.again, flags.answers)
     with reporter.progress:
         found = bisection.search(between, stages.measure, repeats, flags.answers)
-    _show(found, flags, out)
+    _show(found, stages.moved(found.before, found.after), flags, out)
     return 0 if found.decided else _UNDECIDED
 
 
@@ -176,7 +178,12 @@ class _Plan:
 
 @dataclass
 class _Stages:
-    """Measures releases in turns, each stage in a sweep of its own."""
+    """Measures releases in turns, each stage in a sweep of its own.
+
+    Attributes:
+        number: of the search, which `--again` raises.
+        groups: release → a run of it.
+    """
 
     values: Values
     package: str
@@ -185,6 +192,7 @@ class _Stages:
     again: bool
     answers: bool
     number: str = ""
+    groups: dict[str, Group] = field(default_factory=dict)
 
     def measure(self, stage: str, versions: Sequence[str], repeats: int) -> Mapping[str, Trial]:
         """The runs of each release."""
@@ -199,9 +207,19 @@ class _Stages:
         folder.mkdir(parents=True, exist_ok=True)
         journal.write_plan(folder, self.command, series, {})
         results = loop.measure(sweep, self.reporter, fail_fast=False)
+        of_series = {one.number: version for version, one in zip(versions, series, strict=True)}
+        for (number, _), result in results.items():
+            self.groups[of_series[number]] = Group(runs=(runs.read(result),))
         return {
             version: _trial(one, results) for version, one in zip(versions, series, strict=True)
         }
+
+    def moved(self, before: str, after: str) -> str:
+        """The other packages that differ between the environments of two releases, in words."""
+        if not before:
+            return ""
+        found = compare.moved(self.groups[before], self.groups[after], {self.package})
+        return ", ".join(f"{name} {a} → {b}" for name, (a, b) in found.items())
 
     def _folder(self, out: Path, stage: str, series: Sequence[Series]) -> Path:
         """The folder of a stage's sweep. With --again the first stage gets a new number, and the
@@ -240,12 +258,15 @@ def _obstacle(one: Series, own: Sequence[Result]) -> str:
     return one.obstacle or next((f"{r.status}: {r.reason}" for r in own), "it was not measured")
 
 
-def _show(found: Found, flags: argparse.Namespace, out: Path) -> None:
+def _show(found: Found, moved: str, flags: argparse.Namespace, out: Path) -> None:
     """Print what was found, and the command that makes a page of all runs."""
     if flags.json:
-        terminal.document({"schema": "bisect-1", "package": flags.package, **asdict(found)})
+        known = {"schema": "bisect-1", "package": flags.package, "moved": moved}
+        terminal.document({**known, **asdict(found)})
         return
     terminal.line(f"{flags.package}: {found.sentence}")
+    if moved:
+        terminal.line(f"- other packages that moved at the step: {moved}")
     for release, why in found.wrong.items():
         terminal.line(f"- {release} computes something else: {why}")
     for release, why in found.left_out.items():
