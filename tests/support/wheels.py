@@ -59,7 +59,7 @@ def digest(path):
 
 def lock(path, *wheels):
     """A lock of these wheels, with their hashes."""
-    lines = {}
+    lines: dict[str, list[str]] = {}
     for each in wheels:
         name, version = each.name.removesuffix(".tar.gz").split("-")[:2]
         lines.setdefault(f"{name}=={version}", []).append(f" \\\n    --hash=sha256:{digest(each)}")

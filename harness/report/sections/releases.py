@@ -4,7 +4,7 @@ them, the steps, and the other packages that moved.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -31,7 +31,7 @@ class _Line:
 
     sut: str
     package: str
-    groups: Mapping[str, Group]
+    groups: dict[str, Group]
 
 
 def section(content: Content) -> Section:
