@@ -22,6 +22,7 @@ from environments import lock as locking
 from harness.errors import EnvironmentFailure
 from harness.execution import environments
 from harness.execution.environments import Environment
+from harness.locks import held
 from scenarios.worker.child import end_with_parent
 from sut.devices import HOST
 from sut.registry import CPU_BUILDS
@@ -93,9 +94,16 @@ def ensure(
     directory.parent.mkdir(parents=True, exist_ok=True)
     locks = environments.lock_files(name, device, round_)
     lock = directory.with_suffix(".txt")
-    if not lock.exists():
-        say(f"resolving {name} with {words(pins)} (first use)")
-        _write(lock, _resolved(locks[0], pins, directory.parent, device == HOST))
+    with held(
+        directory.with_suffix(".lock"),
+        lambda: say(f"waiting for another process that makes {directory.name}"),
+    ):
+        if not lock.exists():
+            say(f"resolving {name} with {words(pins)} (first use)")
+            lock_text = _resolved(locks[0], pins, directory.parent, device == HOST)
+            partial = lock.with_suffix(".partial")
+            partial.write_text(lock_text, encoding="utf-8")
+            partial.replace(lock)
     locks[0] = lock
     environments.make(directory, locks, environments.installer(), say, bytecode=True)
     digest = hashlib.sha256((directory / "lock.txt").read_bytes()).hexdigest()
@@ -224,10 +232,3 @@ def required(lock: Path) -> dict[str, str]:
     text = lock.with_suffix(".in").read_text(encoding="utf-8")
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     return {name_of(line): line for line in lines if line}
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file at once, so that no process reads half of it."""
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as f:
-        f.write(text)
-    Path(f.name).replace(path)

@@ -314,7 +314,10 @@ def to_make(request: Request) -> list[str]:
     names: dict[tuple[str, tuple[Pin, ...]], None] = {}
     if not request.options.python:
         names[own, request.pins] = None
-    names |= {(spec_of(name).environment, ()): None for name in request.references}
+    for name in request.references:
+        environment = spec_of(name).environment
+        if not (request.options.python and environment == own):
+            names[environment, ()] = None
     lacking = []
     for name, pins in names:
         is_core = name == "core" and not pins  # it runs this program

@@ -18,7 +18,7 @@ from harness.execution.pins import Pin, Unresolvable
 from harness.measurement import preparation, run
 from harness.request import options, plan
 from harness.request.pins import combinations, of_cell, spelt_all
-from harness.sweep import cells
+from harness.sweep import cells, recipe
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
 from tests.support.synthetic_runs import cell
@@ -60,6 +60,12 @@ def test_lists_give_all_combinations_which_are_compared_with_each_other():
     ]
     assert len({each.comparison for each in series}) == 1
     assert "--with jax==0.10.1 --with keras==3.14.0" in series[2].command
+
+
+def test_a_recipe_has_them_as_with():
+    document = {"cells": [{"sut": "mock", "with": ["jax==0.10.1,0.10.2", "keras==3.15.0"]}]}
+    (grid,) = recipe._recipe("mine", document).grids
+    assert len(combinations(grid["packages"])) == 2
 
 
 def test_versions_and_builds_may_be_in_one_list(tmp_path):
@@ -203,7 +209,7 @@ def test_a_resolver_that_breaks_off_is_no_verdict_on_the_package(toy, monkeypatc
     with pytest.raises(EnvironmentFailure, match=sentence) as e:
         ensure(toy, Pin(name="toy", version="1.1"))
     assert not isinstance(e.value, Unresolvable)
-    assert [path.suffix for path in (toy / "cache/environments").iterdir()] == []
+    assert [path.suffix for path in (toy / "cache/environments").iterdir()] == [".lock"]
     assert signal.getsignal(signal.SIGKILL) == signal.SIG_DFL
 
 

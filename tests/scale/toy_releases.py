@@ -53,16 +53,13 @@ _ENTRY = """\
     ),
 """
 _WORK = """
-import numpy as np
-
-_A = np.random.default_rng(0).random((256, 256), np.float32)
+import time
 
 
 def work():
-    for _ in range({products}):
-        _A @ _A
+    time.sleep({seconds})
 """
-_PRODUCTS, _SLOWER = 25, 30
+_SECONDS, _SLOWER = 0.020, 0.024
 _VERSIONS = ("1.0", "1.1", "1.2")
 
 
@@ -80,8 +77,8 @@ def made(folder: Path, equal: bool) -> Path:
     insert(tree / "sut/registry.py", "SUTS: dict[str, SutSpec] = {", _ENTRY)
     (tree / "sut/toy_mock.py").write_text(_SUT, encoding="utf-8")
     for version in _VERSIONS:
-        products = _SLOWER if version == _VERSIONS[-1] and not equal else _PRODUCTS
-        wheel(folder / "wheels", "toy", version=version, body=_WORK.format(products=products))
+        seconds = _SLOWER if version == _VERSIONS[-1] and not equal else _SECONDS
+        wheel(folder / "wheels", "toy", version=version, body=_WORK.format(seconds=seconds))
     first = folder / "wheels" / "toy-1.0-py3-none-any.whl"
     core = (tree / "environments/core.txt").read_text(encoding="utf-8")
     lock = f"{core}toy==1.0 \\\n    --hash=sha256:{digest(first)}\n"
