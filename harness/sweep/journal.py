@@ -99,8 +99,9 @@ def _brought(request: Request | None) -> list[object]:
     chat = request.chat.digest if request.chat else None
     code = request.model.file.code_digest if request.model.file else None
     builds = [pin.text for pin in request.pins if pin.path]
-    brought = [code, request.inputs, sorted(request.variables.items()), digests, stats, chat]
-    return [*brought, builds] if builds else brought
+    variables = sorted(request.variables.items())
+    of_builds = [builds] if builds else []
+    return [code, request.inputs, variables, digests, stats, chat, *of_builds]
 
 
 def seed(folder: Path) -> int:
