@@ -17,8 +17,8 @@ class Framework:
             package it has.
         profiler: the module whose `record` runs a call under the framework's profiler.
         limits: the module with the functions of `sut.limits.framework.Framework`.
-        keeps_programs: whether compiled programs are kept on disk
-            (`sut.variables.keeping_kernels`).
+        keeps_programs: whether compiled programs (`sut.variables.keeping_kernels`) or converted
+            models (`sut.converted_models`) are kept on disk.
         counters: the counters that its evidence always contains. Those that an execution is judged
             by must be there; evidence without them was not taken by the framework.
     """

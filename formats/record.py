@@ -18,7 +18,7 @@ from formats.work import Roof, Work
 SCHEMA = "record-4"
 ENGINE = "engine"
 """The execution of a SUT that sends its requests to an engine, of which nothing else is known."""
-EXECUTIONS = ("eager", "compile", "script", "graph", "xla", ENGINE)
+EXECUTIONS = ("eager", "compile", "script", "graph", "xla", "runtime", ENGINE)
 WEIGHTS_SOURCES = ("seeded", "user", "none")
 _SHA256 = "^[0-9a-f]{64}$"
 _WORD = r"\S"
