@@ -31,6 +31,20 @@ class Framework:
 
 
 FRAMEWORKS = {
+    # The runtimes are before PyTorch, from which they convert models.
+    "ONNX Runtime": Framework(
+        package="onnxruntime",
+        profiler="sut.evidence.onnxruntime_timeline",
+        limits="sut.limits.on_onnxruntime",
+        keeps_programs=True,
+        counters=("regions", "nodes_elsewhere", "flops"),
+    ),
+    "OpenVINO": Framework(
+        package="openvino",
+        profiler="sut.evidence.openvino_timeline",
+        limits="sut.limits.on_openvino",
+        counters=("regions", "flops"),
+    ),
     "JAX": Framework(
         package="jax",
         profiler="sut.evidence.jax_timeline",
@@ -58,12 +72,6 @@ FRAMEWORKS = {
         limits="sut.limits.on_torch",
         keeps_programs=True,
         counters=("regions", "script_calls", "forward_passes", "flops"),
-    ),
-    "OpenVINO": Framework(
-        package="openvino",
-        profiler="sut.evidence.openvino_timeline",
-        limits="sut.limits.on_openvino",
-        counters=("regions", "flops"),
     ),
 }
 """Name of a framework, as record.json has it → its facts."""

@@ -501,6 +501,23 @@ SUTS: dict[str, SutSpec] = {
     ),
 }
 
+SUTS["onnxruntime"] = SutSpec(
+    module="sut.onnxruntime.{architecture}",
+    environment="onnxruntime",
+    execution="runtime",
+    summary=(
+        "ONNX Runtime: models that PyTorch exports, and language models of onnxruntime-genai"
+    ),
+    process_env={"HF_HUB_OFFLINE": "1", "ORT_DISABLE_TELEMETRY": "1"},
+    devices=("cpu",),
+    precisions=("float32",),
+    classes="transformers",
+    no_fit="ONNX Runtime trains no model here: take native-torch-eager",
+    packages=("onnxruntime", "onnxruntime-genai", "onnx", "onnxscript", "torch", "transformers"),
+    variables=("ORT", "ORTGENAI"),
+    out_of_memory=("bad_alloc", "Failed to allocate memory", "out of memory"),
+)
+
 SUTS["endpoint"] = SutSpec(
     module="sut.endpoint.{architecture}",
     environment="core",

@@ -1,0 +1,106 @@
+"""Models that answer in one run of a session. PyTorch exports them in the first batch, by
+`sut.onnxruntime.export`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from sut import converted_models
+from sut.contract import Batch, Call, Evidence, Workload
+from sut.evidence import backend_evidence
+from sut.onnxruntime import runtime
+from sut.registry import QUANTIZE
+
+_EXPORT = "sut.onnxruntime.export"
+MODEL = "model.onnx"
+
+
+class Predictor:
+    """A model that PyTorch exports. Its methods are those of `sut.contract.Inference`."""
+
+    in_flight = 1  # `run` returns the answers
+
+    def __init__(self, workload: Workload, architecture: str, *, any_size: bool = True):
+        """`any_size`: whether one export takes batches of any size and length."""
+        runtime.configure(workload)
+        self.workload = workload
+        self.architecture = architecture
+        self.any_size = any_size
+        self.sessions: dict[str, onnxruntime.InferenceSession] = {}
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """Return ids and masks as int64, as PyTorch's models take them."""
+        return {
+            name: values.astype(np.int64) if values.dtype == np.int32 else values
+            for name, values in inputs.items()
+        }
+
+    def predict(self, batch: Batch) -> Batch:
+        """Return the model's outputs by name."""
+        session = self.session(batch)
+        names = [each.name for each in session.get_outputs()]
+        return dict(zip(names, session.run(None, batch), strict=True))
+
+    def session(self, batch: Batch) -> onnxruntime.InferenceSession:
+        """Return the session for such a batch. It is made for the first one."""
+        shape = "" if self.any_size else _shape(batch)
+        if shape not in self.sessions:
+            self.sessions[shape] = self._load(batch, shape)
+        return self.sessions[shape]
+
+    def _load(self, batch: Batch, shape: str) -> onnxruntime.InferenceSession:
+        quantized = self.workload.options.get(QUANTIZE, "")
+        name = "-".join(filter(None, (self.architecture, quantized, shape)))
+        shapes = {name: [str(each.dtype), each.shape] for name, each in batch.items()}
+
+        def export(folder: Path) -> None:
+            arguments = (self.architecture, shapes, self.any_size)
+            converted_models.run(_EXPORT, self.workload, folder, *arguments)
+
+        with converted_models.folder(self.workload, name, export) as folder:
+            return runtime.session(folder / MODEL, self.workload)
+
+    def to_host(self, outputs: Batch) -> Batch:
+        """Return the answers. Of hidden states it is every seventh channel."""
+        answers = dict(outputs)
+        if "hidden" in answers:
+            hidden = answers["hidden"]
+            answers["hidden"] = hidden[:, ::7] if hidden.ndim == 4 else hidden[..., ::7]
+        return {name: np.ascontiguousarray(each) for name, each in answers.items()}
+
+    def synchronise(self) -> None:
+        """Do nothing: the processor is done on return."""
+
+    def evidence(self, call: Call) -> Evidence:
+        """See `of_sessions`."""
+        return of_sessions(self.workload, list(self.sessions.values()), call)
+
+
+def of_sessions(
+    workload: Workload, sessions: list[onnxruntime.InferenceSession], call: Call
+) -> Evidence:
+    """See `backend_evidence.evidence`. Weights are counted once if several sessions have them."""
+    held: Counter[str] = Counter()
+    for each in sessions:
+        held |= runtime.held(each._model_path)
+    return backend_evidence.evidence(
+        runtime,
+        workload,
+        "InferenceSession.run",
+        partial(runtime.watch, workload, len(sessions), call),
+        held=held,
+        computed=set(),
+        detail={},
+    )
+
+
+def _shape(batch: Batch) -> str:
+    sizes: list[Any] = [side for values in batch.values() for side in values.shape]
+    return "x".join(map(str, sizes))
