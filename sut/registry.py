@@ -505,9 +505,7 @@ SUTS["onnxruntime"] = SutSpec(
     module="sut.onnxruntime.{architecture}",
     environment="onnxruntime",
     execution="runtime",
-    summary=(
-        "ONNX Runtime: models that PyTorch exports, and language models of onnxruntime-genai"
-    ),
+    summary=("ONNX Runtime: models that PyTorch exports, and language models of onnxruntime-genai"),
     process_env={"HF_HUB_OFFLINE": "1", "ORT_DISABLE_TELEMETRY": "1"},
     devices=("cpu",),
     precisions=("float32",),

@@ -1,5 +1,5 @@
-"""Builds a language model for onnxruntime-genai by its own builder: `converted_models.run` runs this
-module.
+"""Builds a language model for onnxruntime-genai by its own builder: `converted_models.run` runs
+this module.
 """
 
 from __future__ import annotations

@@ -5,10 +5,11 @@ Generator, which allocates its cache when it is made.
 
 from __future__ import annotations
 
+import itertools
 import json
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import onnxruntime_genai
 
 from sut import converted_models, padding
-from sut.contract import Batch, Call, Evidence, Workload
+from sut.contract import AsGiven, Batch, Call, Evidence, Workload
 from sut.evidence import backend_evidence, matrix_library
 from sut.evidence.onnxruntime_profile import Observed, nodes
 from sut.onnxruntime import runtime
@@ -24,9 +25,10 @@ from sut.registry import QUANTIZE
 
 _BUILD = "sut.onnxruntime.build"
 _FILE = "model.onnx"
+_CONFIG = "genai_config.json"
 
 
-class CausalLM:
+class CausalLM(AsGiven):
     """A language model. Its methods are those of `sut.contract.Inference`."""
 
     in_flight = 1  # each token is copied to the host
@@ -37,53 +39,52 @@ class CausalLM:
         self.workload = workload
         self.config = workload.config["model"]
         self.end_tokens = list(workload.config.get("end_tokens", ()))
-        self.padding = self._padding()
+        self.ends = self.end_tokens or [self._unlikely()]
+        self.models: dict[int, onnxruntime_genai.Model] = {}
         self.profile: Path | None = None  # the folder for profiles of a watched call
         self.runs = 0
         self.held: Any = None
 
-    def _padding(self) -> int:
-        """The id that pads prompts. onnxruntime-genai takes it for padding even at the end of a
-        prompt, so it is one with which prompts hardly end.
+    def _unlikely(self) -> int:
+        """The token that ends rows if no token shall. onnxruntime-genai requires one, so it is one
+        that hardly any answer has. `_tokens` goes on after it.
         """
-        names = ("pad_token_id", "bos_token_id")
-        ids = [self.config.get(name) for name in names]
-        usual = [each for each in ids if type(each) is int and each >= 0]
-        return next((each for each in usual if each not in self.end_tokens), 0)
+        own = self.config.get("bos_token_id")
+        return own if type(own) is int and own >= 0 else 0
 
-    @cached_property
-    def model(self) -> onnxruntime_genai.Model:
-        """The model, with explicit threads and without end tokens."""
+    def _model(self, last: np.ndarray) -> tuple[int, onnxruntime_genai.Model]:
+        """Return (the token that pads, the model) for sequences with these last tokens.
+
+        onnxruntime-genai takes a last token for padding if it is the one that pads, so then another
+        model is loaded.
+        """
+        padding_ids = itertools.chain(self.models, [self.config.get("pad_token_id")], range(9999))
+        taken = {*self.ends, *last.tolist(), None}
+        padded_by = next(each for each in padding_ids if each not in taken)
+        if padded_by not in self.models:
+            self.models[padded_by] = self._load(padded_by)
+        return padded_by, self.models[padded_by]
+
+    def _load(self, padded_by: int) -> onnxruntime_genai.Model:
         kind = self.workload.options.get(QUANTIZE, "float32")
 
         def build(folder: Path) -> None:
             converted_models.run(_BUILD, self.workload, folder)
 
-        with converted_models.folder(self.workload, f"causal_lm-{kind}", build) as folder:
+        with (
+            converted_models.folder(self.workload, f"causal_lm-{kind}", build) as folder,
+            tempfile.TemporaryDirectory() as own,
+        ):
             self.held = runtime.held(folder / _FILE)
-            config = onnxruntime_genai.Config(str(folder))
-            session = {
-                "intra_op_num_threads": runtime.threads(),
-                **runtime.settings(self.workload),
-            }
-            own = {
-                "eos_token_id": [],
-                "pad_token_id": self.padding,
-                "decoder": {"session_options": session},
-            }
-            config.overlay(json.dumps({"model": own}))
-            return onnxruntime_genai.Model(config)
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs unchanged. Raises ValueError if a prompt ends with the id that pads."""
-        last = inputs["prompt_length"].astype(np.int64)[:, None] - 1
-        ends = np.take_along_axis(inputs["input_ids"], last, axis=1)
-        if (ends == self.padding).any():
-            raise ValueError(
-                f"a prompt ends with the token {self.padding}, which onnxruntime-genai takes for"
-                " padding: leave that token out"
-            )
-        return inputs
+            config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+            session = config["model"]["decoder"]["session_options"]
+            session |= {"intra_op_num_threads": runtime.threads()}
+            session |= runtime.settings(self.workload)
+            config["model"] |= {"eos_token_id": self.ends, "pad_token_id": padded_by}
+            (Path(own) / _CONFIG).write_text(json.dumps(config), encoding="utf-8")
+            for each in folder.glob(f"{_FILE}*"):
+                (Path(own) / each.name).symlink_to(each)
+            return onnxruntime_genai.Model(onnxruntime_genai.Config(own))
 
     def predict(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """Return (new tokens, int32 [batch, new], how many each row requests)."""
@@ -110,28 +111,44 @@ class CausalLM:
             if not on_step(following):
                 break
 
-    def _tokens(self, batch: Batch) -> Iterator[np.ndarray]:
-        """Yield the next token of each row, int32 [batch], without end."""
-        generator = self._begun(batch)
-        while True:
-            self._watched(generator)
-            generator.generate_next_token()
-            yield np.array(generator.get_next_tokens(), np.int32)
-
-    def _begun(self, batch: Batch) -> onnxruntime_genai.Generator:
-        """A generator that has read the prompts, padded on the right."""
+    def _tokens(
+        self, batch: Batch, force: Callable[[onnxruntime_genai.Generator], None] = id
+    ) -> Iterator[np.ndarray]:
+        """Yield the next token of each row, int32 [batch], up to the most that are requested.
+        `force` may replace the logits of each step.
+        """
         width, new = padding.shape(batch, self.workload.config, eager=True)
-        is_text = np.arange(width) < batch["prompt_length"][:, None]
-        ids = np.where(is_text, batch["input_ids"][:, :width], self.padding)
-        return self._reading(ids.astype(np.int32), width + new)
+        sequences = np.zeros((len(batch["input_ids"]), width + new), np.int32)
+        sequences[:, :width] = batch["input_ids"][:, :width]
+        lengths = batch["prompt_length"].astype(np.int64)
+        rows = np.arange(len(lengths))
+        generator = self._reading(sequences, lengths, width + new)
+        for left in range(new, 0, -1):
+            self._watched(generator)
+            force(generator)
+            generator.generate_next_token()
+            following = np.array(generator.get_next_tokens(), np.int32)
+            yield following
+            sequences[rows, lengths] = following
+            lengths += 1
+            if not self.end_tokens and left > 1 and (following == self.ends[0]).any():
+                generator = self._reading(sequences, lengths, width + new)
 
-    def _reading(self, ids: np.ndarray, length: int) -> onnxruntime_genai.Generator:
-        """A generator that has read ids, int32 [batch, width], with a cache of this length."""
-        parameters = onnxruntime_genai.GeneratorParams(self.model)
+    def _reading(
+        self, sequences: np.ndarray, lengths: np.ndarray, longest: int
+    ) -> onnxruntime_genai.Generator:
+        """A generator that has read the first `lengths` tokens of each row, with a cache for the
+        longest sequence.
+        """
+        rows = np.arange(len(lengths))
+        padded_by, model = self._model(sequences[rows, lengths - 1])
+        is_text = np.arange(lengths.max()) < lengths[:, None]
+        ids = np.where(is_text, sequences[:, : lengths.max()], padded_by).astype(np.int32)
+        parameters = onnxruntime_genai.GeneratorParams(model)
         parameters.set_search_options(
-            max_length=length, batch_size=len(ids), do_sample=False, num_beams=1
+            max_length=longest, batch_size=len(ids), do_sample=False, num_beams=1
         )
-        generator = onnxruntime_genai.Generator(self.model, parameters)
+        generator = onnxruntime_genai.Generator(model, parameters)
         self._watched(generator)
         generator.append_tokens(ids)
         return generator
@@ -144,23 +161,25 @@ class CausalLM:
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
         """Return the logits of the run that reads a prompt."""
-        generator = self._reading(np.ascontiguousarray(tokens, np.int32), tokens.shape[1] + 1)
-        logits: np.ndarray = generator.get_output("logits")
-        return np.array(logits, np.float32)
+        lengths = np.full(len(tokens), tokens.shape[1])
+        generator = self._reading(tokens, lengths, tokens.shape[1] + 1)
+        return np.array(generator.get_output("logits"), np.float32)
 
     def forced_logits(self, batch: Batch, tokens: np.ndarray) -> np.ndarray:
-        """Return the logits of a generation. After each step they are replaced, so that the
-        generator takes the given token.
+        """Return the logits of a generation. In each step they are replaced, so that the generator
+        takes the given token.
         """
-        generator = self._begun(batch)
-        rows = np.arange(len(tokens))
-        steps = []
-        for following in tokens.T:
+        steps: list[np.ndarray] = []
+
+        def force(generator: onnxruntime_genai.Generator) -> None:
             steps.append(np.array(generator.get_logits(), np.float32)[:, 0])
             chosen = np.zeros_like(steps[-1])
-            chosen[rows, following] = 1.0
+            np.put_along_axis(chosen, tokens[:, len(steps) - 1, None], 1.0, axis=1)
             generator.set_logits(chosen[:, None])
-            generator.generate_next_token()
+
+        requested = np.full(len(tokens), tokens.shape[1], np.int32)
+        for _ in self._tokens({**batch, "max_new_tokens": requested}, force):
+            pass
         return np.stack(steps, axis=1)
 
     def synchronise(self) -> None:

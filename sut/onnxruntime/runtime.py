@@ -193,9 +193,7 @@ def program(node: onnx.NodeProto, *weights: onnx.TensorProto, **inputs: list[int
     model = helper.make_model(graph, opset_imports=[opset], ir_version=10)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads()
-    return onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=[PROVIDER]
-    )
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=[PROVIDER])
 
 
 def peak_device_bytes(device: str) -> int | None:
