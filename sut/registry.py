@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from formats.cell import INT8_WEIGHTS, QUANTIZED, SHARDS, UNKNOWN
+from formats.cell import INT8, INT8_WEIGHTS, QUANTIZED, SHARDS, UNKNOWN
 from formats.frameworks import FRAMEWORKS
 from formats.record import ENGINE
 from sut import option_kinds
@@ -169,6 +169,16 @@ _QUANTIZE_OPENVINO = {
         ),
     )
 }
+_QUANTIZE_ONNX = {
+    QUANTIZE: (
+        (INT8,),
+        (
+            "int8: weights of 8 bits, whose products have activations of 8 bits, too:"
+            " onnxruntime.quantization.quantize_dynamic, and of language models the builder's -p"
+            " int8"
+        ),
+    )
+}
 _SHARDED = ("gemma", "llama", "mistral")
 _SHARDS = {
     SHARDS: (
@@ -246,7 +256,7 @@ _KERAS_FILE = "keras_file"
 _OWN_REFERENCE = {
     _KERAS_FILE: (
         "a .keras file is a model of Keras 3: take keras3-jax, keras3-tensorflow,"
-        " keras3-tensorflow-graph, keras3-torch or keras3-openvino"
+        " keras3-tensorflow-graph, keras3-torch, keras3-openvino or onnxruntime"
     )
 }
 """Architecture that only the SUTs with references for it have → the reason why others lack it."""
@@ -506,7 +516,10 @@ SUTS["onnxruntime"] = SutSpec(
     environment="onnxruntime",
     execution="runtime",
     summary=("ONNX Runtime: models that PyTorch exports, and language models of onnxruntime-genai"),
-    process_env={"HF_HUB_OFFLINE": "1", "ORT_DISABLE_TELEMETRY": "1"},
+    # Keras exports `.keras` files from PyTorch.
+    process_env={"HF_HUB_OFFLINE": "1", "ORT_DISABLE_TELEMETRY": "1", "KERAS_BACKEND": "torch"},
+    references={_KERAS_FILE: ("keras-file-on-tensorflow", "keras-file-on-torch")},
+    options=_QUANTIZE_ONNX,
     devices=("cpu",),
     precisions=("float32",),
     classes="transformers",

@@ -18,6 +18,7 @@ from sut.evidence import causes
 from sut.registry import QUANTIZE, loader
 
 _MODELS_OF = "native-torch-eager"
+_KERAS_FILE = "keras_file"
 
 
 class Named(torch.nn.Module):
@@ -35,24 +36,88 @@ class Named(torch.nn.Module):
 def export(
     workload: Workload,
     folder: Path,
-    architecture: str,
+    model: str,
     shapes: Mapping[str, tuple[str, list[int]]],
     any_size: bool,
 ) -> None:
     """Fill the folder. Raises Unsupported in the exporter's words.
 
     Args:
+        model: an architecture, or a part of it (`stable_diffusion.unet`).
         shapes: name of an input → (its dtype, its shape).
         any_size: whether the batch, and the length of texts, may be of any size.
     """
-    eager = replace(workload, execution="eager", options={}, settings={}, switches=())
-    sut = loader(_MODELS_OF, architecture, workload.task)(eager)
-    answers = getattr(sut, "answers", lambda outputs: outputs)
-    save(Named(sut.model, answers).eval(), shapes, any_size, folder / "model.onnx")
+    path = folder / "model.onnx"
+    if model == _KERAS_FILE:
+        _export_by_keras(workload, shapes, path)
+    else:
+        save(_module(workload, model).eval(), shapes, any_size, path)
     if QUANTIZE in workload.options:
         from sut.onnxruntime.quantize import quantize
 
-        quantize(folder / "model.onnx")
+        quantize(path)
+
+
+def _module(workload: Workload, model: str) -> torch.nn.Module:
+    """The module whose only argument is a dict of tensors."""
+    architecture, _, part = model.partition(".")
+    eager = replace(workload, execution="eager", options={}, settings={}, switches=())
+    sut = loader(_MODELS_OF, architecture, workload.task)(eager)
+    if part:
+        return Named(*_PARTS[part](sut.pipeline))
+    return Named(sut.model, getattr(sut, "answers", lambda outputs: outputs))
+
+
+def _decoder(pipeline: Any) -> tuple[torch.nn.Module, Callable[[Any], Any]]:
+    """diffusers' decoder, and the pixels from its images."""
+    vae = pipeline.vae
+    scaling = vae.config.scaling_factor
+
+    class Decoder(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.vae = vae
+
+        def forward(self, latents: torch.Tensor) -> torch.Tensor:
+            image: torch.Tensor = self.vae.decode(latents / scaling, return_dict=False)[0]
+            return image
+
+    def pixels(image: torch.Tensor) -> dict[str, torch.Tensor]:
+        scaled = (image / 2 + 0.5).clamp(0, 1).permute(0, 2, 3, 1) * 255
+        return {"image": scaled.round().to(torch.uint8)}
+
+    return Decoder(), pixels
+
+
+_PARTS: dict[str, Callable[[Any], tuple[torch.nn.Module, Callable[[Any], Any]]]] = {
+    "text_encoder": lambda pipeline: (
+        pipeline.text_encoder,
+        lambda outputs: {"hidden": outputs.last_hidden_state},
+    ),
+    "unet": lambda pipeline: (pipeline.unet, lambda outputs: {"noise": outputs.sample}),
+    "decoder": _decoder,
+}
+"""Part of Stable Diffusion → (its module, its outputs → its answers)."""
+
+
+def _export_by_keras(
+    workload: Workload, shapes: Mapping[str, tuple[str, list[int]]], path: Path
+) -> None:
+    """Export a `.keras` file by Keras' own function. With PyTorch it knows no batch of any size."""
+    import keras
+
+    from sut import keras_archive
+
+    model = keras_archive.load(workload)
+    signature = {
+        name: keras.InputSpec(shape=shape, dtype=dtype, name=name)
+        for name, (dtype, shape) in shapes.items()
+    }
+    try:
+        model.export(path, format="onnx", verbose=False, input_signature=[signature])
+    except Exception as e:
+        words = _words(e)
+        raise Unsupported(f"Keras {keras.__version__} does not export the file: {words}") from e
 
 
 def save(

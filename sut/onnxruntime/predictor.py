@@ -44,24 +44,25 @@ class Predictor:
 
     def predict(self, batch: Batch) -> Batch:
         """Return the model's outputs by name."""
-        session = self.session(batch)
+        return self.run(self.architecture, batch)
+
+    def run(self, model: str, batch: Batch) -> Batch:
+        """Return the outputs of a model of `sut.onnxruntime.export`, by name. It is converted and
+        loaded for the first batch.
+        """
+        shape = "" if self.any_size else _shape(batch)
+        name = "-".join(filter(None, (model, self.workload.options.get(QUANTIZE, ""), shape)))
+        if name not in self.sessions:
+            self.sessions[name] = self._load(name, model, batch)
+        session = self.sessions[name]
         names = [each.name for each in session.get_outputs()]
         return dict(zip(names, session.run(None, batch), strict=True))
 
-    def session(self, batch: Batch) -> onnxruntime.InferenceSession:
-        """Return the session for such a batch. It is made for the first one."""
-        shape = "" if self.any_size else _shape(batch)
-        if shape not in self.sessions:
-            self.sessions[shape] = self._load(batch, shape)
-        return self.sessions[shape]
-
-    def _load(self, batch: Batch, shape: str) -> onnxruntime.InferenceSession:
-        quantized = self.workload.options.get(QUANTIZE, "")
-        name = "-".join(filter(None, (self.architecture, quantized, shape)))
+    def _load(self, name: str, model: str, batch: Batch) -> onnxruntime.InferenceSession:
         shapes = {name: [str(each.dtype), each.shape] for name, each in batch.items()}
 
         def export(folder: Path) -> None:
-            arguments = (self.architecture, shapes, self.any_size)
+            arguments = (model, shapes, self.any_size)
             converted_models.run(_EXPORT, self.workload, folder, *arguments)
 
         with converted_models.folder(self.workload, name, export) as folder:

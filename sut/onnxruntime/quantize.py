@@ -1,0 +1,27 @@
+"""Quantises a model's file by ONNX Runtime's own tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+from onnxruntime.quantization import QuantType, quantize_dynamic
+
+
+def quantize(path: Path) -> None:
+    """Replace a float32 file by one with weights of 8 bits, whose products have activations of 8
+    bits, too.
+
+    The types of inner values are removed: with those of PyTorch's exporter the tool refuses
+    products whose matrix is not square (InferenceError, ONNX Runtime 1.31.1).
+    """
+    model = onnx.load(path)
+    del model.graph.value_info[:]
+    whole = path.with_name("float32.onnx")
+    data = f"{whole.name}.data"
+    onnx.save(model, whole, save_as_external_data=True, location=data)
+    for each in path.parent.glob(f"{path.name}*"):
+        each.unlink()
+    quantize_dynamic(whole, path, weight_type=QuantType.QInt8, use_external_data_format=True)
+    whole.unlink()
+    (path.parent / data).unlink()
