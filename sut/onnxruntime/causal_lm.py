@@ -112,7 +112,7 @@ class CausalLM(AsGiven):
                 break
 
     def _tokens(
-        self, batch: Batch, force: Callable[[onnxruntime_genai.Generator], None] = id
+        self, batch: Batch, force: Callable[[onnxruntime_genai.Generator], object] = id
     ) -> Iterator[np.ndarray]:
         """Yield the next token of each row, int32 [batch], up to the most that are requested.
         `force` may replace the logits of each step.

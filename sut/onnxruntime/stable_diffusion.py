@@ -23,8 +23,8 @@ class StableDiffusion(Predictor):
         self.steps = config["denoising_steps"]
         last = config["train_steps"] - 1
         self.timesteps = np.linspace(last, 0, self.steps).round().astype(np.int64)
-        ends = np.sqrt([config["beta_start"], config["beta_end"]])
-        betas = np.linspace(*ends, config["train_steps"], dtype=np.float32) ** 2
+        first, final = np.sqrt([config["beta_start"], config["beta_end"]]).tolist()
+        betas = np.linspace(first, final, config["train_steps"], dtype=np.float32) ** 2
         kept = np.cumprod(1 - betas, dtype=np.float32)[self.timesteps]
         # The share of the image and that of the noise at each step, and at the end.
         self.image = np.append(np.sqrt(kept), np.float32(1))

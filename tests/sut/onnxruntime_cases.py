@@ -70,10 +70,9 @@ def generations(workload: Workload) -> dict[str, Any]:
     batch["input_ids"][1, 4] = first  # the end of the second prompt
     padded = answer(sut, batch)[1]
     second = {name: values[1:] for name, values in batch.items()}
-    second["input_ids"] = second["input_ids"][:, :5]
-    native = causal_lm.load(replace(workload))
-    native.models = {}
-    found["prompt"] = {"padded": padded, "alone": answer(native, second)[0]}
+    config = {**workload.config["model"], "pad_token_id": first + 1}
+    other = causal_lm.load(replace(workload, config={**workload.config, "model": config}))
+    found["prompt"] = {"padded": padded, "alone": answer(other, second)[0]}
     return found
 
 
