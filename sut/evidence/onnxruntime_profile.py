@@ -28,7 +28,8 @@ _MATRICES = (
 """Operators that multiply matrices, [..., rows, inner] first."""
 _CONVOLUTIONS = ("Conv", "FusedConv", "ConvInteger")
 _ATTENTIONS = ("GroupQueryAttention", "MultiHeadAttention", "Attention")
-_UNKNOWN_WORK = ("ConvTranspose", "Einsum", "LSTM", "GRU", "RNN")
+_TRANSPOSED = "ConvTranspose"
+_UNKNOWN_WORK = ("Einsum", "LSTM", "GRU", "RNN")
 _ON_INTEGERS = (
     "MatMulNBits",  # with accuracy_level 4, the builder's default for a CPU
     "MatMulInteger",
@@ -73,7 +74,7 @@ class Observed:
                 self.threads = max(self.threads, 1 + len(stats.get("sub_threads", ())))
             if name in _UNKNOWN_WORK:
                 self.without_flops += times
-            elif name in (*_MATRICES, *_CONVOLUTIONS, *_ATTENTIONS):
+            elif name in (*_MATRICES, *_CONVOLUTIONS, _TRANSPOSED, *_ATTENTIONS):
                 self._add_product(name, node, times)
 
     def _add_product(self, name: str, node: Node, times: int) -> None:
@@ -130,9 +131,10 @@ def _flops(name: str, node: Node) -> int | None:
     outputs = _shapes(node["output_type_shape"])
     if name in _MATRICES:
         return product_flops.matmul(inputs[0], outputs[0], transposed=False)
-    if name in _CONVOLUTIONS:
+    if name in (*_CONVOLUTIONS, _TRANSPOSED):
         kernel = next((each for each in inputs[1:] if len(each) == len(inputs[0])), None)
-        return None if kernel is None else 2 * prod(outputs[0]) * prod(kernel[1:])
+        places = inputs[0] if name == _TRANSPOSED else outputs[0]
+        return None if kernel is None else 2 * prod(places) * prod(kernel[1:])
     key = inputs[1]
     # The keys of a cache are [batch, heads, length, width]. Its length is that of its memory.
     return 4 * prod(outputs[0]) * key[-2]

@@ -33,7 +33,8 @@ class Predictor:
         self.workload = workload
         self.architecture = architecture
         self.any_size = any_size
-        self.sessions: dict[str, onnxruntime.InferenceSession] = {}
+        # (model, its shape, if each has a graph of its own) → its session
+        self.sessions: dict[tuple[str, str], onnxruntime.InferenceSession] = {}
 
     def prepare(self, inputs: Batch) -> Batch:
         """Return ids and masks as int64, as PyTorch's models take them."""
@@ -51,15 +52,16 @@ class Predictor:
         loaded for the first batch.
         """
         shape = "" if self.any_size else _shape(batch)
-        name = "-".join(filter(None, (model, self.workload.options.get(QUANTIZE, ""), shape)))
-        if name not in self.sessions:
-            self.sessions[name] = self._load(name, model, batch)
-        session = self.sessions[name]
+        if (model, shape) not in self.sessions:
+            self.sessions[model, shape] = self._load(model, shape, batch)
+        session = self.sessions[model, shape]
         names = [each.name for each in session.get_outputs()]
         return dict(zip(names, session.run(None, batch), strict=True))
 
-    def _load(self, name: str, model: str, batch: Batch) -> onnxruntime.InferenceSession:
-        shapes = {name: [str(each.dtype), each.shape] for name, each in batch.items()}
+    def _load(self, model: str, shape: str, batch: Batch) -> onnxruntime.InferenceSession:
+        quantized = self.workload.options.get(QUANTIZE, "")
+        name = "-".join(filter(None, (model, quantized, shape)))
+        shapes = {each: [str(array.dtype), array.shape] for each, array in batch.items()}
 
         def export(folder: Path) -> None:
             arguments = (model, shapes, self.any_size)
@@ -80,26 +82,20 @@ class Predictor:
         """Do nothing: the processor is done on return."""
 
     def evidence(self, call: Call) -> Evidence:
-        """See `of_sessions`."""
-        return of_sessions(self.workload, list(self.sessions.values()), call)
-
-
-def of_sessions(
-    workload: Workload, sessions: list[onnxruntime.InferenceSession], call: Call
-) -> Evidence:
-    """See `backend_evidence.evidence`. Weights are counted once if several sessions have them."""
-    held: Counter[str] = Counter()
-    for each in sessions:
-        held |= runtime.held(each._model_path)
-    return backend_evidence.evidence(
-        runtime,
-        workload,
-        "InferenceSession.run",
-        partial(runtime.watch, workload, len(sessions), call),
-        held=held,
-        computed=set(),
-        detail={},
-    )
+        """See `backend_evidence.evidence`. Weights count once if several graphs have them."""
+        paths = {model: each._model_path for (model, _), each in self.sessions.items()}
+        held = Counter[str]()
+        for path in paths.values():
+            held += runtime.held(path)
+        return backend_evidence.evidence(
+            runtime,
+            self.workload,
+            "InferenceSession.run",
+            partial(runtime.watch, self.workload, len(self.sessions), call),
+            held=held,
+            computed=set(),
+            detail={},
+        )
 
 
 def _shape(batch: Batch) -> str:
