@@ -57,7 +57,7 @@ def folder(workload: Workload, name: str, make: Callable[[Path], None]) -> Itera
         return
     workload.converted.mkdir(parents=True, exist_ok=True)
     path = workload.converted / name
-    with _held(path.with_suffix(".lock")):
+    with _held(path.with_name(f"{name}.lock")):
         _found.append(path.exists())
         if not _found[-1]:
             _make(path, make)
@@ -66,7 +66,7 @@ def folder(workload: Workload, name: str, make: Callable[[Path], None]) -> Itera
 
 def _make(path: Path, make: Callable[[Path], None]) -> None:
     """Let `make` fill a new folder. The final name never has half a model."""
-    partial = path.with_suffix(".partial")
+    partial = path.with_name(f"{path.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from formats.cell import INT8, INT8_WEIGHTS, QUANTIZED, SHARDS, UNKNOWN
+from formats.cell import INT4, INT8, INT8_WEIGHTS, SHARDS, UNKNOWN
 from formats.frameworks import FRAMEWORKS
 from formats.record import ENGINE
 from sut import option_kinds
@@ -153,7 +153,7 @@ _IN_FLIGHT = {
 }
 _QUANTIZE_KERAS = {
     QUANTIZE: (
-        QUANTIZED,
+        (INT8, INT8_WEIGHTS),
         (
             'int8: keras.Model.quantize("int8"), of weights and of the activations that they'
             " multiply; int8-weights: only of weights (Int8QuantizationConfig)"
@@ -171,11 +171,11 @@ _QUANTIZE_OPENVINO = {
 }
 _QUANTIZE_ONNX = {
     QUANTIZE: (
-        (INT8,),
+        (INT8, INT4),
         (
-            "int8: weights of 8 bits, whose products have activations of 8 bits, too:"
-            " onnxruntime.quantization.quantize_dynamic, and of language models the builder's -p"
-            " int8"
+            "int8: weights of 8 bits, by onnxruntime.quantization.quantize_dynamic, and of language"
+            " models by the builder's -p int8; int4: of language models, by -p int4. Activations"
+            " are multiplied in 8 bits"
         ),
     )
 }

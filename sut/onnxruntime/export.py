@@ -55,7 +55,7 @@ def export(
     if QUANTIZE in workload.options:
         from sut.onnxruntime.quantize import quantize
 
-        quantize(path)
+        quantize(path, workload.options[QUANTIZE])
 
 
 def _module(workload: Workload, model: str) -> torch.nn.Module:

@@ -7,14 +7,20 @@ from pathlib import Path
 import onnx
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
+from formats.cell import INT8
+from sut.contract import Unsupported
 
-def quantize(path: Path) -> None:
+
+def quantize(path: Path, kind: str) -> None:
     """Replace a float32 file by one with weights of 8 bits, whose products have activations of 8
     bits, too.
 
     The types of inner values are removed: with those of PyTorch's exporter the tool refuses
-    products whose matrix is not square (InferenceError, ONNX Runtime 1.31.1).
+    products whose matrix is not square (InferenceError, 1.31.1). Raises Unsupported for
+    another kind than int8.
     """
+    if kind != INT8:
+        raise Unsupported(f"quantize_dynamic of ONNX Runtime makes no {kind}: take {INT8}")
     model = onnx.load(path)
     del model.graph.value_info[:]
     whole = path.with_name("float32.onnx")

@@ -37,6 +37,8 @@ _DTYPES = {
     TensorProto.UINT8: "int8",
 }
 """The dtypes of weights. Initializers of other types are shapes and indices."""
+_PACKED = "MatMulNBits"
+"""The operator whose second operand is packed: bytes [outputs, blocks, bytes of a block]."""
 _own_run = onnxruntime.InferenceSession.run
 
 
@@ -86,12 +88,22 @@ def session(
 
 
 def held(path: Path | str) -> Counter[str]:
-    """Return dtype → elements of the weights of a model's file."""
+    """Return dtype → elements of the weights of a model's file. Packed weights of fewer than 8 bits
+    count by their bits.
+    """
     graph = onnx.load(path, load_external_data=False).graph
-    weights = [each for each in graph.initializer if each.data_type in _DTYPES]
-    return precision.count_elements(
-        (_DTYPES[each.data_type], int(np.prod(each.dims, dtype=np.int64))) for each in weights
-    )
+    bits = {}
+    for node in graph.node:
+        if node.op_type == _PACKED:
+            bits[node.input[1]] = {each.name: each.i for each in node.attribute}["bits"]
+    found: Counter[str] = Counter()
+    for each in graph.initializer:
+        if each.data_type in _DTYPES:
+            count = int(np.prod(each.dims, dtype=np.int64))
+            width = bits.get(each.name, 8)
+            dtype = _DTYPES[each.data_type] if width == 8 else f"int{width}"
+            found[dtype] += count * 8 // width
+    return found
 
 
 def watch(workload: Workload, sessions: int, call: Call) -> dict[str, Any]:
