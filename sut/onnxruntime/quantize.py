@@ -15,6 +15,10 @@ def quantize(path: Path, kind: str) -> None:
     """Replace a float32 file by one with weights of 8 bits, whose products have activations of 8
     bits, too.
 
+    The weights are unsigned, with a scale for each column. With signed weights, the tool's default,
+    sums of two products saturate at 16 bits on processors without VNNI (its documentation's advice
+    on AVX2): answers of BERT at size tiny were 0.4 standard deviations off, and are 0.13 now.
+
     The types of inner values are removed: with those of PyTorch's exporter the tool refuses
     products whose matrix is not square (InferenceError, 1.31.1). Raises Unsupported for
     another kind than int8.
@@ -28,6 +32,12 @@ def quantize(path: Path, kind: str) -> None:
     onnx.save(model, whole, save_as_external_data=True, location=data)
     for each in path.parent.glob(f"{path.name}*"):
         each.unlink()
-    quantize_dynamic(whole, path, weight_type=QuantType.QInt8, use_external_data_format=True)
+    quantize_dynamic(
+        whole,
+        path,
+        weight_type=QuantType.QUInt8,
+        per_channel=True,
+        use_external_data_format=True,
+    )
     whole.unlink()
     (path.parent / data).unlink()

@@ -39,6 +39,8 @@ _DTYPES = {
 """The dtypes of weights. Initializers of other types are shapes and indices."""
 _PACKED = "MatMulNBits"
 """The operator whose second operand is packed: bytes [outputs, blocks, bytes of a block]."""
+_ROTARY = {"GroupQueryAttention": 7, "RotaryEmbedding": 2}
+"""Operator → the place of its two tables of rotary positions among its inputs."""
 _own_run = onnxruntime.InferenceSession.run
 
 
@@ -89,16 +91,19 @@ def session(
 
 def held(path: Path | str) -> Counter[str]:
     """Return dtype → elements of the weights of a model's file. Packed weights of fewer than 8 bits
-    count by their bits.
+    count by their bits. Tables of rotary positions are no weights.
     """
     graph = onnx.load(path, load_external_data=False).graph
     bits = {}
+    tables = set[str]()
     for node in graph.node:
         if node.op_type == _PACKED:
             bits[node.input[1]] = {each.name: each.i for each in node.attribute}["bits"]
+        first = _ROTARY.get(node.op_type, len(node.input))
+        tables |= set(node.input[first : first + 2])
     found: Counter[str] = Counter()
     for each in graph.initializer:
-        if each.data_type in _DTYPES:
+        if each.data_type in _DTYPES and each.name not in tables:
             count = int(np.prod(each.dims, dtype=np.int64))
             width = bits.get(each.name, 8)
             dtype = _DTYPES[each.data_type] if width == 8 else f"int{width}"
