@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from sut.contract import Unsupported, Workload
 from sut.evidence import compilations
 
 _REFUSED = "refused.txt"
+_SUT = Path(__file__).parent
 
 _found: list[bool] = []  # for each model that was looked for in the cache, whether it was there
 
@@ -39,41 +42,47 @@ def count() -> None:
 
 
 @contextmanager
-def folder(workload: Workload, name: str, make: Callable[[Path], None]) -> Iterator[Path]:
-    """A context in which a SUT reads a converted model from the folder that it yields. `make` fills
-    the folder if it is not in the cache.
+def folder(workload: Workload, name: str, module: str, *arguments: Any) -> Iterator[Path]:
+    """A context in which a SUT reads a converted model from the folder that it yields. A process
+    that runs `module` fills the folder, unless it is in the cache.
 
     Processes that need the same model wait for the first one. A folder that was not completed is
-    made again.
+    made again. Raises Unsupported in the words of the converter if it refuses the model.
 
     Args:
-        name: a name for everything that `make` depends on in addition to the checkpoint and the
-            environment.
+        name: a name for everything that the model depends on in addition to the checkpoint, the
+            environment and this code.
+        module: its `main` is `converter` of a function.
+        arguments: JSON values for that function.
     """
     if workload.converted is None:
         with tempfile.TemporaryDirectory() as temporary:
-            make(Path(temporary))
+            _run(module, workload, Path(temporary), *arguments)
             yield Path(temporary)
         return
     workload.converted.mkdir(parents=True, exist_ok=True)
-    path = workload.converted / name
-    with _held(path.with_name(f"{name}.lock")):
+    path = workload.converted / f"{name}-{_source_digest()}"
+    with _held(path.with_name(f"{path.name}.lock")):
         _found.append(path.exists())
         if not _found[-1]:
-            _make(path, make)
+            partial = path.with_name(f"{path.name}.partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            try:
+                _run(module, workload, partial, *arguments)
+                partial.rename(path)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
     yield path
 
 
-def _make(path: Path, make: Callable[[Path], None]) -> None:
-    """Let `make` fill a new folder. The final name never has half a model."""
-    partial = path.with_name(f"{path.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    try:
-        make(partial)
-        partial.rename(path)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+@cache
+def _source_digest() -> str:
+    """The digest of the code that converts, which may be in any room of `sut`."""
+    digest = hashlib.sha256()
+    for each in sorted(_SUT.rglob("*.py")):
+        digest.update(each.read_bytes())
+    return digest.hexdigest()[:8]
 
 
 @contextmanager
@@ -87,12 +96,8 @@ def _held(lock: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def run(module: str, workload: Workload, path: Path, *arguments: Any) -> None:
-    """Run `python -m module`, whose `main` is `converter` of its function. Its output goes to the
-    worker's log. Raises Unsupported in the words of the converter if it refuses the model.
-
-    `arguments`: JSON values for its function.
-    """
+def _run(module: str, workload: Workload, path: Path, *arguments: Any) -> None:
+    """Run `python -m module`, which fills the folder. Its output goes to the worker's log."""
     paths = {"checkpoint": str(workload.checkpoint), "converted": None}
     given = [{**asdict(workload), **paths}, str(path), *arguments]
     command = [sys.executable, "-P", "-m", module, str(os.getpid())]
@@ -105,7 +110,7 @@ def run(module: str, workload: Workload, path: Path, *arguments: Any) -> None:
 
 
 def converter(convert: Callable[..., None]) -> None:
-    """Run `convert` (workload, folder to fill, arguments) as `run` requests it."""
+    """Run `convert` (workload, folder to fill, arguments) as `folder` requests it."""
     parent = int(sys.argv[1])
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

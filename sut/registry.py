@@ -285,6 +285,11 @@ _NATIVE_JAX_LACKS = {
         " layer, and windows in some layers: take keras3-jax"
     ),
 }
+_ONNX_LACKS = dict.fromkeys(
+    ("gemma3", "gemma3_text"),
+    "the builder of onnxruntime-genai 0.18.0 does not build Gemma 3 with Transformers 5 (KeyError:"
+    " 'rope_type'): take native-torch-eager",
+)
 _OTHER_ARCHITECTURES = "it is written for the architectures {written}, not for {architecture}"
 _NOT_WRITTEN = "nothing is written for the architecture {architecture}: {missing}"
 _NO_TRAINING = "no training is written for the architecture {architecture}: {missing}"
@@ -523,6 +528,7 @@ SUTS["onnxruntime"] = SutSpec(
     devices=("cpu",),
     precisions=("float32",),
     classes="transformers",
+    unsupported=_ONNX_LACKS,
     no_fit="ONNX Runtime trains no model here: take native-torch-eager",
     packages=("onnxruntime", "onnxruntime-genai", "onnx", "onnxscript", "torch", "transformers"),
     variables=("ORT", "ORTGENAI"),

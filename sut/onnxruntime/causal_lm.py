@@ -44,6 +44,7 @@ class CausalLM(AsGiven):
         self.profile: Path | None = None  # the folder for profiles of a watched call
         self.runs = 0
         self.held: Any = None
+        self.session: dict[str, Any] = {}  # the configuration of the model's session
 
     def _unlikely(self) -> int:
         """The token that ends rows if no token shall. onnxruntime-genai requires one, so it is one
@@ -67,12 +68,8 @@ class CausalLM(AsGiven):
 
     def _load(self, padded_by: int) -> onnxruntime_genai.Model:
         kind = self.workload.options.get(QUANTIZE, "float32")
-
-        def build(folder: Path) -> None:
-            converted_models.run(_BUILD, self.workload, folder)
-
         with (
-            converted_models.folder(self.workload, f"causal_lm-{kind}", build) as folder,
+            converted_models.folder(self.workload, f"causal_lm-{kind}", _BUILD) as folder,
             tempfile.TemporaryDirectory() as own,
         ):
             self.held = runtime.held(folder / _FILE)
@@ -81,6 +78,7 @@ class CausalLM(AsGiven):
             session |= {"intra_op_num_threads": runtime.threads()}
             session |= runtime.settings(self.workload)
             config["model"] |= {"eos_token_id": self.ends, "pad_token_id": padded_by}
+            self.session = session
             (Path(own) / _CONFIG).write_text(json.dumps(config), encoding="utf-8")
             for each in folder.glob(f"{_FILE}*"):
                 (Path(own) / each.name).symlink_to(each)
@@ -216,7 +214,7 @@ class CausalLM(AsGiven):
             "regions": len(files),
             **observed.detail(runtime.PROVIDER),
             "matrix_products": matrix_library.fact(runtime.LIBRARY, threads=observed.threads),
-            "settings": {},
+            "settings": runtime.switches(self.session),
         }
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,11 +62,8 @@ class Predictor:
         name = "-".join(filter(None, (model, quantized, shape)))
         shapes = {each: [str(array.dtype), array.shape] for each, array in batch.items()}
 
-        def export(folder: Path) -> None:
-            arguments = (model, shapes, self.any_size)
-            converted_models.run(_EXPORT, self.workload, folder, *arguments)
-
-        with converted_models.folder(self.workload, name, export) as folder:
+        arguments = (model, shapes, self.any_size)
+        with converted_models.folder(self.workload, name, _EXPORT, *arguments) as folder:
             return runtime.session(folder / MODEL, self.workload)
 
     def to_host(self, outputs: Batch) -> Batch:

@@ -140,17 +140,22 @@ def watch(workload: Workload, sessions: int, call: Call) -> dict[str, Any]:
         **detail,
         "session_providers": given,
         "matrix_products": matrix_library.fact(LIBRARY, threads=observed.threads),
-        "settings": found_settings(runs[0][0]) if runs else {},
+        "settings": _found_settings(runs[0][0]) if runs else {},
     }
 
 
-def found_settings(own: onnxruntime.InferenceSession) -> dict[str, str]:
+def _found_settings(own: onnxruntime.InferenceSession) -> dict[str, str]:
     """Return the switches of `--tuned` as the session has them."""
     try:
         spins = own.get_session_options().get_session_config_entry(_ALLOW_SPINNING)
     except RuntimeError:  # it was not set, and the default is that threads spin
         return {}
-    return {SPINNING: "off"} if spins == "0" else {}
+    return switches({_ALLOW_SPINNING: spins})
+
+
+def switches(entries: Mapping[str, Any]) -> dict[str, str]:
+    """Return the switches of `--tuned` that a session's configuration contains."""
+    return {SPINNING: "off"} if entries.get(_ALLOW_SPINNING) == "0" else {}
 
 
 def _profiled(

@@ -28,7 +28,7 @@ _CHANGES = [
 
 
 def folders(kept: Path) -> list[str]:
-    return sorted(each.name for each in kept.iterdir() if each.is_dir())
+    return sorted(each.name.partition("-")[0] for each in kept.iterdir() if each.is_dir())
 
 
 def conversions(workload: Workload, kept: Path) -> dict[str, Any]:
@@ -40,8 +40,9 @@ def conversions(workload: Workload, kept: Path) -> dict[str, Any]:
         sut.predict(sut.prepare(batch))
         counts = {"hits": compilations.hits(), "misses": compilations.misses()}
         found[name] = {**counts, "folders": folders(kept)}
-    shutil.move(kept / "bert", kept / "bert.partial")
-    (kept / "bert.partial" / "model.onnx").unlink()
+    (whole,) = kept.glob("bert-????????")
+    partial = shutil.move(whole, f"{whole}.partial")
+    (Path(partial) / "model.onnx").unlink()
     sut = bert.load(replace(workload, converted=kept))
     sut.predict(sut.prepare(batch))
     misses = compilations.misses() - found["second"]["misses"]
