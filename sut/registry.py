@@ -285,11 +285,18 @@ _NATIVE_JAX_LACKS = {
         " layer, and windows in some layers: take keras3-jax"
     ),
 }
-_ONNX_LACKS = dict.fromkeys(
-    ("gemma3", "gemma3_text"),
-    "the builder of onnxruntime-genai 0.18.0 does not build Gemma 3 with Transformers 5 (KeyError:"
-    " 'rope_type'): take native-torch-eager",
-)
+_ONNX_LACKS = {
+    **dict.fromkeys(
+        ("gemma3", "gemma3_text"),
+        "the builder of onnxruntime-genai 0.18.0 does not build Gemma 3 with Transformers 5"
+        " (KeyError: 'rope_type'): take native-torch-eager",
+    ),
+    **dict.fromkeys(
+        ("gpt2/generate", "distilgpt2/generate"),
+        "the builder of onnxruntime-genai 0.18.0 has no GPT-2 (NotImplementedError: the model is"
+        " not currently supported): take native-torch-eager",
+    ),
+}
 _OTHER_ARCHITECTURES = "it is written for the architectures {written}, not for {architecture}"
 _NOT_WRITTEN = "nothing is written for the architecture {architecture}: {missing}"
 _NO_TRAINING = "no training is written for the architecture {architecture}: {missing}"

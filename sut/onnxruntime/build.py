@@ -44,7 +44,7 @@ def build(workload: Workload, folder: Path) -> None:
         try:
             runpy.run_module(_BUILDER, run_name="__main__")
         except Exception as e:
-            words = f"{type(e).__name__}: {causes.line(e)}"
+            words = f"{type(e).__name__}: {causes.line(e).replace(str(source), workload.model)}"
             versions = f"{onnxruntime_genai.__version__} with Transformers"
             raise Unsupported(
                 f"the builder of onnxruntime-genai {versions} {transformers.__version__} does not"
