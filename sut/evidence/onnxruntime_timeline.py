@@ -78,8 +78,9 @@ def record(call: Callable[[Window], None]) -> Trace:
 
 
 def _of_session(session: Any) -> list[Span]:
-    """The spans of a session. Its profile ends here."""
-    began_ns = session.get_profiling_start_time_ns()
+    """The spans of a session. Its profile ends here. Its beginning is on the calendar's clock."""
+    ahead_ns = time.time_ns() - _clock()
+    began_ns = session.get_profiling_start_time_ns() - ahead_ns
     return _spans(Path(session.end_profiling()), began_ns)
 
 
