@@ -112,8 +112,8 @@ class CausalLM(AsGiven):
     def _tokens(
         self, batch: Batch, force: Callable[[onnxruntime_genai.Generator], object] = id
     ) -> Iterator[np.ndarray]:
-        """Yield the next token of each row, int32 [batch], up to the most that are requested.
-        `force` may replace the logits of each step.
+        """Yield the next token of each row, int32 [batch], up to the most that are requested, or
+        until all rows have ended. `force` may replace the logits of each step.
         """
         width, new = padding.shape(batch, self.workload.config, eager=True)
         sequences = np.zeros((len(batch["input_ids"]), width + new), np.int32)
@@ -122,6 +122,8 @@ class CausalLM(AsGiven):
         rows = np.arange(len(lengths))
         generator = self._reading(sequences, lengths, width + new)
         for left in range(new, 0, -1):
+            if generator.is_done():
+                return
             self._watched(generator)
             force(generator)
             generator.generate_next_token()
@@ -165,7 +167,7 @@ class CausalLM(AsGiven):
 
     def forced_logits(self, batch: Batch, tokens: np.ndarray) -> np.ndarray:
         """Return the logits of a generation. In each step they are replaced, so that the generator
-        takes the given token.
+        takes the given token. They are 0 after all rows have ended.
         """
         steps: list[np.ndarray] = []
 
@@ -178,7 +180,8 @@ class CausalLM(AsGiven):
         requested = np.full(len(tokens), tokens.shape[1], np.int32)
         for _ in self._tokens({**batch, "max_new_tokens": requested}, force):
             pass
-        return np.stack(steps, axis=1)
+        unused = [np.zeros_like(steps[0])] * (tokens.shape[1] - len(steps))
+        return np.stack([*steps, *unused], axis=1)
 
     def synchronise(self) -> None:
         """Do nothing: the processor is done on return."""

@@ -59,7 +59,7 @@ def threads() -> int:
     """Return the number of threads of a session. ONNX Runtime's own default is the number of cores
     of the machine, and its threads leave the processors of this process.
     """
-    return len(os.sched_getaffinity(0))
+    return matrix_library.processors() or os.cpu_count() or 1
 
 
 def settings(workload: Workload) -> dict[str, str]:

@@ -67,6 +67,7 @@ def generations(workload: Workload) -> dict[str, Any]:
         other = replace(workload, config={**workload.config, "model": config})
         sut = causal_lm.load(other)
         found[name] = {"token": token, **described(sut, batch, answer(sut, batch))}
+    found["stopped"] = stopped(workload, batch, tokens)
     first = next(iter(sut.models))
     batch["input_ids"][1, 4] = first  # the end of the second prompt
     padded = answer(sut, batch)[1]
@@ -75,6 +76,19 @@ def generations(workload: Workload) -> dict[str, Any]:
     other = causal_lm.load(replace(workload, config={**workload.config, "model": config}))
     found["prompt"] = {"padded": padded, "alone": answer(other, second)[0]}
     return found
+
+
+def stopped(
+    workload: Workload, batch: Mapping[str, np.ndarray], tokens: list[list[int]]
+) -> dict[str, Any]:
+    """Both rows end at the third token of the first one, which is an end token of the cell."""
+    sut = causal_lm.load(
+        replace(workload, config={**workload.config, "end_tokens": [tokens[0][2]]})
+    )
+    twice = {name: values[[0, 0]] for name, values in batch.items()}
+    answers = sut.to_host(sut.predict(sut.prepare(twice)))
+    forced = described(sut, twice, [tokens[0]] * 2)["largest"]
+    return {"counts": answers["n_tokens"].tolist(), "largest": forced}
 
 
 def described(sut: Any, batch: Mapping[str, np.ndarray], tokens: list[list[int]]) -> dict[str, Any]:

@@ -46,6 +46,13 @@ def test_an_answer_goes_on_after_the_token_that_the_library_takes_for_an_end(ran
     np.testing.assert_allclose(ran[which]["largest"], ran["usual"]["largest"], rtol=1e-4)
 
 
+def test_an_answer_ends_at_an_end_token_of_the_cell(ran):
+    assert ran["stopped"]["counts"] == [3, 3]
+    usual = ran["usual"]["largest"][0]
+    for row in ran["stopped"]["largest"]:
+        np.testing.assert_allclose(row, [*usual[:3], 0, 0, 0], rtol=1e-4)
+
+
 def test_a_prompt_may_end_with_the_token_that_pads(ran):
     assert ran["prompt"]["padded"] == ran["prompt"]["alone"]
 
