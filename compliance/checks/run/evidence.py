@@ -33,6 +33,7 @@ _WORDS = {
     "products_left": "matrix products that ran by themselves",
     "products_left_of_xla": "matrix products that XLA does not compile",
     "flops": "floating-point operations",
+    "nodes_elsewhere": "operators that another device or execution provider ran",
     "xla_clusters_run": "parts compiled by TensorFlow's auto-clustering",
 }
 
