@@ -128,7 +128,9 @@ def save(
 ) -> None:
     """Export a module whose only argument is a dict of tensors. Raises Unsupported."""
     example = {name: _example(*each, any_size) for name, each in shapes.items()}
-    dynamic = {name: _dynamic(tensor) for name, tensor in example.items()} if any_size else None
+    dynamic = None
+    if any_size:
+        dynamic = {name: _dynamic(tensor) for name, tensor in example.items()}
     with torch.no_grad():
         outputs = module(example)
         names = list(outputs) if isinstance(outputs, dict) else _numbered(outputs)
@@ -151,8 +153,9 @@ def save(
 
 def _example(dtype: str, shape: list[int], any_size: bool) -> torch.Tensor:
     """An input of this shape. A side of 1 would become a constant of the graph."""
-    sides = [max(2, side) for side in shape[:2]] + shape[2:] if any_size else shape
-    return torch.ones(sides, dtype=getattr(torch, dtype))
+    if any_size:
+        shape = [max(2, side) for side in shape[:2]] + shape[2:]
+    return torch.ones(shape, dtype=getattr(torch, dtype))
 
 
 def _dynamic(tensor: torch.Tensor) -> dict[int, Any]:
