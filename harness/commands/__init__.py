@@ -16,6 +16,10 @@ COMMANDS = {
         "which framework is fastest for a model, within a time: ./run.sh choose my-model/"
         " prompts.txt --within 10m"
     ),
+    "conformance": (
+        "what released frameworks compute differently: ./run.sh conformance my.keras; --of"
+        " keras-hub; --of keras"
+    ),
     "profile": (
         "in which operations the time of a step goes: ./run.sh profile --sut"
         " native-torch-eager,keras3-jax --model bert --size mid"

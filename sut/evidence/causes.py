@@ -8,6 +8,7 @@ import math
 import re
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
+_MOST_WORDS = 300  # characters
 _TRACED = "in user code:"
 _REFUSALS = (3, 12)
 """TensorFlow's codes INVALID_ARGUMENT and UNIMPLEMENTED (tensorflow/core/protobuf/error_codes)."""
@@ -35,6 +36,14 @@ def line(error: BaseException) -> str:
         return inner[-1].removeprefix(kind) if inner else lines[0]
     nodes = [number for number, each in enumerate(lines) if each.startswith("[[{{node")]
     return lines[nodes[0] - 1] if nodes else lines[0]
+
+
+def words(error: BaseException) -> str:
+    """Return the name of the error's class and its first cause on one line, without styles."""
+    while error.__context__ and not str(error).strip():
+        error = error.__context__
+    text = " ".join(_STYLE.sub("", str(error)).split())
+    return f"{type(error).__name__}: {text[:_MOST_WORDS] or 'no message'}"
 
 
 def is_refusal(error: BaseException) -> bool:

@@ -29,18 +29,21 @@ def main(arguments: Sequence[str]) -> None:
     model = keras_model.flat(loaded.inputs, loaded.outputs)
     with np.load(inputs) as file:
         batch = keras_model.given(model, dict(file))
-    tensors = dict(_tensors(model))
-    every = keras_model.flat(model.inputs, tensors.values())
+    found = dict(tensors(model))
+    every = keras_model.flat(model.inputs, found.values())
     values = map(keras.ops.convert_to_numpy, every.predict_on_batch(batch))
-    np.savez(out, allow_pickle=False, **dict(zip(tensors, values, strict=True)))
+    np.savez(out, allow_pickle=False, **dict(zip(found, values, strict=True)))
 
 
-def _tensors(model: Any) -> Iterator[tuple[str, Any]]:
+def tensors(model: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (name, symbolic tensor) of each layer of a flat model. The name is that of its array
+    (see above).
+    """
     for number, node in enumerate(keras_model.nodes(model)):
         layer = node.operation
         given, made = (
-            " and ".join(str(list(each.shape[1:])) for each in tensors)
-            for tensors in (node.input_tensors, node.output_tensors)
+            " and ".join(str(list(each.shape[1:])) for each in each_side)
+            for each_side in (node.input_tensors, node.output_tensors)
         )
         for place, tensor in enumerate(node.output_tensors):
             name = f"{number}.{place}|{layer.name}|{type(layer).__name__}|{given}|{made}"

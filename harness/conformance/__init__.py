@@ -1,0 +1,1 @@
+"""What released frameworks compute differently: the cases, how they are run, and the table."""
