@@ -64,6 +64,7 @@ class Judged:
         tolerance: name of a limit → its value.
         reason: why there is no reference; empty: there is one.
         agreeing: the frameworks of the references that agree, if there are several.
+        known: what the SUT's library is known to compute differently for this type of model.
     """
 
     score: str
@@ -71,6 +72,7 @@ class Judged:
     tolerance: Mapping[str, Any]
     reason: str = ""
     agreeing: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -191,6 +191,8 @@ def _judged(derived: Result, sources: Sources, audit: Audit, warnings: list[str]
     if cause == "accuracy" and (agreeing := record.accuracy.agreeing):
         own = f"{framework_of(cell.sut)} in {cell.precision}"
         reason = f"{reason}. {' and '.join(agreeing)} agree in float64, {own} differs"
+    if cause == "accuracy" and record.accuracy.known:
+        reason = f"{reason}. Known: {'; '.join(record.accuracy.known)}"
     if cause in disturbance.BY_CLOCK and disturbances:
         reason = f"{reason}. The test was disturbed, which may be why: {disturbances[0]}"
     judgement = None

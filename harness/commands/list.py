@@ -16,6 +16,7 @@ from harness.inputs import models
 from harness.inputs.models import Model, Size
 from harness.request.flags import Parser, add_common
 from scenarios.table import SCENARIOS
+from sut import known_differences
 from sut.devices import HOST
 from sut.registry import ALIASES, FIT, SUTS, streams, unsupported
 
@@ -41,7 +42,8 @@ def main(arguments: list[str]) -> int:
 
 def matrix() -> list[dict[str, str]]:
     """One row for each SUT that reads weights and each task of each model, including `fit`:
-    `sut`, `model`, `task`, `status`, `reason`. `reason`: why it is unsupported; else empty.
+    `sut`, `model`, `task`, `status`, `reason`, `known`. `reason`: why it is unsupported, or empty.
+    `known`: what the SUT's library is known to compute differently for this type of model.
     """
     loaded = [models.load(name) for name in models.names()]
     works = [(models.load(model.name, task), task) for model in loaded for task in model.tasks]
@@ -60,7 +62,9 @@ def matrix() -> list[dict[str, str]]:
         )
         status = "unsupported" if reason else "supported"
         row = {"sut": sut, "model": model.name, "task": task}
-        rows.append({**row, "status": status, "reason": reason or ""})
+        known = known_differences.of_model(sut, model.config.get("model_type", ""))
+        row |= {"status": status, "reason": reason or "", "known": "; ".join(known)}
+        rows.append(row)
     return rows
 
 
@@ -68,7 +72,8 @@ def show_matrix(rows: Sequence[Mapping[str, str]]) -> None:
     """Print a line for each model and status: the SUTs with it, and the reason."""
     suts: dict[tuple[str, str, str], list[str]] = {}
     for row in rows:
-        key = (f"{row['model']} {row['task']}", row["status"], row["reason"])
+        known = "" if row["reason"] else row["known"]
+        key = (f"{row['model']} {row['task']}", row["status"], row["reason"] or known)
         suts.setdefault(key, []).append(row["sut"])
     lines = []
     for (work, status, reason), named in sorted(suts.items(), key=lambda item: item[0][0]):

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from formats import reading
 from harness.conformance.verdicts import Row, Verdict
 from harness.errors import Refused
+from sut import known_differences
 
 SCHEMA = "conformance-1"
-_KNOWN = Path(__file__).with_name("known.toml")
 _SHOWN = 60  # characters of a refusal in a table
 
 
@@ -185,16 +182,11 @@ def _cell(text: str) -> str:
     return " ".join(words).replace("|", "\\|").replace("<", "&lt;")
 
 
-@cache
-def known() -> tuple[Mapping[str, Any], ...]:
-    """The differences that were looked into: `cases`, `words`, and `report` if there is a public
-    one.
-    """
-    return tuple(tomllib.loads(_KNOWN.read_text(encoding="utf-8"))["known"])
-
-
 def _remark(case: str) -> str:
-    """What is known of a case."""
-    found = [each for each in known() if case in each["cases"]]
-    words = [each["words"] + (f" ({each['report']})" if "report" in each else "") for each in found]
+    """What is known of a case: in words, the place in the source, and the public report."""
+    words = []
+    for each in known_differences.every():
+        if case in each.cases:
+            places = ", ".join(filter(None, (each.cause, each.report)))
+            words.append(f"{each.words} ({places})" if places else each.words)
     return f": {_cell('; '.join(words))}" if words else ""

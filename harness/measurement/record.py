@@ -25,6 +25,7 @@ from harness.inputs.architectures.text import SEED
 from harness.measurement import engines
 from harness.measurement.attempt import Attempt
 from harness.request.request import Request
+from sut import known_differences
 from sut.registry import framework_of
 
 
@@ -171,6 +172,7 @@ def _accuracy(attempt: Attempt) -> Judged:
         tolerance=tolerance,
         reason=reason,
         agreeing=reference.agreeing,
+        known=known_differences.of_model(request.options.sut, model.config.get("model_type", "")),
     )
 
 

@@ -28,8 +28,8 @@ PLAIN = "plain"
 """The variant of a type with the defaults of its configuration, but for its size."""
 _SEED = 65
 _ROWS = 2
-_GENERATE = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
-"""Ends of the names of classes whose logits are compared. Of others it is the last hidden states.
+_WHOLE = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "Model")
+"""Ends of the names of classes whose own outputs are compared. Those of others are another head's.
 """
 _IDS = ("input_ids", "decoder_input_ids")
 _MASKS = {"input_ids": "attention_mask", "decoder_input_ids": "decoder_attention_mask"}
@@ -222,8 +222,8 @@ def _called(model: Any, inputs: Mapping[str, np.ndarray], dtype: Any) -> dict[st
     """`output` and `pooled` of one call."""
     given = {name: torch.from_numpy(array) for name, array in inputs.items()}
     given = {k: each.to(dtype) if each.is_floating_point() else each for k, each in given.items()}
-    generates = type(model).__name__.endswith(_GENERATE)
-    made = (model if generates else model.base_model)(**given, return_dict=True)
+    whole = type(model).__name__.endswith(_WHOLE)
+    made = (model if whole else model.base_model)(**given, return_dict=True)
     found = {}
     for key, names in {
         "output": ("logits", "last_hidden_state"),
