@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import tempfile
 import time
@@ -42,6 +43,7 @@ _LIMITS = {
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = _parser().parse_args(arguments)
+    _check(flags)
     before = table.read(flags.expect) if flags.expect else None
     reporter = terminal.Terminal(flags.quiet)
     begun = time.monotonic()
@@ -121,13 +123,21 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _rows(flags: argparse.Namespace, runner: Runner) -> list[Row]:
-    """The rows of what the flags name. Raises UsageError for flags that do not fit."""
+def _check(flags: argparse.Namespace) -> None:
+    """Raises UsageError for flags that do not fit."""
     if flags.only and not flags.of:
         raise UsageError("--only: also name the part that it is of: --of keras-hub or --of keras")
+    if flags.file and flags.of:
+        raise UsageError(f"--of {flags.of}: a file is no part of a comparison: leave it out")
+    try:
+        re.compile(flags.only)
+    except re.error as e:
+        raise UsageError(f"--only {flags.only}: is no regular expression ({e})") from None
+
+
+def _rows(flags: argparse.Namespace, runner: Runner) -> list[Row]:
+    """The rows of what the flags name. Raises UsageError if there are none."""
     if flags.file:
-        if flags.of:
-            raise UsageError(f"--of {flags.of}: a file is no part of a comparison: leave it out")
         return parts.file(runner, flags.file, _inputs(flags.file))
     rows = []
     if flags.of != "keras":

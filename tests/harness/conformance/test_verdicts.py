@@ -1,0 +1,121 @@
+"""A toy backend that is wrong is found, an honest one is not, and the words say who agrees."""
+
+import numpy as np
+import pytest
+
+from harness.conformance import parts, verdicts
+from harness.conformance.verdicts import Limit, Verdict
+
+RIGHT = np.random.default_rng(0).standard_normal((4, 5, 6))
+MASK = np.ones((4, 5), int)
+LIMIT = Limit(least=1e-5, most=1e-3, of_noise=10)
+
+
+def in_float32(values):
+    return {"0": values.astype(np.float32)}
+
+
+def judged(jax, torch64=RIGHT):
+    """The verdict on JAX, with honest judges unless another one is given."""
+    found = {
+        "JAX": jax,
+        "PyTorch": in_float32(RIGHT),
+        "TensorFlow in float64": {"0": RIGHT},
+        "PyTorch in float64": torch64 if isinstance(torch64, str) else {"0": torch64},
+    }
+    return {row.backend: row for row in parts.judged("operations", "a case", found)}
+
+
+def test_an_honest_backend_agrees():
+    assert {row.verdict for row in judged(in_float32(RIGHT)).values()} == {Verdict.AGREES}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [RIGHT + 1e-3, RIGHT[::-1], RIGHT[:, :4], np.where(RIGHT > 1, np.nan, RIGHT)],
+    ids=["one per mille", "other order", "another shape", "no numbers"],
+)
+def test_a_wrong_backend_differs_and_the_other_one_does_not(wrong):
+    rows = judged(in_float32(wrong))
+    assert rows["JAX"].verdict is Verdict.DIFFERS
+    assert rows["PyTorch"].verdict is Verdict.AGREES
+
+
+def test_another_kind_of_numbers_differs():
+    whole = np.arange(6)
+    found = {
+        "JAX": {"0": whole.astype(np.float32)},
+        "PyTorch": {"0": whole.astype(np.int32)},
+        "TensorFlow in float64": {"0": whole},
+    }
+    verdict = {row.backend: row.verdict for row in parts.judged("operations", "a case", found)}
+    assert verdict == {"JAX": Verdict.DIFFERS, "PyTorch": Verdict.AGREES}
+
+
+def test_nothing_is_judged_if_the_judges_differ_and_the_words_say_who_agrees():
+    rows = judged(in_float32(RIGHT + 1), torch64=RIGHT + 1)
+    assert {row.verdict for row in rows.values()} == {Verdict.UNJUDGED}
+    assert "TensorFlow in float64 and PyTorch agree" in rows["JAX"].words
+    assert "PyTorch in float64 and JAX agree" in rows["JAX"].words
+
+
+def test_one_judge_is_enough_and_is_named():
+    row = judged(in_float32(RIGHT), torch64="RuntimeError: no kernel")["JAX"]
+    assert row.verdict is Verdict.AGREES
+    assert row.words == "only TensorFlow in float64 judges"
+
+
+def test_a_refusal_keeps_its_words():
+    row = judged("ValueError: not here")["JAX"]
+    assert (row.verdict, row.words) == (Verdict.REFUSED, "ValueError: not here")
+
+
+def test_a_loss_is_judged_by_its_value_before_it_was_saved():
+    lost = {"0": np.float32(2.0)}
+    found = {
+        "JAX": lost,
+        "TensorFlow in float64": lost,
+        "PyTorch in float64": lost,
+        "before it was saved": {"0": np.float32(1.5)},
+    }
+    (row,) = parts.judged("operations", "losses.Huber(delta=3.0)", found)
+    assert row.verdict is Verdict.DIFFERS
+
+
+def folder(made, wanted=RIGHT, exact=None, mask=MASK):
+    answers = {"output": wanted.astype(np.float32), "output64": wanted if exact is None else exact}
+    for number in range(3):
+        answers[f"layer|layers|{number}"] = (wanted + number).astype(np.float32)
+        key = f"layer|{number}|block_{number}|Block"
+        made[key] = made.pop(key, wanted + number)  # in their order
+    return verdicts.folder("toy, plain", "JAX", answers, made, mask, LIMIT)
+
+
+def test_a_folder_that_is_read_whole_agrees():
+    assert folder({"output": RIGHT.astype(np.float32)}).verdict is Verdict.AGREES
+
+
+def test_a_folder_differs_from_the_first_layer_that_differs():
+    made = {"output": RIGHT + 0.1, "layer|1|block_1|Block": RIGHT + 1.5}
+    row = folder(made)
+    assert row.verdict is Verdict.DIFFERS
+    assert row.layer == "layer 1 of 3 (Block, 0.5)"
+
+
+def test_a_folder_may_differ_after_its_last_layer():
+    assert folder({"output": RIGHT + 0.1}).layer == "after the last layer"
+
+
+def test_answers_at_padding_do_not_count():
+    mask = MASK.copy()
+    mask[3, 2:] = 0
+    made = RIGHT.copy()
+    made[3, 2:] = np.nan
+    assert folder({"output": made}, mask=mask).verdict is Verdict.AGREES
+
+
+def test_a_noisy_case_has_a_wider_limit_which_ends():
+    noisy = RIGHT + 2e-5
+    assert folder({"output": RIGHT + 1e-4}, exact=noisy).verdict is Verdict.AGREES
+    assert folder({"output": RIGHT + 1e-4}).verdict is Verdict.DIFFERS
+    assert folder({"output": RIGHT + 1e-2}, exact=RIGHT + 1).verdict is Verdict.DIFFERS
