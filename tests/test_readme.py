@@ -51,7 +51,7 @@ def test_a_command_of_the_documents_is_understood(command, tmp_path, monkeypatch
     ]
     if words[0] == "test":
         words = ["test", "--version"]
-    elif words[0] in ("bundle", "serve", "weights") or "--limits" in words:
+    elif words[0] in ("bundle", "conformance", "serve", "weights") or "--limits" in words:
         words.append("--help")  # it would ask the package index, measure for minutes, or serve
     elif words[0].startswith("-") or words[0] in ("sweep", "choose", "profile"):
         words.append("--dry-run")

@@ -26,6 +26,8 @@ from harness.request.pins import spelt_all
 
 _PARTS = ("keras-hub", "keras")
 _ROWS = 4
+_USUAL_S = {None: 1500, "keras-hub": 700, "keras": 800}
+"""Part → seconds that it takes."""
 _LIMITS = {
     "folders": (
         "A folder differs if its answers are farther than"
@@ -46,6 +48,8 @@ def main(arguments: list[str]) -> int:
     _check(flags)
     before = table.read(flags.expect) if flags.expect else None
     reporter = terminal.Terminal(flags.quiet)
+    if not (flags.file or flags.only):
+        reporter.say(f"about {terminal.duration(_USUAL_S[flags.of])} on two quiet cores")
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         runner = Runner(

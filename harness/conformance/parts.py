@@ -105,7 +105,9 @@ def operations(runner: Runner, only: str) -> list[Row]:
         expected = folder / "expected.npz"
         if expected.exists():
             answers[_BEFORE] = read(folder, "expected")
-        rows += judged("operations", case, answers)
+        # What every backend refuses is no valid setting.
+        if not all(isinstance(each, str) for each in answers.values()):
+            rows += judged("operations", case, answers)
     return rows
 
 

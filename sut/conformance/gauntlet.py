@@ -69,7 +69,7 @@ def main(path: Path) -> None:
             folder = f"{len(cases):04}-{name.replace(' ', '-')}"
             (out / folder).mkdir()
             inputs, outputs = function()
-            _save(inputs, outputs, out / folder, [])
+            _save(inputs, outputs, out / folder)
             cases.append({"case": name, "folder": folder, "reason": ""})
     write_json(out / "cases.json", {"cases": cases, "version": keras.__version__})
 
@@ -131,13 +131,18 @@ def _layer(
         dtype = "int32" if name in job["whole_numbers"] else "float32"
         inputs = [keras.Input(batch_shape=shape, dtype=dtype) for shape in each]
         try:
-            made = layer(inputs if len(inputs) > 1 else inputs[0])
+            made = layer(*inputs) if name in job["calls"] else layer(_alone(inputs))
         except Exception as e:  # noqa: BLE001  whatever Keras raises
             refusal = e
             continue
-        _save(inputs, made, folder, job["absolute"])
+        _save(inputs, made, folder)
         return
     raise refusal
+
+
+def _alone(inputs: list[Any]) -> Any:
+    """The one input, or the list of them."""
+    return inputs if len(inputs) > 1 else inputs[0]
 
 
 def _operation(
@@ -154,28 +159,52 @@ def _operation(
     if not tensors:
         raise _NotMade("it has no argument that is known to be a tensor")
     several = [key for key in tensors if key in job["lists"]]
+    dtype = "int32" if re.fullmatch(job["whole"], name) else "float32"
+    absolute = job["absolute"] if name in job["absolute"] else []
+    symbolic: list[tuple[list[Any], Any]] = []
     for shape in [shapes] if shapes else job["shapes_of_operations"]:
         own = shape if len(shape) == len(tensors) else [shape[0]] * len(tensors)
-        dtype = "int32" if re.fullmatch(job["whole"], name) else "float32"
         inputs = [keras.Input(batch_shape=each, dtype=dtype) for each in own]
-        given: _Arguments = dict(zip(tensors, inputs, strict=True))
-        if several:
-            inputs = [*inputs, keras.Input(batch_shape=own[0], dtype=dtype)]
-            given[several[0]] = [inputs[0], inputs[-1]]
         try:
-            made = function(**given, **arguments)
-            if not any(map(keras.utils.is_keras_tensor, keras.tree.flatten(made))):
-                raise _NotMade("it gives no tensor of its inputs")
-            _save(inputs, made, folder, job["absolute"] if name in job["absolute"] else [])
+            made = function(**_given(tensors, several, inputs), **arguments)
         except Exception as e:  # noqa: BLE001  whatever Keras raises
             refusal = e
             continue
+        if not any(map(keras.utils.is_keras_tensor, keras.tree.flatten(made))):
+            raise _NotMade("it gives no tensor of its inputs")
+        symbolic.append((inputs, made))
+        # Keras takes some shapes that no backend computes.
+        values = [_drawn(each, np.random.default_rng(_SEED)) for each in inputs]
+        try:
+            function(**_given(tensors, several, values), **arguments)
+        except Exception:  # noqa: BLE001, S112  whatever Keras or its backend raises
+            continue
+        _save(inputs, made, folder, absolute, name in job["definite"])
         return
-    raise refusal
+    if not symbolic:
+        raise refusal
+    _save(*symbolic[0], folder, absolute, name in job["definite"])
 
 
-def _save(inputs: Sequence[Any], made: Any, folder: Path, absolute: Sequence[str]) -> None:
-    """Save the model and its inputs. `absolute`: the sign of the outputs is open."""
+def _given(tensors: Sequence[str], several: Sequence[str], values: Sequence[Any]) -> _Arguments:
+    """The arguments that are tensors, each a list of two if it is one of `several`."""
+    pairs = zip(tensors, values, strict=True)
+    return {key: [value, value] if key in several else value for key, value in pairs}
+
+
+def _save(
+    inputs: Sequence[Any],
+    made: Any,
+    folder: Path,
+    absolute: Sequence[str] = (),
+    definite: bool = False,
+) -> None:
+    """Save the model and its inputs.
+
+    Args:
+        absolute: not empty if the sign of the outputs is open.
+        definite: whether the inputs are positive definite matrices.
+    """
     outputs = [each for each in keras.tree.flatten(made) if keras.utils.is_keras_tensor(each)]
     if absolute:
         outputs = [ops.abs(each) for each in outputs]
@@ -189,12 +218,19 @@ def _save(inputs: Sequence[Any], made: Any, folder: Path, absolute: Sequence[str
     model.save(folder / "model.keras")
     arrays = {}
     for each in model.inputs:
-        if each.dtype == "int32":
-            drawn = generator.integers(0, 5, each.shape)
-        else:
-            drawn = generator.standard_normal(each.shape)
-        arrays[each._keras_history.operation.name] = drawn.astype(each.dtype)
+        array = _drawn(each, generator)
+        if definite:
+            square = array @ np.swapaxes(array, -1, -2)
+            array = (square + np.eye(square.shape[-1])).astype(array.dtype)
+        arrays[each._keras_history.operation.name] = array
     np.savez(folder / "inputs.npz", allow_pickle=False, **arrays)
+
+
+def _drawn(tensor: Any, generator: np.random.Generator) -> np.ndarray:
+    """Random values of a symbolic tensor: 0 to 4, or normal ones."""
+    if tensor.dtype == "int32":
+        return generator.integers(0, 5, tensor.shape).astype(np.int32)
+    return generator.standard_normal(tensor.shape).astype(tensor.dtype)
 
 
 def _object(
@@ -224,6 +260,9 @@ def value_of(made: Callable[..., Any], true: np.ndarray, predicted: np.ndarray) 
     """The value of a loss or a metric."""
     given = ops.convert_to_tensor(true), ops.convert_to_tensor(predicted)
     return np.asarray(ops.convert_to_numpy(made(*given)))
+
+
+_MAKERS = {"layers": _layer, "ops": _operation, "losses": _object, "metrics": _object}
 
 
 if __name__ == "__main__":
