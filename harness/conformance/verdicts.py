@@ -183,7 +183,11 @@ def groups(answers: Mapping[str, Arrays], limit: float) -> list[list[str]]:
 
 
 def in_words(found: Sequence[Sequence[str]]) -> str:
-    """`JAX and PyTorch agree; OpenVINO differs`."""
-    return "; ".join(
-        f"{' and '.join(group)} {'agree' if len(group) > 1 else 'is alone'}" for group in found
-    )
+    """`JAX, TensorFlow and PyTorch agree; OpenVINO is alone`."""
+    words = []
+    for *others, last in found:
+        if others:
+            words.append(f"{', '.join(others)} and {last} agree")
+        else:
+            words.append(f"{last} is alone")
+    return "; ".join(words)

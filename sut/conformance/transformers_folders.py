@@ -69,7 +69,7 @@ def _variants(
     plain = _tiny(default, job["tiny"])
     for key, value in own.get("set", {}).items():
         _set(plain, default, key, value)
-    seen = [plain]
+    seen = [_whole(kind, plain)]
     yield PLAIN, plain
     yield job["unrounded"], plain
     if "class" in own:
@@ -77,9 +77,19 @@ def _variants(
     for variant in (*job["variant"], *own.get("variant", ())):
         fields = copy.deepcopy(plain)
         allowed = [_set(fields, default, key, value) for key, value in variant["set"].items()]
-        if all(allowed) and fields not in seen:
-            seen.append(fields)
+        whole = _whole(kind, fields)
+        if all(allowed) and whole not in seen:
+            seen.append(whole)
             yield variant["name"], fields
+
+
+def _whole(kind: str, fields: _Config) -> _Config:
+    """The configuration with its defaults. If Transformers refuses the fields, these alone."""
+    try:
+        whole: _Config = transformers.CONFIG_MAPPING[kind](**copy.deepcopy(fields)).to_dict()
+    except Exception:  # noqa: BLE001  whatever Transformers raises
+        return fields
+    return whole
 
 
 def _tiny(default: Mapping[str, Any], tiny: Mapping[str, Any]) -> _Config:
