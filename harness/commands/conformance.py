@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import re
 import shlex
-import tempfile
+import shutil
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,8 +23,10 @@ from harness.conformance.running import Runner
 from harness.conformance.table import Table
 from harness.conformance.verdicts import Row, Verdict
 from harness.errors import UsageError
+from harness.execution.environments import ROOT
 from harness.inputs.architectures import keras_file
 from harness.inputs.keras_file import SUFFIX
+from harness.locks import held
 from harness.request.flags import Parser, add_common
 from harness.request.pins import spelt_all
 
@@ -50,21 +56,26 @@ def main(arguments: list[str]) -> int:
     reporter = terminal.Terminal(flags.quiet)
     if not (flags.file or flags.only):
         reporter.say(f"about {terminal.duration(_USUAL_S[flags.of])} on two quiet cores")
-    begun = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        runner = Runner(
-            flags.cache.absolute(), Path(folder), spelt_all(flags.packages), reporter.say
-        )
-        rows = _rows(flags, runner)
-        made = Table(
-            schema=table.SCHEMA,
-            made=time.strftime("%Y-%m-%d"),
-            command=shlex.join(["./run.sh", "conformance", *arguments]),
-            versions=runner.versions,
-            limits=_LIMITS,
-            seconds=round(time.monotonic() - begun, 1),
-            rows=tuple(rows),
-        )
+    given = spelt_all(flags.packages)
+    cache = flags.cache.absolute()
+    folder = _folder(cache, flags, given)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with held(folder.with_suffix(".lock"), lambda: reporter.say("waiting for the same command")):
+        folder.mkdir(exist_ok=True)
+        runner = Runner(cache, folder, given, reporter.say)
+        with _counted(folder / "seconds.txt"):
+            rows = _rows(flags, runner)
+        seconds = float((folder / "seconds.txt").read_text(encoding="utf-8"))
+        shutil.rmtree(folder)
+    made = Table(
+        schema=table.SCHEMA,
+        made=time.strftime("%Y-%m-%d"),
+        command=shlex.join(["./run.sh", "conformance", *arguments]),
+        versions=runner.versions,
+        limits=_LIMITS,
+        seconds=seconds,
+        rows=tuple(rows),
+    )
     if flags.out:
         flags.out.mkdir(parents=True, exist_ok=True)
         write_json(flags.out / "conformance.json", made)
@@ -125,6 +136,31 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_common(parser)
     return parser
+
+
+def _folder(cache: Path, flags: argparse.Namespace, given: Sequence[str]) -> Path:
+    """The folder in which an interrupted comparison goes on: one for its flags, its cases, and the
+    sources and environments that compute them.
+    """
+    files = [*(ROOT / "environments").glob("*.txt"), *(ROOT / "sut").rglob("*.py"), *parts.DATA]
+    digest = hashlib.sha256(json.dumps([flags.of, flags.only, *given]).encode())
+    for file in sorted(files):
+        digest.update(file.read_bytes())
+    if flags.file and flags.file.is_file():
+        digest.update(flags.file.read_bytes())
+    return cache / "conformance" / f"{flags.of or 'all'}-{digest.hexdigest()[:12]}"
+
+
+@contextmanager
+def _counted(path: Path) -> Iterator[None]:
+    """A context whose seconds are added to those in a file."""
+    before = float(path.read_text(encoding="utf-8")) if path.exists() else 0.0
+    begun = time.monotonic()
+    try:
+        yield
+    finally:
+        seconds = round(before + time.monotonic() - begun, 1)
+        path.write_text(str(seconds), encoding="utf-8")
 
 
 def _check(flags: argparse.Namespace) -> None:

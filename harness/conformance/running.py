@@ -27,6 +27,8 @@ _VERSIONS = (
     *("transformers", "numpy"),
 )
 Say = Callable[[str], None]
+UNFINISHED = "the process ended in it"
+"""The words of a case while a program computes it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +69,7 @@ class Runner:
     """Runs programs, in environments that are made on first use.
 
     Attributes:
+        folder: for what the programs write. They go on with what is there.
         given: the values of --with, spelt.
         versions: name of an environment, with its --with → the versions of its packages.
     """
@@ -110,7 +113,10 @@ class Runner:
         """
         environment = self._made[sut]
         folder = self.folder / name
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        for refusal in folder.glob("*.txt"):
+            if refusal.read_text(encoding="utf-8") == UNFINISHED:  # when this was interrupted
+                refusal.unlink()
         path = folder / "job.json"
         write_json(path, {**job, "out": str(folder)})
         program = f"sut.conformance.{module}"

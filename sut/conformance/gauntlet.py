@@ -10,6 +10,7 @@ or a metric, `object.json`, as a file stores it, and `expected.npz`, its value b
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
 import re
@@ -28,7 +29,7 @@ from sut.conformance import composed
 _Arguments = dict[str, Any]
 _Shape = list[int]
 _SEED = 65
-_IN_A_NAME = 100
+_IN_A_NAME = 80
 _OF_OBJECTS = {"losses": keras.losses.Loss, "metrics": keras.metrics.Metric}
 _ABSTRACT = ("Layer", "Loss", "Metric", "Wrapper")
 
@@ -56,9 +57,9 @@ def main(path: Path) -> None:
                 continue
             for words, arguments, shapes in _settings(kind, name, job):
                 case = f"{kind}.{name}({words})"
-                folder = f"{len(cases):04}-" + re.sub(r"\W+", "-", case).strip("-")[:_IN_A_NAME]
+                folder = _folder(case)
                 row = {"case": case, "folder": folder, "reason": ""}
-                (out / folder).mkdir()
+                (out / folder).mkdir(exist_ok=True)
                 try:
                     make(kind, name, arguments, shapes, out / folder, job)
                 except Exception as e:  # noqa: BLE001  whatever Keras raises for these arguments
@@ -66,12 +67,18 @@ def main(path: Path) -> None:
                 cases.append(row)
     for name, function in composed.ALL.items():
         if only.search(f"composed.{name}"):
-            folder = f"{len(cases):04}-{name.replace(' ', '-')}"
-            (out / folder).mkdir()
+            folder = _folder(name)
+            (out / folder).mkdir(exist_ok=True)
             inputs, outputs = function()
             _save(inputs, outputs, out / folder)
             cases.append({"case": name, "folder": folder, "reason": ""})
     write_json(out / "cases.json", {"cases": cases, "version": keras.__version__})
+
+
+def _folder(case: str) -> str:
+    """The name of the folder of a case."""
+    digest = hashlib.sha256(case.encode()).hexdigest()[:8]
+    return re.sub(r"\W+", "-", case).strip("-")[:_IN_A_NAME] + f"-{digest}"
 
 
 def _settings(
