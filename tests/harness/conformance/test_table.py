@@ -63,7 +63,7 @@ def test_the_page_has_counts_versions_sizes_and_what_is_known():
     assert "keras 3.15.1" in page
     assert "| JAX | 1 | 1 | 1 | 0 |" in page
     assert "| 2.9e+00 | layer 0 of 4 (Block, 2) |" in page
-    assert "reads no max_window_layers of Qwen 2" in page
+    assert "gives no layer of Qwen 2 a window" in page
 
 
 def test_the_page_names_no_folder_of_this_machine():
@@ -106,6 +106,6 @@ def test_a_mistake_gets_one_sentence(words, answer, tmp_path, monkeypatch, capfd
 
 def test_what_is_known_is_of_the_library_and_the_type_of_model():
     (words,) = known_differences.of_model("keras3-jax", "qwen2")
-    assert words.startswith("KerasHub 0.32 reads no max_window_layers")
+    assert words.startswith("KerasHub 0.32 gives no layer of Qwen 2")
     assert known_differences.of_model("native-torch-eager", "qwen2") == ()
     assert known_differences.of_model("keras3-jax", "") == ()
