@@ -206,7 +206,7 @@ def _show(made: Table, news: list[str] | None) -> None:
     terminal.table("Compared", ("backend", *Verdict), lines)
     lines = []
     for names, row in table.same_on(made.rows):
-        why = row.layer if row.verdict is Verdict.DIFFERS else row.words
+        why = row.layer or row.words
         lines.append([row.case, names, str(row.verdict), table.text_of(row.size), why])
     terminal.table("What does not agree", ("case", "on", "verdict", "size", "why, or from"), lines)
     if news is not None:

@@ -25,8 +25,8 @@ read are at most three times as far.
 """
 OF_OPERATIONS = 1e-4
 """Of the largest value. Operations that agree are nearer than 1e-5, others farther than 1e-3."""
-JUDGES_AGREE = 1e-9
-"""How near two judges are that compute in float64."""
+JUDGES_AGREE = 1e-6
+"""How near two judges are. Some have constants in float32, such as the slope of a leaky ReLU."""
 _BEFORE = "before it was saved"
 
 
@@ -144,7 +144,9 @@ def judged(
             verdicts.groups({**judges, **backends}, OF_OPERATIONS)
         )
     elif len(judges) == 1:
+        agreeing = verdicts.groups({**judges, **backends}, OF_OPERATIONS)
         words = f"only {next(iter(judges))} judges"
+        words += f": {verdicts.in_words(agreeing)}" if len(agreeing) > 1 else ""
     elif not exact and judges:
         words = "a judge computes in float32"
     rows = []

@@ -117,6 +117,7 @@ class Runner:
         for refusal in folder.glob("*.txt"):
             if refusal.read_text(encoding="utf-8") == UNFINISHED:  # when this was interrupted
                 refusal.unlink()
+                refusal.with_suffix(".npz").unlink(missing_ok=True)
         path = folder / "job.json"
         write_json(path, {**job, "out": str(folder)})
         program = f"sut.conformance.{module}"

@@ -168,7 +168,7 @@ def _section(part: str, title: str, rows: Sequence[Row], limit: str) -> Iterator
         yield "|" + "---|" * len(list(filter(None, heads)))
         for names, row in chosen:
             last = (
-                [text_of(row.size), _cell(row.layer)]
+                [text_of(row.size), _cell(row.layer or row.words)]
                 if verdict is Verdict.DIFFERS
                 else [_cell(row.words)]
             )

@@ -26,6 +26,7 @@ from sut.evidence import causes
 _Config = dict[str, Any]
 PLAIN = "plain"
 """The variant of a type with the defaults of its configuration, but for its size."""
+ANSWERS = "answers.npz"
 _SEED = 65
 _ROWS = 2
 _WHOLE = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "Model")
@@ -46,6 +47,8 @@ def main(path: Path) -> None:
             folder = f"{kind}--{name}".replace(" ", "-").replace("/", "-")
             row = {"type": kind, "variant": name, "folder": folder, "reason": ""}
             rows.append(row)
+            if (Path(job["out"]) / folder / ANSWERS).exists():
+                continue  # from before an interruption
             try:
                 _make(kind, name, fields, Path(job["out"]) / folder, job)
             except Exception as e:  # noqa: BLE001  whatever Transformers raises for a configuration
@@ -142,7 +145,9 @@ def _make(kind: str, name: str, fields: _Config, folder: Path, job: Mapping[str,
     model.save_pretrained(folder)
     inputs = _inputs(model, job["length"])
     np.savez(folder / "inputs.npz", allow_pickle=False, **inputs)
-    np.savez(folder / "answers.npz", allow_pickle=False, **_answers(model, inputs))
+    whole = folder / f"whole-{ANSWERS}"
+    np.savez(whole, allow_pickle=False, **_answers(model, inputs))
+    whole.rename(folder / ANSWERS)
 
 
 def _class(kind: str, config: Any, job: Mapping[str, Any], bare: bool) -> Any:
