@@ -113,8 +113,8 @@ def _parser() -> argparse.ArgumentParser:
         default="",
         metavar="NAME",
         help=(
-            "with --of keras-hub: one type of model, such as qwen2; with --of keras: a regular"
-            " expression of names, such as layers.Conv or ops.pad"
+            "a regular expression of types of models and names of operations, such as ^qwen2$,"
+            " layers.Conv or ops.pad"
         ),
     )
     parser.add_argument(
@@ -165,8 +165,6 @@ def _counted(path: Path) -> Iterator[None]:
 
 def _check(flags: argparse.Namespace) -> None:
     """Raises UsageError for flags that do not fit."""
-    if flags.only and not flags.of:
-        raise UsageError("--only: also name the part that it is of: --of keras-hub or --of keras")
     if flags.file and flags.of:
         raise UsageError(f"--of {flags.of}: a file is no part of a comparison: leave it out")
     try:
@@ -185,7 +183,7 @@ def _rows(flags: argparse.Namespace, runner: Runner) -> list[Row]:
     if flags.of != "keras-hub":
         rows += parts.operations(runner, flags.only)
     if not rows:
-        raise UsageError(f"--only {flags.only}: names nothing of {flags.of}")
+        raise UsageError(f"--only {flags.only}: no type of model and no operation has such a name")
     return rows
 
 

@@ -35,7 +35,7 @@ def test_a_lost_delta_is_found(interpreter, capfd):
 
 
 def test_windows_of_some_layers_are_found_from_their_first_layer_on(interpreter, capfd):
-    found = rows(["--of", "keras-hub", "--only", "qwen2"], capfd)
+    found = rows(["--of", "keras-hub", "--only", "^qwen2$"], capfd)
     for backend in ("JAX", "TensorFlow", "PyTorch"):
         assert found["qwen2, plain", backend]["verdict"] == "agrees"
         windows = found["qwen2, windows of the last two layers", backend]

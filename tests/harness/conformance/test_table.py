@@ -84,7 +84,6 @@ def test_backends_with_the_same_difference_share_a_row():
         (["--expect", "none.json"], "--expect none.json: cannot be read"),
         (["--expect", "list.json"], "--expect list.json: is no conformance.json"),
         (["--expect", "older.json"], "reads conformance-1: make it again with --out"),
-        (["--only", "qwen2"], "--only: also name the part that it is of"),
         (["model.h5"], "model.h5: is no .keras file"),
         (["none.keras"], "there is no such file"),
         (["my.keras", "--of", "keras"], "a file is no part of a comparison"),
