@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from environments import lock as locking
 from harness.errors import EnvironmentFailure
@@ -32,6 +33,10 @@ DIGITS = 12
 _NO_SOLUTION = "No solution found"
 _OF_INSTALLING = "--no-verify-hashes"  # `uv pip compile` has no such flag
 _MOST_IN_A_NAME = 60
+_HUB, _WITHOUT_TENSORFLOW = "keras-hub", Version("0.32")
+"""Earlier releases of KerasHub import TensorFlow with every backend."""
+_TENSORFLOW, _ITS_LOCK = "tensorflow-cpu", "keras3-tensorflow-cpu.txt"
+"""The smallest build of TensorFlow, and the lock with its version."""
 
 
 class Unresolvable(EnvironmentFailure):
@@ -145,17 +150,31 @@ def _resolved(lock: Path, pins: Sequence[Pin], cache: Path, cpu: bool) -> str:
         for pin in pins:  # a build from source would not be the release that others have
             command += ["--only-binary", pin.name]
         command += [flag for flag in environments.sources([lock]) if flag != _OF_INSTALLING]
+        what = f"{lock.stem} with {words(pins)}"
         for fixed in (True, False):
             lines = _requirements(lock, pins, cache, fixed)
             wanted.write_text("\n".join(lines), encoding="utf-8")
             try:
-                _uv([*command, str(wanted)], f"{lock.stem} with {words(pins)}")
+                _uv([*command, str(wanted)], what)
                 break
             except Unresolvable:
                 if not fixed:
                     raise
+        if _lacks_tensorflow(found):
+            lines.append(required(lock.parent / _ITS_LOCK)[_TENSORFLOW])
+            wanted.write_text("\n".join(lines), encoding="utf-8")
+            _uv([*command, str(wanted)], what)
         blocks = [locking.kept(block, cpu) for block in environments.lock_blocks(found)]
     return f"# {lock.stem} with {words(pins)}\n" + "".join(blocks)
+
+
+def _lacks_tensorflow(lock: Path) -> bool:
+    """Whether the KerasHub of an environment imports TensorFlow, and the environment has none."""
+    versions = _versions(lock)
+    hubs = map(Version, versions.get(_HUB, ()))
+    return min(hubs, default=_WITHOUT_TENSORFLOW) < _WITHOUT_TENSORFLOW and not any(
+        name.startswith("tensorflow") for name in versions
+    )
 
 
 def _uv(command: Sequence[str], what: str) -> None:
@@ -190,8 +209,12 @@ def _requirements(lock: Path, pins: Sequence[Pin], cache: Path, fixed: bool) -> 
 
 
 def _moved(own: Path, lock: Path, pins: Sequence[Pin]) -> Iterator[str]:
-    """Yield a note for each package that has another version than in the SUT's own lock."""
+    """Yield a note for each package that has another version than in the SUT's own lock, and for
+    TensorFlow, if it was added.
+    """
     before, after = map(_versions, (own, lock))
+    if _TENSORFLOW in after.keys() - before.keys():
+        yield f"--with added {_TENSORFLOW}, which KerasHub imports before {_WITHOUT_TENSORFLOW}"
     for name in sorted(before.keys() & after.keys() - {pin.name for pin in pins}):
         if after[name] <= before[name]:
             continue
