@@ -34,6 +34,9 @@ NEVER_IN = {
     "keras2": _OF_DATASETS,
     "keras3": (*_OF_KERAS_CV, *_OF_OPENVINO),
 }
+# A package that `overrides` keeps out, although older releases of another one import it.
+IMPORTED, IMPORTER = "tensorflow-cpu", "KerasHub imports before 0.32"
+_OLDER = re.compile(r"^keras-hub==0\.([12]?\d|3[01])\b", re.M)
 # Packages of which only a file is read, or which run in PyTorch's environment.
 FILES = "weights-"
 CUDA_ONLY = re.compile(r"(nvidia-|cuda-|triton\b)")
@@ -50,6 +53,17 @@ def overrides(name: str) -> str:
             *NEVER_IN.get(name.partition("-")[0], ()),
         )
     )
+
+
+def lacking(lock: str) -> str:
+    """The requirement of IMPORTED, if an environment with this lock needs it and has no TensorFlow;
+    otherwise empty.
+    """
+    if not _OLDER.search(lock) or re.search(r"^tensorflow", lock, re.M):
+        return ""
+    required = (HERE / "keras3-tensorflow-cpu.in").read_text()
+    found = re.search(rf"^{IMPORTED}==\S+", required, re.M)
+    return found[0] if found else IMPORTED
 
 
 def _blocks(text: str) -> list[str]:
