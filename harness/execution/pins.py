@@ -156,7 +156,7 @@ def _resolved(lock: Path, pins: Sequence[Pin], cache: Path, cpu: bool) -> str:
                 if not fixed:
                     raise
         if lacking := locking.lacking(found.read_text(encoding="utf-8")):
-            lines.append(lacking)
+            lines += lacking
             wanted.write_text("\n".join(lines), encoding="utf-8")
             _uv([*command, str(wanted)], what)
         blocks = [locking.kept(block, cpu) for block in environments.lock_blocks(found)]
@@ -199,8 +199,8 @@ def _moved(own: Path, lock: Path, pins: Sequence[Pin]) -> Iterator[str]:
     one that a moved one imports.
     """
     before, after = map(_versions, (own, lock))
-    if locking.IMPORTED in after.keys() - before.keys():
-        yield f"--with added {locking.IMPORTED}, which {locking.IMPORTER}"
+    for name in sorted(locking.IMPORTED_BEFORE.keys() & after.keys() - before.keys()):
+        yield f"--with added {name}, which that KerasHub imports"
     for name in sorted(before.keys() & after.keys() - {pin.name for pin in pins}):
         if after[name] <= before[name]:
             continue
