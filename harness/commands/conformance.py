@@ -54,9 +54,9 @@ def main(arguments: list[str]) -> int:
     _check(flags)
     before = table.read(flags.expect) if flags.expect else None
     reporter = terminal.Terminal(flags.quiet)
+    given = spelt_all(flags.packages)
     if not (flags.file or flags.only):
         reporter.say(f"about {terminal.duration(_USUAL_S[flags.of])} on two quiet cores")
-    given = spelt_all(flags.packages)
     cache = flags.cache.absolute()
     folder = _folder(cache, flags, given)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -148,7 +148,8 @@ def _folder(cache: Path, flags: argparse.Namespace, given: Sequence[str]) -> Pat
         digest.update(file.read_bytes())
     if flags.file and flags.file.is_file():
         digest.update(flags.file.read_bytes())
-    return cache / "conformance" / f"{flags.of or 'all'}-{digest.hexdigest()[:12]}"
+    part = "file" if flags.file else flags.of or "all"
+    return cache / "conformance" / f"{part}-{digest.hexdigest()[:12]}"
 
 
 @contextmanager
