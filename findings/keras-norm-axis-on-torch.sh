@@ -4,7 +4,7 @@
 #   backend.
 # Seen: on PyTorch each row has the mean 0, and columns have not. RMSNormalization(axis=1) is wrong
 #   in the same way. Of an array [2, 4, 6] PyTorch refuses both.
-# Why: since 3.15 ops.layer_normalization and ops.rms_normalization call PyTorch's own kernels for any
+# Why: ops.layer_normalization and ops.rms_normalization call PyTorch's own kernels for any
 #   neighbouring axes (is_continuous_axis in keras/src/ops/nn.py). These kernels take only the last
 #   axes.
 set -euo pipefail
