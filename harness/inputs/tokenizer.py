@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from compliance.scoring.squad import word_pieces as word_piece_files
 from compliance.scoring.squad.word_pieces import WordPieces
 from formats import bounds
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
+from harness.execution import user_files
 from harness.inputs import user_folder
 from harness.inputs.user_folder import Document
 
@@ -26,8 +27,16 @@ BEGIN = 1
 END = 2
 _OFFSET = 3
 VOCABULARY = 256 + _OFFSET
-_CLIP_BEGIN = "<|startoftext|>"
-_CLIP_END = "<|endoftext|>"
+_OF_CONVERSION = (
+    "config.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+)
+"""The files that Transformers reads to make a tokenizer.json."""
 _SPECIAL = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 _CALLS = ("encode", "decode", "encode_marked", "decode_marked")
 """The fields of a tokenizer that call its library."""
@@ -84,16 +93,16 @@ def of_bytes(closing: bool) -> Tokenizer:
 
 
 def of_folder(path: Path) -> Tokenizer | None:
-    """The tokenizer of a folder: tokenizer.json, else tokenizer.model, else BERT's vocab.txt, else
-    CLIP's vocab.json and merges.txt. None: the folder has none of these.
+    """The tokenizer of a folder: tokenizer.json, else tokenizer.model, else what Transformers makes
+    of a vocab.txt, or of vocab.json and merges.txt. None: the folder has none of these.
 
     Raises UsageError if a file cannot be read.
     """
     for name, read in (
         ("tokenizer.json", _json),
         ("tokenizer.model", _sentencepiece),
-        ("vocab.txt", _wordpiece),
-        ("vocab.json", _clip),
+        ("vocab.txt", partial(_converted, "BertTokenizer")),
+        ("vocab.json", partial(_converted, "CLIPTokenizer")),
     ):
         if not (path / name).is_file():
             continue
@@ -104,7 +113,7 @@ def of_folder(path: Path) -> Tokenizer | None:
             call: _safe(file, each) for call in _CALLS if (each := getattr(tokenizer, call))
         }
         tokenizer = replace(tokenizer, folder=path, **calls)
-        if name != "tokenizer.json" and _safe(file, _adds_tokens)(path, tokenizer):
+        if name == "tokenizer.model" and _safe(file, _adds_tokens)(path, tokenizer):
             return replace(tokenizer, encode=partial(_refuse_added, path, name))
         return tokenizer
     return None
@@ -120,7 +129,7 @@ def _safe(file: Path, call: Callable[..., T]) -> Callable[..., T]:
     def safe(*arguments: Any) -> T:
         try:
             return call(*arguments)
-        except (UsageError, KeyboardInterrupt, SystemExit):
+        except (HarnessError, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as e:  # noqa: BLE001
             why = (str(e).strip() or type(e).__name__).splitlines()[0]
@@ -185,17 +194,21 @@ def _document(file: Path) -> Document:
 
 
 def _json(file: Path, settings: Document) -> Tokenizer:
-    """Read tokenizer.json. Its post-processor adds the marks. Its truncation and padding are
+    return _of_json(file.name, file.read_text(encoding="utf-8"))
+
+
+def _of_json(name: str, text: str) -> Tokenizer:
+    """Read a tokenizer.json. Its post-processor adds the marks. Its truncation and padding are
     switched off, because we refuse long prompts and pad ourselves.
     """
     from tokenizers import Tokenizer as Reader
 
-    reader = Reader.from_file(str(file))
+    reader = Reader.from_str(text)
     reader.no_truncation()
     reader.no_padding()
     special = [i for i, token in reader.get_added_tokens_decoder().items() if token.special]
     return Tokenizer(
-        name=file.name,
+        name=name,
         vocabulary=_vocabulary(reader),
         special=tuple(special),
         encode=lambda text: list(reader.encode(text).ids),
@@ -205,63 +218,13 @@ def _json(file: Path, settings: Document) -> Tokenizer:
     )
 
 
-def _wordpiece(file: Path, settings: Document) -> Tokenizer:
-    from tokenizers import BertWordPieceTokenizer
-
-    reader = BertWordPieceTokenizer(
-        str(file),
-        lowercase=settings.get("do_lower_case", True),
-        strip_accents=settings.get("strip_accents"),
-        handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
-    )
-    marks = map(reader.token_to_id, ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
-    return Tokenizer(
-        file.name,
-        _vocabulary(reader),
-        tuple(i for i in marks if i is not None),
-        lambda text: list(reader.encode(text).ids),
-        reader.decode,
-    )
-
-
-def _clip(file: Path, settings: Document) -> Tokenizer:
-    """The tokenizer that Transformers makes from CLIP's two files: lower case, words split by
-    CLIP's rule, with a mark at their end.
+def _converted(usual: str, file: Path, settings: Document) -> Tokenizer:
+    """The tokenizer.json that Transformers makes of other files, by the class that the folder
+    names, or else by `usual`.
     """
-    from tokenizers import Regex, models, normalizers, pre_tokenizers
-    from tokenizers import Tokenizer as Reader
-
-    merges = file.with_name("merges.txt")
-    pairs = models.BPE.from_file(
-        str(file), str(merges), unk_token=_CLIP_END, end_of_word_suffix="</w>"
-    )
-    reader = Reader(pairs)
-    one_space = normalizers.Replace(Regex(r"\s+"), " ")
-    reader.normalizer = normalizers.Sequence(
-        [normalizers.NFC(), one_space, normalizers.Lowercase()]
-    )
-    words = Regex(r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+")
-    split = pre_tokenizers.Split(words, behavior="removed", invert=True)
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    reader.pre_tokenizer = pre_tokenizers.Sequence([split, byte_level])
-    vocabulary = reader.get_vocab()
-    begin = vocabulary.get(_CLIP_BEGIN)
-    end = vocabulary.get(_CLIP_END)
-    if begin is None or end is None:
-        return Tokenizer(
-            file.name,
-            _vocabulary(reader),
-            (),
-            lambda text: _refuse(file),
-            lambda ids: str(reader.decode(list(ids))),
-        )
-    return Tokenizer(
-        file.name,
-        _vocabulary(reader),
-        (begin, end),
-        lambda text: [begin, *reader.encode(text).ids, end],
-        lambda ids: str(reader.decode([i for i in ids if i not in (begin, end)])),
-    )
+    files = user_files.contents(file.parent, _OF_CONVERSION, bounds.TOKENIZER)
+    found = _of_json(file.name, user_files.answer("tokenizer", files, usual))
+    return replace(found, encode_marked=None, decode_marked=None)
 
 
 def _adds_tokens(path: Path, found: Tokenizer) -> bool:
@@ -281,17 +244,6 @@ def _refuse_added(path: Path, name: str, text: str) -> list[int]:
         f"--weights {path}: added_tokens.json has tokens that {name} lacks, and only a"
         " tokenizer.json can contain them: write one "
         f'with AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("{path}/tokenizer.json")'
-    )
-
-
-def _refuse(file: Path) -> list[int]:
-    """Raises UsageError when a prompt is encoded: each model with these two files splits words by
-    other rules.
-    """
-    raise UsageError(
-        f"--dataset: {file.parent} has vocab.json and merges.txt of another model than CLIP and no"
-        " tokenizer.json: write one with "
-        f'AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("tokenizer.json")'
     )
 
 
