@@ -1,20 +1,21 @@
 """A program that answers what Transformers or OpenCV make of a user's files.
 
-`python -m sut.user_files NAME [FOLDER]` reads arrays from its standard input and writes an array
-for each. `harness/execution/user_files.py` runs it in an environment that has the library. The
-files are of strangers: no code of a folder is run, nothing is downloaded, and time and memory are
-limited.
+`python -m sut.user_files CONNECTION NAME FOLDER` gets and sends messages by a connection, a file
+descriptor. A message is JSON, or the `.npy` of a picture. `harness/execution/user_files.py` runs it
+in an environment that has the library. The files are of strangers: no code of a folder is run,
+nothing is downloaded, and memory is limited.
 """
 
 from __future__ import annotations
 
 import importlib
+import io
 import json
-import math
 import resource
 import sys
 from collections.abc import Callable
-from typing import IO, Any
+from multiprocessing.connection import Connection
+from typing import Any
 
 import numpy as np
 
@@ -22,162 +23,131 @@ SIDE = 224
 """The side of a picture for MLPerf's resnet."""
 _SHORTER = 256
 _MEMORY_BYTES = 4 << 30
-"""The memory of the process, in addition to 16 times that of what is asked."""
-SECONDS = 10
-"""The processor's seconds for an answer, in addition to those for what is asked."""
-_BYTES_A_SECOND = 50_000
+"""The memory of the process, in addition to 16 times that of a message."""
 _PROBES = ((60, 90), (90, 60))
 """Shapes of the pictures with which the size of a model's input is found."""
 
-_Answer = Callable[[np.ndarray], np.ndarray]
+_SHOWN = 200
+"""The most characters of an error's words."""
+
+_Answer = Callable[[Any], Any]
+"""JSON value → JSON value, or picture → array."""
 
 
-def packed(value: Any) -> np.ndarray:
-    """A JSON value as an array of bytes."""
-    return np.frombuffer(json.dumps(value).encode(), np.uint8)
+def packed(value: Any) -> bytes:
+    """An array or a JSON value as a message."""
+    if not isinstance(value, np.ndarray):
+        return json.dumps(value).encode()
+    content = io.BytesIO()
+    np.save(content, value)
+    return content.getvalue()
 
 
-def unpacked(array: np.ndarray) -> Any:
-    """The value of which `packed` made the array."""
-    return json.loads(array.tobytes())
+def unpacked(message: bytes) -> Any:
+    """The value of which `packed` made the message."""
+    if message.startswith(np.lib.format.MAGIC_PREFIX):
+        return np.load(io.BytesIO(message))
+    return json.loads(message)
 
 
-def send(stream: IO[bytes], array: np.ndarray) -> None:
-    """Write an array, as `receive` reads it."""
-    stream.write(json.dumps([array.dtype.name, array.shape]).encode() + b"\n" + array.tobytes())
-    stream.flush()
-
-
-def receive(stream: IO[bytes]) -> np.ndarray | None:
-    """The next array. None at the end."""
-    line = stream.readline()
-    if not line:
-        return None
-    dtype, shape = json.loads(line)
-    content = stream.read(math.prod(shape) * np.dtype(dtype).itemsize)
-    return np.frombuffer(content, dtype).reshape(shape)
-
-
-def main(name: str, *folder: str) -> None:
-    """Answer until the input ends. An error is its last line on standard error."""
-    out = sys.stdout.buffer
-    sys.stdout = sys.stderr
+def main(connection: str, name: str, folder: str) -> None:
+    """Answer until the connection ends. An error is its last line on standard error."""
+    messages = Connection(int(connection))
     try:
-        answer = _PROGRAMS[name](*folder)
-        while (given := receive(sys.stdin.buffer)) is not None:
-            _limit(given.nbytes)
-            send(out, answer(given))
+        answer = _PROGRAMS[name](folder)
+        while True:
+            given = messages.recv_bytes()
+            memory_bytes = _MEMORY_BYTES + 16 * len(given)
+            resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, resource.RLIM_INFINITY))
+            messages.send_bytes(packed(answer(unpacked(given))))
+    except EOFError:
+        pass
     # A library may fail in any way.
     except Exception as e:  # noqa: BLE001
         sys.exit(_words(e))
 
 
-def _limit(given_bytes: int) -> None:
-    """Let the kernel end this process if it needs more time, and refuse it more memory."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    seconds = used.ru_utime + used.ru_stime + SECONDS + given_bytes / _BYTES_A_SECOND
-    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), resource.RLIM_INFINITY))
-    memory_bytes = _MEMORY_BYTES + 16 * given_bytes
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, resource.RLIM_INFINITY))
-
-
 def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+    return f"{type(error).__name__}: {error}".splitlines()[0][:_SHOWN]
 
 
 def _tokenizer(folder: str) -> _Answer:
     """The class of a folder's tokenizer, if the folder does not name one → its tokenizer.json."""
-    import transformers
+    transformers = importlib.import_module("transformers")
 
-    def answer(usual: np.ndarray) -> np.ndarray:
+    def answer(usual: str) -> str:
         try:
             found = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         except ValueError:
-            found = getattr(transformers, unpacked(usual)).from_pretrained(folder)
-        return packed(found.backend_tokenizer.to_str())
-
-    return answer
-
-
-def _processor(folder: str) -> _Answer:
-    """The number of channels → the size of the model's input, and what is computed with values from
-    0 to 255: `scale` is multiplied, `mean` subtracted, `std` divided by.
-    """
-    processor, pixels = _image_processor(folder)
-
-    def answer(channels: np.ndarray) -> np.ndarray:
-        made = [pixels(np.zeros((*probe, unpacked(channels)), np.uint8)) for probe in _PROBES]
-        if made[0].shape != made[1].shape:
-            raise ValueError("pictures keep several sizes")
-        normalises = processor.do_normalize
-        return packed(
-            {
-                "height": made[0].shape[1],
-                "width": made[0].shape[2],
-                "scale": processor.rescale_factor if processor.do_rescale else 1.0,
-                "mean": processor.image_mean if normalises else 0.0,
-                "std": processor.image_std if normalises else 1.0,
-            }
-        )
+            found = getattr(transformers, usual).from_pretrained(folder)
+        return str(found.backend_tokenizer.to_str())
 
     return answer
 
 
 def _pixels(folder: str) -> _Answer:
     """A picture, uint8 [height, width, channels] → the model's input, float32 [channels, height,
-    width].
+    width]. The number of channels → the size of this input, and what is computed with values from
+    0 to 255: `scale` is multiplied, `mean` subtracted, `std` divided by.
+
+    A class that needs PyTorch, or that is not known, is replaced by ViT's, which reads the same
+    file.
     """
-    return _image_processor(folder)[1]
-
-
-def _image_processor(folder: str) -> tuple[Any, _Answer]:
-    """The processor of a folder, and what it makes of a picture. A class that needs PyTorch is
-    replaced by ViT's, which reads the same file.
-    """
-    import transformers
-
+    transformers = importlib.import_module("transformers")
     own = transformers.AutoImageProcessor
     try:
         processor = own.from_pretrained(folder, backend="pil", trust_remote_code=False)
-    except ImportError:
+    except (ImportError, ValueError):
         processor = transformers.ViTImageProcessorPil.from_pretrained(folder)
 
     def pixels(picture: np.ndarray) -> np.ndarray:
         made = processor(picture, input_data_format="channels_last", return_tensors="np")
         return np.ascontiguousarray(made["pixel_values"][0], np.float32)
 
-    return processor, pixels
+    def steps(channels: int) -> dict[str, Any]:
+        shapes = {pixels(np.zeros((*probe, channels), np.uint8)).shape for probe in _PROBES}
+        if len(shapes) > 1:
+            raise ValueError("pictures keep several sizes")
+        _, height, width = shapes.pop()
+        return {
+            "height": height,
+            "width": width,
+            "scale": processor.rescale_factor if processor.do_rescale else 1.0,
+            "mean": processor.image_mean if processor.do_normalize else 0.0,
+            "std": processor.image_std if processor.do_normalize else 1.0,
+        }
+
+    return lambda given: steps(given) if isinstance(given, int) else pixels(given)
 
 
-def _chat() -> _Answer:
+def _chat(_: str) -> _Answer:
     """A template's `text`, its `variables` and `conversations` → the `texts`, or the `index` of the
     conversation that failed, and `why`. Without conversations → the `names` of its variables.
     """
     chats = importlib.import_module("transformers.utils.chat_template_utils")
 
-    def answer(given: np.ndarray) -> np.ndarray:
-        job = unpacked(given)
+    def answer(job: dict[str, Any]) -> dict[str, Any]:
         texts: list[str] = []
         more = {"chat_template": job["text"], "add_generation_prompt": True}
         try:
             if not job["conversations"]:
-                return packed({"names": sorted(chats._get_template_variables(job["text"]))})
+                return {"names": sorted(chats._get_template_variables(job["text"]))}
             for conversation in job["conversations"]:
                 made = chats.render_jinja_template([conversation], **more, **job["variables"])
                 texts += made[0]
         # A template may fail in any way.
         except Exception as e:  # noqa: BLE001
-            return packed({"index": len(texts), "why": _words(e)})
-        return packed({"texts": texts})
+            return {"index": len(texts), "why": _words(e)}
+        return {"texts": texts}
 
     return answer
 
 
-def _area() -> _Answer:
+def _area(_: str) -> _Answer:
     """A picture → its middle, uint8 [SIDE, SIDE, channels], as `pre_process_vgg` of MLPerf's
     reference makes it.
     """
-    import cv2
+    cv2 = importlib.import_module("cv2")
 
     def answer(picture: np.ndarray) -> np.ndarray:
         height, width = resized_shape(*picture.shape[:2])
@@ -195,9 +165,8 @@ def resized_shape(height: int, width: int) -> tuple[int, int]:
     return _SHORTER, int(_SHORTER * width / height)
 
 
-_PROGRAMS: dict[str, Callable[..., _Answer]] = {
+_PROGRAMS: dict[str, Callable[[str], _Answer]] = {
     "tokenizer": _tokenizer,
-    "processor": _processor,
     "pixels": _pixels,
     "chat": _chat,
     "area": _area,

@@ -12,12 +12,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from compliance import CURRENT
 from formats import bounds
@@ -31,8 +29,15 @@ AREA = "area"
 _TRANSFORMERS = "transformers"
 _ENVIRONMENTS = {AREA: "opencv"}
 """Program → its environment, if that is not Transformers'."""
+LIBRARIES = (_TRANSFORMERS, *_ENVIRONMENTS.values())
+"""All environments."""
 _CACHE = Path(sys.prefix).parents[1]
 _VARIABLES = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "PYTHONPATH": str(ROOT)}
+
+
+SECONDS = 60
+"""The time for an answer, in addition to a second for each 50 kB of the message."""
+_BYTES_A_SECOND = 50_000
 
 
 class Stopped(Exception):
@@ -40,61 +45,62 @@ class Stopped(Exception):
 
 
 class Program:
-    """A process that answers arrays. It is started when it is first asked, and again after it
-    failed. `words`: the program and its folder.
+    """A process that answers JSON values or arrays. It is started when it is first asked, and again
+    after it failed. `files`: all files of the folder that it reads.
     """
 
-    def __init__(self, *words: str):
-        self._words = words
+    def __init__(self, name: str, files: Mapping[str, bytes]):
+        self._name = name
+        self._files = files
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def ask(self, given: np.ndarray) -> np.ndarray:
+    def __enter__(self) -> Callable[[Any], Any]:
+        return self.ask
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def ask(self, value: Any) -> Any:
         """The answer. Raises Stopped if the library fails, and EnvironmentFailure."""
         with self._lock:
             process = self._process = self._process or self._started()
-            assert process.stdin and process.stdout
-            with suppress(BrokenPipeError):
-                user_files.send(process.stdin, given)
-            answer = user_files.receive(process.stdout)
-            if answer is None:
-                raise Stopped(self.end() or "it takes too much time or memory")
-            return answer
+            message = user_files.packed(value)
+            try:
+                self._messages.send_bytes(message)
+                if not self._messages.poll(SECONDS + len(message) / _BYTES_A_SECOND):
+                    process.kill()
+                return user_files.unpacked(self._messages.recv_bytes())
+            except (EOFError, OSError):
+                raise Stopped(self.end() or "it takes too much time or memory") from None
 
     def end(self) -> str:
         """End the process, if there is one. → its last words, if it failed by itself."""
         process, self._process = self._process, None
         if process is None:
             return ""
+        self._messages.close()
         words = process.communicate()[1].decode(errors="replace").strip()
+        self._folder.cleanup()
         return words.rpartition("\n")[2] if process.returncode == 1 else ""
 
     def _started(self) -> subprocess.Popen[bytes]:
-        name = _ENVIRONMENTS.get(self._words[0], _TRANSFORMERS)
+        name = _ENVIRONMENTS.get(self._name, _TRANSFORMERS)
         made = environments.ensure(_CACHE, name, HOST, CURRENT, environments.say_on_stderr)
-        return subprocess.Popen(
-            [made.python, "-P", "-m", user_files.__name__, *self._words],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, **_VARIABLES},
-            preexec_fn=end_with_parent,
-        )
-
-
-@contextmanager
-def asked(
-    name: str, files: Mapping[str, bytes] | None = None
-) -> Iterator[Callable[[np.ndarray], np.ndarray]]:
-    """`Program.ask` of a program. `files`: all files of the folder that it reads."""
-    with tempfile.TemporaryDirectory() as folder:
-        for file, content in (files or {}).items():
-            (Path(folder) / file).write_bytes(content)
-        program = Program(name, *([] if files is None else [folder]))
-        try:
-            yield program.ask
-        finally:
-            program.end()
+        self._folder = tempfile.TemporaryDirectory()
+        for file, content in self._files.items():
+            (Path(self._folder.name) / file).write_bytes(content)
+        self._messages, other = Pipe()
+        words = [str(other.fileno()), self._name, self._folder.name]
+        with other:
+            return subprocess.Popen(
+                [made.python, "-P", "-m", user_files.__name__, *words],
+                pass_fds=[other.fileno()],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env={**os.environ, **_VARIABLES},
+                preexec_fn=end_with_parent,
+            )
 
 
 def contents(folder: Path, names: Iterable[str], multiple: int) -> dict[str, bytes]:
@@ -103,34 +109,31 @@ def contents(folder: Path, names: Iterable[str], multiple: int) -> dict[str, byt
     return {name: bounds.content(folder / name, multiple) for name in there}
 
 
-def answer(name: str, files: Mapping[str, bytes] | None, given: Any) -> Any:
-    """The answer of a program of Transformers to a JSON value. It is kept. Raises Stopped."""
-    question = user_files.packed(given)
+def answer(name: str, files: Mapping[str, bytes], value: Any) -> Any:
+    """The answer of a program of Transformers. It is kept. Raises Stopped."""
 
-    def make() -> np.ndarray:
-        with asked(name, files) as ask:
-            return ask(question)
+    def make() -> Any:
+        with Program(name, files) as ask:
+            return ask(value)
 
-    return user_files.unpacked(kept(name, files or {}, [question.tobytes()], make))
+    return kept(name, files, [user_files.packed(value)], make)
 
 
 def kept(
-    name: str, files: Mapping[str, bytes], more: Iterable[bytes], make: Callable[[], np.ndarray]
-) -> np.ndarray:
-    """The array that `make` returns, from the cache if the same program with the same versions made
+    name: str, files: Mapping[str, bytes], more: Iterable[bytes], make: Callable[[], Any]
+) -> Any:
+    """The value that `make` returns, from the cache if the same program with the same versions made
     it of the same files and `more`.
     """
     lock = environments.lock_files(_TRANSFORMERS, HOST, CURRENT)[0]
-    own = (lock.read_bytes(), Path(user_files.__file__).read_bytes(), repr([*files]).encode())
-    digest = hashlib.sha256()
-    for part in (*own, *files.values(), *more):
-        digest.update(hashlib.sha256(part).digest())
-    path = _CACHE / "user-files" / f"{name}-{digest.hexdigest()[:16]}.npy"
+    decisive = [lock.read_bytes(), Path(user_files.__file__).read_bytes(), *files.values()]
+    digests = [hashlib.sha256(part).digest() for part in (*decisive, *more)]
+    key = hashlib.sha256(repr((*files, *digests)).encode()).hexdigest()[:16]
+    path = _CACHE / "user-files" / f"{name}-{key}"
     if not path.exists():
-        made = make()
+        message = user_files.packed(make())
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}.partial")
-        with partial.open("wb") as file:
-            np.save(file, made)
+        partial.write_bytes(message)
         partial.replace(path)
-    return np.asarray(np.load(path))
+    return user_files.unpacked(path.read_bytes())

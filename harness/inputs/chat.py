@@ -78,7 +78,7 @@ def _answer(template: Template, conversations: Sequence[Any]) -> dict[str, Any]:
     if template.dated:
         job["time"] = time.time()  # so that an answer of another day is not used
     try:
-        return dict(user_files.answer("chat", None, job))
+        return dict(user_files.answer("chat", {}, job))
     except Stopped as e:
         raise UsageError(
             f"--chat: the chat template was stopped ({e}): download it again, or give another"

@@ -8,9 +8,9 @@ of 224 × 224. They differ in the filter, and in the mean and the deviation of c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,15 +21,15 @@ from compliance.scoring import imagenet
 from formats import bounds
 from formats.workload import Config
 from harness.errors import Refused, UsageError
-from harness.execution import user_files
+from harness.execution.user_files import AREA, Program
 from harness.inputs import picture_processor, pictures
 from sut.user_files import SIDE, resized_shape
 
 CHANNELS = 3
 
 
-Cropped = Callable[[Image.Image], np.ndarray]
-"""An RGB picture → its resized middle, uint8 [SIDE, SIDE, 3]."""
+Cropped = Callable[[np.ndarray], np.ndarray]
+"""A picture, uint8 [height, width, 3] → its resized middle, uint8 [SIDE, SIDE, 3]."""
 
 
 @dataclass(frozen=True)
@@ -48,21 +48,15 @@ class Preparation:
     words: str
 
 
-@contextmanager
-def _by_area() -> Iterator[Cropped]:
-    with user_files.asked(user_files.AREA) as ask:
-        yield lambda picture: ask(np.asarray(picture))
-
-
-def _by_pillow(picture: Image.Image) -> np.ndarray:
-    tall, wide = resized_shape(picture.height, picture.width)
-    resized = picture.resize((wide, tall), Image.Resampling.BILINEAR)
+def _by_pillow(picture: np.ndarray) -> np.ndarray:
+    tall, wide = resized_shape(*picture.shape[:2])
+    resized = Image.fromarray(picture).resize((wide, tall), Image.Resampling.BILINEAR)
     top, left = (round((length - SIDE) / 2) for length in (tall, wide))
     return np.asarray(resized)[top : top + SIDE, left : left + SIDE]
 
 
 OF_TENSORFLOW = Preparation(
-    _by_area,
+    lambda: Program(AREA, {}),
     mean=(123.68, 116.78, 103.94),
     deviation=(1.0, 1.0, 1.0),
     words="by OpenCV's INTER_AREA, minus the mean (123.68, 116.78, 103.94)",
@@ -154,7 +148,8 @@ def read(folder: Path, labels: Mapping[str, int], way: Preparation) -> np.ndarra
     with way.crops() as cropped, ThreadPoolExecutor() as pool:
 
         def prepare(name: str) -> np.ndarray:
-            return cropped(pictures.opened(folder / name)).transpose(2, 0, 1)
+            picture = np.asarray(pictures.opened(folder / name))
+            return cropped(picture).transpose(2, 0, 1)
 
         for number, row in enumerate(pool.map(prepare, labels)):
             prepared[number] = row

@@ -15,7 +15,7 @@ from formats import bounds
 from formats.workload import Config
 from harness.errors import Refused
 from harness.execution import user_files
-from harness.execution.user_files import Stopped
+from harness.execution.user_files import Program, Stopped
 from harness.inputs import pictures, user_config
 
 FILE = "preprocessor_config.json"
@@ -52,14 +52,15 @@ class Processor:
         """The inputs of a folder's pictures, float32 [pictures, channels, height, width]. They are
         kept. Raises UsageError with the name of a file that is no picture or too large.
         """
-        assert self.files
+        files = self.files or {}
 
         def make() -> np.ndarray:
-            with user_files.asked("pixels", self.files) as ask:
+            with Program("pixels", files) as ask:
                 return np.stack([ask(self._values(each)) for each in pictures.upright(folder)])
 
         contents = (path.read_bytes() for path in pictures.files(folder))
-        return user_files.kept(f"pixels-{self.channels}", self.files, contents, make)
+        made: np.ndarray = user_files.kept("pixels", files, contents, make)
+        return made
 
     def _values(self, picture: Image.Image) -> np.ndarray:
         """uint8 [height, width, channels]."""
@@ -84,7 +85,7 @@ def of_folder(path: Path, config: Config) -> Processor:
         user_config.load(path, FILE)  # names a fault of the file
         files = user_files.contents(path, ("config.json", FILE), bounds.JSON)
         try:
-            steps = user_files.answer("processor", files, channels)
+            steps = user_files.answer("pixels", files, channels)
         except Stopped as e:
             raise Refused(
                 f"{FILE} does not say how a picture becomes the model's input ({e}): give one that"

@@ -256,8 +256,6 @@ def _sentencepiece(file: Path, settings: Document) -> Tokenizer:
     reader = SentencePieceProcessor(model_file=str(file))
     adds_beginning = settings.get("add_bos_token", True) and reader.bos_id() >= 0
     adds_end = settings.get("add_eos_token", False) and reader.eos_id() >= 0
-    before = [reader.bos_id()] if adds_beginning else []
-    after = [reader.eos_id()] if adds_end else []
     special = [
         i for i in range(reader.vocab_size()) if reader.is_control(i) or reader.is_unknown(i)
     ]
@@ -265,7 +263,7 @@ def _sentencepiece(file: Path, settings: Document) -> Tokenizer:
         file.name,
         reader.vocab_size(),
         tuple(special),
-        lambda text: [*before, *reader.encode(text), *after],
+        lambda text: list(reader.encode(text, add_bos=adds_beginning, add_eos=adds_end)),
         lambda ids: str(reader.decode([i for i in ids if i not in special])),
     )
 

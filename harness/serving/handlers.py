@@ -20,7 +20,6 @@ from harness.serving import protocol
 from harness.serving.preparation import Served
 from harness.serving.protocol import Body, Completion, Refusal
 from harness.serving.text import Text
-from sut.user_files import packed, unpacked
 
 _PROGRAM = "keras-mlperf-harness"
 _MOST_BYTES = 16 << 20  # of a request
@@ -67,7 +66,7 @@ class _Handlers:
     def __init__(self, served: Served, socket: Path):
         self.served = served
         self.tokenizer = served.tokenizer
-        self.renderer = Program("chat")
+        self.renderer = Program("chat", {})
         self.socket = socket
         self.turn = asyncio.Semaphore(max(_LEAST_AT_ONCE, served.request.batch_size))
 
@@ -79,7 +78,7 @@ class _Handlers:
     async def start(self, _: web.Application) -> None:
         """Start the process that renders, because that takes longer than most first tokens."""
         if self.served.template:
-            self.renderer.ask(packed(self.served.template.job((), None)))
+            self.renderer.ask(self.served.template.job((), None))
 
     async def end(self, _: web.Application) -> None:
         """End the process that renders."""
@@ -122,7 +121,7 @@ class _Handlers:
             raise protocol.bad("messages", str(e)) from None
         job = template.job([chat], body.chat_template_kwargs)
         try:
-            answer = unpacked(self.renderer.ask(packed(job)))
+            answer = self.renderer.ask(job)
         except Stopped as e:
             answer = {"why": str(e)}
         if "why" in answer:
