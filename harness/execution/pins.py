@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from environments import lock as locking
 from harness.errors import EnvironmentFailure
@@ -33,10 +32,6 @@ DIGITS = 12
 _NO_SOLUTION = "No solution found"
 _OF_INSTALLING = "--no-verify-hashes"  # `uv pip compile` has no such flag
 _MOST_IN_A_NAME = 60
-_HUB, _WITHOUT_TENSORFLOW = "keras-hub", Version("0.32")
-"""Earlier releases of KerasHub import TensorFlow with every backend."""
-_TENSORFLOW, _ITS_LOCK = "tensorflow-cpu", "keras3-tensorflow-cpu.txt"
-"""The smallest build of TensorFlow, and the lock with its version."""
 
 
 class Unresolvable(EnvironmentFailure):
@@ -160,21 +155,12 @@ def _resolved(lock: Path, pins: Sequence[Pin], cache: Path, cpu: bool) -> str:
             except Unresolvable:
                 if not fixed:
                     raise
-        if _lacks_tensorflow(found):
-            lines.append(required(lock.parent / _ITS_LOCK)[_TENSORFLOW])
+        if lacking := locking.lacking(found.read_text(encoding="utf-8")):
+            lines += lacking
             wanted.write_text("\n".join(lines), encoding="utf-8")
             _uv([*command, str(wanted)], what)
         blocks = [locking.kept(block, cpu) for block in environments.lock_blocks(found)]
     return f"# {lock.stem} with {words(pins)}\n" + "".join(blocks)
-
-
-def _lacks_tensorflow(lock: Path) -> bool:
-    """Whether the KerasHub of an environment imports TensorFlow, and the environment has none."""
-    versions = _versions(lock)
-    hubs = map(Version, versions.get(_HUB, ()))
-    return min(hubs, default=_WITHOUT_TENSORFLOW) < _WITHOUT_TENSORFLOW and not any(
-        name.startswith("tensorflow") for name in versions
-    )
 
 
 def _uv(command: Sequence[str], what: str) -> None:
@@ -210,11 +196,11 @@ def _requirements(lock: Path, pins: Sequence[Pin], cache: Path, fixed: bool) -> 
 
 def _moved(own: Path, lock: Path, pins: Sequence[Pin]) -> Iterator[str]:
     """Yield a note for each package that has another version than in the SUT's own lock, and for
-    TensorFlow, if it was added.
+    one that a moved one imports.
     """
     before, after = map(_versions, (own, lock))
-    if _TENSORFLOW in after.keys() - before.keys():
-        yield f"--with added {_TENSORFLOW}, which KerasHub imports before {_WITHOUT_TENSORFLOW}"
+    for name in sorted(locking.IMPORTED_BEFORE.keys() & after.keys() - before.keys()):
+        yield f"--with added {name}, which that KerasHub imports"
     for name in sorted(before.keys() & after.keys() - {pin.name for pin in pins}):
         if after[name] <= before[name]:
             continue
