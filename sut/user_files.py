@@ -19,8 +19,6 @@ from typing import Any
 
 import numpy as np
 
-SIDE = 224
-"""The side of a picture for MLPerf's resnet."""
 _SHORTER = 256
 _MEMORY_BYTES = 4 << 30
 """The memory of the process, in addition to 16 times that of a message."""
@@ -144,22 +142,19 @@ def _chat(_: str) -> _Answer:
 
 
 def _area(_: str) -> _Answer:
-    """A picture → its middle, uint8 [SIDE, SIDE, channels], as `pre_process_vgg` of MLPerf's
-    reference makes it.
-    """
+    """A picture → the picture in its `resized_shape`, by the filter of `pre_process_vgg`."""
     cv2 = importlib.import_module("cv2")
 
     def answer(picture: np.ndarray) -> np.ndarray:
-        height, width = resized_shape(*picture.shape[:2])
-        resized = cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA)
-        top, left = (int((length - SIDE) / 2) for length in (height, width))
-        return np.asarray(resized[top : top + SIDE, left : left + SIDE])
+        height, width = resized_shape(picture)
+        return np.asarray(cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA))
 
     return answer
 
 
-def resized_shape(height: int, width: int) -> tuple[int, int]:
+def resized_shape(picture: np.ndarray) -> tuple[int, int]:
     """The height and the width to which a picture is resized for MLPerf's resnet."""
+    height, width = picture.shape[:2]
     if height > width:
         return int(_SHORTER * height / width), _SHORTER
     return _SHORTER, int(_SHORTER * width / height)

@@ -31,8 +31,16 @@ _ENVIRONMENTS = {AREA: "opencv"}
 """Program → its environment, if that is not Transformers'."""
 LIBRARIES = (_TRANSFORMERS, *_ENVIRONMENTS.values())
 """All environments."""
-_CACHE = Path(sys.prefix).parents[1]
-_VARIABLES = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "PYTHONPATH": str(ROOT)}
+_CACHE = Path(sys.prefix).parent.parent
+# A thread for each core would reserve more memory than the process is allowed.
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
+_VARIABLES = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "TOKENIZERS_PARALLELISM": "false",
+    "PYTHONPATH": str(ROOT),
+    **dict.fromkeys(_THREADS, "1"),
+}
 
 
 SECONDS = 60

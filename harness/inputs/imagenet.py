@@ -23,13 +23,14 @@ from formats.workload import Config
 from harness.errors import Refused, UsageError
 from harness.execution.user_files import AREA, Program
 from harness.inputs import picture_processor, pictures
-from sut.user_files import SIDE, resized_shape
+from sut.user_files import resized_shape
 
+SIDE = 224
 CHANNELS = 3
 
 
-Cropped = Callable[[np.ndarray], np.ndarray]
-"""A picture, uint8 [height, width, 3] → its resized middle, uint8 [SIDE, SIDE, 3]."""
+Resized = Callable[[np.ndarray], np.ndarray]
+"""A picture, uint8 [height, width, 3] → the picture with a shorter side of 256."""
 
 
 @dataclass(frozen=True)
@@ -37,32 +38,40 @@ class Preparation:
     """One of the reference's two ways.
 
     Attributes:
-        crops: opens what makes the middle of pictures.
+        resizes: opens what resizes pictures.
+        rounded: rounds the place of the middle.
         mean, deviation: of each colour, in units of the uint8 values.
         words: the filter, the mean and the deviation, for a reader.
     """
 
-    crops: Callable[[], AbstractContextManager[Cropped]]
+    resizes: Callable[[], AbstractContextManager[Resized]]
+    rounded: Callable[[float], int]
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
     words: str
 
+    def cropped(self, resized: np.ndarray) -> np.ndarray:
+        """The middle of a resized picture, uint8 [SIDE, SIDE, 3]."""
+        top, left = (self.rounded((length - SIDE) / 2) for length in resized.shape[:2])
+        return resized[top : top + SIDE, left : left + SIDE]
+
 
 def _by_pillow(picture: np.ndarray) -> np.ndarray:
-    tall, wide = resized_shape(*picture.shape[:2])
-    resized = Image.fromarray(picture).resize((wide, tall), Image.Resampling.BILINEAR)
-    top, left = (round((length - SIDE) / 2) for length in (tall, wide))
-    return np.asarray(resized)[top : top + SIDE, left : left + SIDE]
+    height, width = resized_shape(picture)
+    resized = Image.fromarray(picture).resize((width, height), Image.Resampling.BILINEAR)
+    return np.asarray(resized)
 
 
 OF_TENSORFLOW = Preparation(
     lambda: Program(AREA, {}),
+    int,
     mean=(123.68, 116.78, 103.94),
     deviation=(1.0, 1.0, 1.0),
     words="by OpenCV's INTER_AREA, minus the mean (123.68, 116.78, 103.94)",
 )
 OF_PYTORCH = Preparation(
     lambda: nullcontext(_by_pillow),
+    round,
     mean=tuple(255 * mean for mean in (0.485, 0.456, 0.406)),
     deviation=tuple(255 * deviation for deviation in (0.229, 0.224, 0.225)),
     words="by Pillow's BILINEAR, mean (0.485, 0.456, 0.406), deviation (0.229, 0.224, 0.225)",
@@ -145,11 +154,11 @@ def read(folder: Path, labels: Mapping[str, int], way: Preparation) -> np.ndarra
     """
     pictures.check_memory(folder, len(labels), CHANNELS * SIDE * SIDE)
     prepared = np.empty((len(labels), CHANNELS, SIDE, SIDE), np.uint8)
-    with way.crops() as cropped, ThreadPoolExecutor() as pool:
+    with way.resizes() as resized, ThreadPoolExecutor() as pool:
 
         def prepare(name: str) -> np.ndarray:
             picture = np.asarray(pictures.opened(folder / name))
-            return cropped(picture).transpose(2, 0, 1)
+            return way.cropped(resized(picture)).transpose(2, 0, 1)
 
         for number, row in enumerate(pool.map(prepare, labels)):
             prepared[number] = row

@@ -6,13 +6,13 @@ The ids of the latter are 0 padding, 1 beginning, 2 end, then byte + 3, as in By
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from compliance.scoring.squad import word_pieces as word_piece_files
 from compliance.scoring.squad.word_pieces import WordPieces
 from formats import bounds
 from harness.errors import HarnessError, UsageError
@@ -55,6 +55,7 @@ class Tokenizer:
         encode_marked: text that contains its marks → ids; None: this kind of file cannot.
         decode_marked: ids → text with its marks; None: this kind of file cannot.
         folder: the folder of its files; None: it has none.
+        content: returns its tokenizer.json; None: there is none.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Tokenizer:
     encode_marked: Callable[[str], list[int]] | None = None
     decode_marked: Callable[[Sequence[int]], str] | None = None
     folder: Path | None = None
+    content: Callable[[], str] | None = None
 
 
 def encode(text: str) -> list[int]:
@@ -108,14 +110,11 @@ def of_folder(path: Path) -> Tokenizer | None:
             continue
         file = path / name
         bounds.check(file, file.stat().st_size, bounds.TOKENIZER)
-        tokenizer = _safe(file, read)(file, _safe(file, settings)(path))
+        tokenizer = _safe(file, read)(file)
         calls: dict[str, Any] = {
             call: _safe(file, each) for call in _CALLS if (each := getattr(tokenizer, call))
         }
-        tokenizer = replace(tokenizer, folder=path, **calls)
-        if name == "tokenizer.model" and _safe(file, _adds_tokens)(path, tokenizer):
-            return replace(tokenizer, encode=partial(_refuse_added, path, name))
-        return tokenizer
+        return replace(tokenizer, folder=path, **calls)
     return None
 
 
@@ -142,27 +141,22 @@ def _safe(file: Path, call: Callable[..., T]) -> Callable[..., T]:
 
 
 def word_pieces(own: Tokenizer | None) -> WordPieces:
-    """BERT's vocabulary in lower case, from the vocab.txt or the tokenizer.json of a user's folder.
-
-    Raises UsageError if the folder has none.
+    """BERT's vocabulary in lower case, from the tokenizer of a user's folder. Raises UsageError if
+    the folder has none.
     """
     lacking = "a vocab.txt or tokenizer.json of word pieces in lower case, as BERT's"
-    if own is None or own.folder is None:
+    if own is None or own.content is None:
         raise UsageError(f"--weights: questions need {lacking}, and the folder has no tokenizer")
-    path = own.folder
-    in_lower_case = settings(path).get("do_lower_case", True)
     try:
-        if (path / "vocab.txt").is_file():
-            content = bounds.content(path / "vocab.txt", bounds.TOKENIZER)
-            found = word_piece_files.parse(content)
-        else:
-            document = user_folder.read_json(path / "tokenizer.json")
-            in_lower_case = document["normalizer"]["lowercase"]
-            found = WordPieces(document["model"]["vocab"])
-    except (OSError, ValueError, KeyError, TypeError) as e:
-        raise UsageError(f"--weights {path}: questions need {lacking} ({e})") from None
+        content = json.loads(own.content())
+        found = WordPieces(content["model"]["vocab"])
+        in_lower_case = content["normalizer"]["lowercase"]
+    except (ValueError, KeyError, TypeError) as e:
+        raise UsageError(f"--weights {own.folder}: questions need {lacking} ({e})") from None
     if not in_lower_case:
-        raise UsageError(f"--weights {path}: questions need {lacking}, and this one keeps capitals")
+        raise UsageError(
+            f"--weights {own.folder}: questions need {lacking}, and this one keeps capitals"
+        )
     return found
 
 
@@ -193,7 +187,7 @@ def _document(file: Path) -> Document:
     return dict(user_folder.read_json(file)) if file.is_file() else {}
 
 
-def _json(file: Path, settings: Document) -> Tokenizer:
+def _json(file: Path) -> Tokenizer:
     return _of_json(file.name, file.read_text(encoding="utf-8"))
 
 
@@ -215,10 +209,11 @@ def _of_json(name: str, text: str) -> Tokenizer:
         decode=reader.decode,
         encode_marked=lambda text: list(reader.encode(text, add_special_tokens=False).ids),
         decode_marked=lambda ids: str(reader.decode(list(ids), skip_special_tokens=False)),
+        content=reader.to_str,
     )
 
 
-def _converted(usual: str, file: Path, settings: Document) -> Tokenizer:
+def _converted(usual: str, file: Path) -> Tokenizer:
     """The tokenizer.json that Transformers makes of other files, by the class that the folder
     names, or else by `usual`.
     """
@@ -227,43 +222,35 @@ def _converted(usual: str, file: Path, settings: Document) -> Tokenizer:
     return replace(found, encode_marked=None, decode_marked=None)
 
 
-def _adds_tokens(path: Path, found: Tokenizer) -> bool:
-    """Whether the folder's added_tokens.json has an id that the tokenizer lacks."""
-    file = path / "added_tokens.json"
-    if not file.is_file():
-        return False
-    added = user_folder.read_json(file)
-    return any(number >= found.vocabulary for number in added.values())
-
-
-def _refuse_added(path: Path, name: str, text: str) -> list[int]:
-    """Raises UsageError. Only a tokenizer.json contains these added tokens. Without them a mark
-    would be cut into pieces.
-    """
-    raise UsageError(
-        f"--weights {path}: added_tokens.json has tokens that {name} lacks, and only a"
-        " tokenizer.json can contain them: write one "
-        f'with AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("{path}/tokenizer.json")'
-    )
-
-
-def _sentencepiece(file: Path, settings: Document) -> Tokenizer:
+def _sentencepiece(file: Path) -> Tokenizer:
     """If tokenizer_config.json does not say, a beginning is added and no end, as Transformers'
     tokenizers of Llama, Mistral and Gemma do.
     """
     from sentencepiece import SentencePieceProcessor
 
     reader = SentencePieceProcessor(model_file=str(file))
-    adds_beginning = settings.get("add_bos_token", True) and reader.bos_id() >= 0
-    adds_end = settings.get("add_eos_token", False) and reader.eos_id() >= 0
-    special = [
-        i for i in range(reader.vocab_size()) if reader.is_control(i) or reader.is_unknown(i)
-    ]
+    vocabulary = reader.vocab_size()
+    marks = settings(file.parent)
+    begins = marks.get("add_bos_token", True) and reader.bos_id() >= 0
+    ends = marks.get("add_eos_token", False) and reader.eos_id() >= 0
+    special = [i for i in range(vocabulary) if reader.is_control(i) or reader.is_unknown(i)]
+    added = _document(file.with_name("added_tokens.json")).values()
+
+    def encode(text: str) -> list[int]:
+        if any(number >= vocabulary for number in added):
+            raise UsageError(
+                f"--weights {file.parent}: added_tokens.json has tokens that {file.name} lacks, and"
+                " only a tokenizer.json can contain them: write one with"
+                " AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("
+                f'"{file.parent}/tokenizer.json")'
+            )
+        return list(reader.encode(text, add_bos=begins, add_eos=ends))
+
     return Tokenizer(
         file.name,
-        reader.vocab_size(),
+        vocabulary,
         tuple(special),
-        lambda text: list(reader.encode(text, add_bos=adds_beginning, add_eos=adds_end)),
+        encode,
         lambda ids: str(reader.decode([i for i in ids if i not in special])),
     )
 

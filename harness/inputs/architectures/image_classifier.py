@@ -21,10 +21,9 @@ from harness.inputs.architectures import (
     UserFile,
 )
 from harness.inputs.depth_limits import Limits
-from harness.inputs.imagenet import CHANNELS, Preparation
+from harness.inputs.imagenet import CHANNELS, SIDE, Preparation
 from harness.inputs.models import Size
 from sut.contract import Batch
-from sut.user_files import SIDE
 
 _SEED = 20240611
 _MOST_SYNTHETIC = 1024

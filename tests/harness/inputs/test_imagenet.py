@@ -36,9 +36,9 @@ def digest(values: np.ndarray) -> str:
 
 
 def test_pictures_are_those_of_opencv_to_the_last_bit():
-    with OF_TENSORFLOW.crops() as crop:
+    with OF_TENSORFLOW.resizes() as resize:
         for number, shape in enumerate(imagenet_files.SHAPES):
-            cropped = crop(imagenet_files.picture(number))
+            cropped = OF_TENSORFLOW.cropped(resize(imagenet_files.picture(number)))
             assert (cropped.shape, cropped.dtype) == ((224, 224, 3), np.uint8)
             assert digest(cropped) == AREA[shape]
 
@@ -48,8 +48,8 @@ def test_the_middle_of_an_odd_length_is_rounded_as_in_the_reference():
     row = (np.arange(259) % 251).astype(np.uint8)
     picture = np.broadcast_to(row[None, :, None], (256, 259, 3)).copy()
     for way, first in ((OF_TENSORFLOW, 17), (OF_PYTORCH, 18)):
-        with way.crops() as crop:
-            assert crop(picture)[0, 0, 0] == first
+        with way.resizes() as resize:
+            assert way.cropped(resize(picture))[0, 0, 0] == first
 
 
 VGG = {
@@ -100,8 +100,8 @@ def test_pictures_are_read_in_the_order_of_the_list(tmp_path):
     names = dict(reversed(imagenet_files.labels().items()))
     found = imagenet.read(data, names, OF_TENSORFLOW)
     assert (found.shape, found.dtype) == ((50, 3, 224, 224), np.uint8)
-    with Image.open(data / next(iter(names))) as first, OF_TENSORFLOW.crops() as crop:
-        expected = crop(np.asarray(first.convert("RGB")))
+    with Image.open(data / next(iter(names))) as first, OF_TENSORFLOW.resizes() as resize:
+        expected = OF_TENSORFLOW.cropped(resize(np.asarray(first.convert("RGB"))))
     np.testing.assert_array_equal(found[0].transpose(1, 2, 0), expected)
 
 
