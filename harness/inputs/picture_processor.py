@@ -58,7 +58,7 @@ class Processor:
             with Program("pixels", files) as ask:
                 return np.stack([ask(self._values(each)) for each in pictures.upright(folder)])
 
-        contents = (path.read_bytes() for path in pictures.files(folder))
+        contents = (bounds.content(path, bounds.PLAIN) for path in pictures.files(folder))
         made: np.ndarray = user_files.kept("pixels", files, contents, make)
         return made
 
