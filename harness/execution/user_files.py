@@ -1,7 +1,7 @@
 """Asks Transformers and OpenCV what they make of a user's files, by processes of `sut.user_files`.
 
-Each library is in an environment of its own, made at its first use. Environments and answers are
-kept next to the environment that runs the harness, answers by all that decides them.
+Each library is in an environment of its own, made at its first use. Answers are kept in the cache
+by all that decides them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -31,7 +30,8 @@ _ENVIRONMENTS = {AREA: "opencv"}
 """Program → its environment, if that is not Transformers'."""
 LIBRARIES = (_TRANSFORMERS, *_ENVIRONMENTS.values())
 """All environments."""
-_CACHE = Path(sys.prefix).parent.parent
+cache = ROOT / ".cache"
+"""The folder of `--cache`, which the plan of a cell sets (harness/request/plan.py)."""
 # A thread for each core would reserve more memory than the process is allowed.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
 _VARIABLES = {
@@ -41,8 +41,6 @@ _VARIABLES = {
     "PYTHONPATH": str(ROOT),
     **dict.fromkeys(_THREADS, "1"),
 }
-
-
 SECONDS = 60
 """The time for an answer, in addition to a second for each 50 kB of the message."""
 _BYTES_A_SECOND = 50_000
@@ -94,7 +92,7 @@ class Program:
 
     def _started(self) -> subprocess.Popen[bytes]:
         name = _ENVIRONMENTS.get(self._name, _TRANSFORMERS)
-        made = environments.ensure(_CACHE, name, HOST, CURRENT, environments.say_on_stderr)
+        made = environments.ensure(cache, name, HOST, CURRENT, environments.say_on_stderr)
         self._folder = tempfile.TemporaryDirectory()
         for file, content in self._files.items():
             (Path(self._folder.name) / file).write_bytes(content)
@@ -137,7 +135,7 @@ def kept(
     decisive = [lock.read_bytes(), Path(user_files.__file__).read_bytes(), *files.values()]
     digests = [hashlib.sha256(part).digest() for part in (*decisive, *more)]
     key = hashlib.sha256(repr((*files, *digests)).encode()).hexdigest()[:16]
-    path = _CACHE / "user-files" / f"{name}-{key}"
+    path = cache / "user-files" / f"{name}-{key}"
     if not path.exists():
         message = user_files.packed(make())
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from compliance import rules
 from formats.cell import UNKNOWN
 from harness.errors import UsageError
-from harness.execution import machine
+from harness.execution import machine, user_files
 from harness.execution.environments import LOCKS
 from harness.inputs import (
     architectures,
@@ -69,6 +69,7 @@ _TRAINED_COPIES = 4  # weights, gradients, and both moments of AdamW
 
 def resolve(options: Options) -> Request:
     """Return the request with every default filled in. Raises UsageError if it is impossible."""
+    user_files.cache = options.cache
     used = used_files.stamps(_user_files(options))
     spec = SUTS[options.sut]
     round_ = rules.load(rules.CURRENT)
