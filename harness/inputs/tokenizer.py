@@ -7,11 +7,12 @@ The ids of the latter are 0 padding, 1 beginning, 2 end, then byte + 3, as in By
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from compliance.scoring.squad.word_pieces import WordPieces
 from formats import bounds
@@ -19,8 +20,6 @@ from harness.errors import HarnessError, UsageError
 from harness.execution import user_files
 from harness.inputs import user_folder
 from harness.inputs.user_folder import Document
-
-T = TypeVar("T")
 
 PAD = 0
 BEGIN = 1
@@ -110,34 +109,31 @@ def of_folder(path: Path) -> Tokenizer | None:
             continue
         file = path / name
         bounds.check(file, file.stat().st_size, bounds.TOKENIZER)
-        tokenizer = _safe(file, read)(file)
+        safe = _named_faults(file)
+        tokenizer = safe(read)(file)
         calls: dict[str, Any] = {
-            call: _safe(file, each) for call in _CALLS if (each := getattr(tokenizer, call))
+            call: safe(each) for call in _CALLS if (each := getattr(tokenizer, call))
         }
         return replace(tokenizer, folder=path, **calls)
     return None
 
 
-def _safe(file: Path, call: Callable[..., T]) -> Callable[..., T]:
-    """The same call of a tokenizer's library. It raises UsageError if the library fails.
+@contextmanager
+def _named_faults(file: Path) -> Iterator[None]:
+    """Turn a fault of a tokenizer's library into a UsageError with the file's name.
 
     Both libraries raise plain Exception and RuntimeError, and `tokenizers` a PanicException of
     Rust, which is a BaseException.
     """
-
-    def safe(*arguments: Any) -> T:
-        try:
-            return call(*arguments)
-        except (HarnessError, KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as e:  # noqa: BLE001
-            why = (str(e).strip() or type(e).__name__).splitlines()[0]
-            raise UsageError(
-                f"--weights {file.parent}: {file.name} is not a tokenizer ({why}): download it"
-                " again"
-            ) from None
-
-    return safe
+    try:
+        yield
+    except (HarnessError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as e:  # noqa: BLE001
+        why = (str(e).strip() or type(e).__name__).splitlines()[0]
+        raise UsageError(
+            f"--weights {file.parent}: {file.name} is not a tokenizer ({why}): download it again"
+        ) from None
 
 
 def word_pieces(own: Tokenizer | None) -> WordPieces:
