@@ -12,14 +12,16 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
 from compliance import CURRENT
 from formats import bounds
+from harness.errors import EnvironmentFailure
 from harness.execution import environments
-from harness.execution.environments import ROOT
+from harness.execution.environments import ROOT, Environment
 from scenarios.worker.child import end_with_parent
 from sut import user_files
 from sut.devices import HOST
@@ -31,7 +33,8 @@ _ENVIRONMENTS = {AREA: "opencv"}
 LIBRARIES = (_TRANSFORMERS, *_ENVIRONMENTS.values())
 """All environments."""
 cache = ROOT / ".cache"
-"""The folder of `--cache`, which the plan of a cell sets (harness/request/plan.py)."""
+python: str | None = None
+"""`--cache` and `--python`, which the plan of a cell sets (harness/request/plan.py)."""
 # A thread for each core would reserve more memory than the process is allowed.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
 _VARIABLES = {
@@ -92,7 +95,7 @@ class Program:
 
     def _started(self) -> subprocess.Popen[bytes]:
         name = _ENVIRONMENTS.get(self._name, _TRANSFORMERS)
-        made = environments.ensure(cache, name, HOST, CURRENT, environments.say_on_stderr)
+        made = _environment(name)
         self._folder = tempfile.TemporaryDirectory()
         for file, content in self._files.items():
             (Path(self._folder.name) / file).write_bytes(content)
@@ -107,6 +110,18 @@ class Program:
                 env={**os.environ, **_VARIABLES},
                 preexec_fn=end_with_parent,
             )
+
+
+def _environment(name: str) -> Environment:
+    """The interpreter of `--python` if it has the library in the version of the lock, or else an
+    environment of its own. Raises EnvironmentFailure.
+    """
+    if python:
+        with suppress(EnvironmentFailure):
+            adopted = environments.adopt(python, name, CURRENT, HOST, cache)
+            if not adopted.notes:
+                return adopted
+    return environments.ensure(cache, name, HOST, CURRENT, environments.say_on_stderr)
 
 
 def contents(folder: Path, names: Iterable[str], multiple: int) -> dict[str, bytes]:

@@ -70,6 +70,7 @@ _TRAINED_COPIES = 4  # weights, gradients, and both moments of AdamW
 def resolve(options: Options) -> Request:
     """Return the request with every default filled in. Raises UsageError if it is impossible."""
     user_files.cache = options.cache
+    user_files.python = options.python
     used = used_files.stamps(_user_files(options))
     spec = SUTS[options.sut]
     round_ = rules.load(rules.CURRENT)
