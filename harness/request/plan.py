@@ -69,8 +69,6 @@ _TRAINED_COPIES = 4  # weights, gradients, and both moments of AdamW
 
 def resolve(options: Options) -> Request:
     """Return the request with every default filled in. Raises UsageError if it is impossible."""
-    user_files.cache = options.cache
-    user_files.python = options.python
     used = used_files.stamps(_user_files(options))
     spec = SUTS[options.sut]
     round_ = rules.load(rules.CURRENT)
@@ -549,6 +547,8 @@ def _user_weights(options: Options, model: Model) -> user_weights.Folder | None:
             f"--weights {options.weights}: its config.json decides the size: leave out --size"
             f" {options.size}"
         )
+    user_files.cache = options.cache
+    user_files.python = options.python
     return user_weights.look(options.weights, model)
 
 
