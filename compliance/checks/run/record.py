@@ -5,7 +5,7 @@ record.json, their source.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -23,7 +23,7 @@ from formats.cell import LENGTH_BUCKETS, Cell
 from formats.checks import Check, Fault, Faults
 from formats.job import Job
 from formats.outcome import WorkerOutcome
-from formats.record import Record
+from formats.record import ArrayKind, Record
 from results import documents
 
 _JOB = "raw/performance/job.json"
@@ -199,22 +199,8 @@ def of_jobs(
     seq_len = cell.seq_len
     if seq_len and width and seq_len != width:
         yield mismatch("cell.seq_len", seq_len, width, "the inputs have")
-    stated = record.environment.versions
-    if outcome and stated and stated != outcome.versions:
-        reported = outcome.versions
-        package = min(dict(stated.items() ^ reported.items()))
-        what = f"environment.versions.{package}"
-        yield mismatch(what, stated.get(package), reported.get(package), "the worker reports")
     if outcome:
-        yield from _packages(cell.packages, outcome.versions)
-        kinds = {name: asdict(kind) for name, kind in record.answers.items()}
-        reported_kinds = {
-            name: {**kind, "shape": tuple(kind["shape"])} for name, kind in outcome.answers.items()
-        }
-        if kinds != reported_kinds:
-            yield mismatch("answers", kinds, reported_kinds, "the worker reports")
-    if outcome and record.nodes != outcome.nodes:
-        yield mismatch("nodes", record.nodes, outcome.nodes, "the worker reports")
+        yield from _reported(record, outcome)
     count = cell.replica_count if cell.cluster else 0
     if len(record.nodes) != count:
         nodes = shorten(repr(record.nodes))
@@ -230,6 +216,25 @@ def of_jobs(
         value = repr(first.length_buckets)
         expected = "some" if sorts else "none"
         yield mismatch("job.json: length_buckets", value, expected, who, file=_JOB)
+
+
+def _reported(record: Record, outcome: WorkerOutcome) -> Iterator[Fault]:
+    """Yield a fault for each field of record.json that the worker reported otherwise."""
+    reported = outcome.versions
+    stated = record.environment.versions
+    if stated and stated != reported:
+        package = min(dict(stated.items() ^ reported.items()))
+        what = f"environment.versions.{package}"
+        yield mismatch(what, stated.get(package), reported.get(package), "the worker reports")
+    yield from _packages(record.cell.packages, reported)
+    answers = {
+        name: ArrayKind(dtype=kind["dtype"], shape=tuple(kind["shape"]))
+        for name, kind in outcome.answers.items()
+    }
+    pairs = {"answers": (record.answers, answers), "nodes": (record.nodes, outcome.nodes)}
+    for name, (one, other) in pairs.items():
+        if one != other:
+            yield mismatch(name, one, other, "the worker reports")
 
 
 def _packages(packages: Iterable[str], reported: Mapping[str, str]) -> Iterator[Fault]:
