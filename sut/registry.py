@@ -256,7 +256,7 @@ _KERAS_FILE = "keras_file"
 _OWN_REFERENCE = {
     _KERAS_FILE: (
         "a .keras file is a model of Keras 3: take keras3-jax, keras3-tensorflow,"
-        " keras3-tensorflow-graph, keras3-torch, keras3-openvino or onnxruntime"
+        " keras3-tensorflow-graph, keras3-torch, keras3-openvino, onnxruntime or openvino"
     )
 }
 """Architecture that only the SUTs with references for it have → the reason why others lack it."""
@@ -542,6 +542,29 @@ SUTS["onnxruntime"] = SutSpec(
     out_of_memory=("bad_alloc", "Failed to allocate memory", "out of memory"),
 )
 
+SUTS["openvino"] = SutSpec(
+    module="sut.openvino.{architecture}",
+    environment="openvino",
+    execution="runtime",
+    summary="OpenVINO: models that it converts from PyTorch, and language models of openvino-genai",
+    process_env={"HF_HUB_OFFLINE": "1", "KERAS_BACKEND": "openvino"},
+    references={_KERAS_FILE: ("keras-file-on-tensorflow", "keras-file-on-torch")},
+    devices=("cpu",),
+    precisions=("float32",),
+    classes="transformers",
+    no_fit="OpenVINO trains no model: take native-torch-eager",
+    packages=(
+        "openvino",
+        "openvino-genai",
+        "optimum-intel",
+        "nncf",
+        "torch",
+        "transformers",
+    ),
+    variables=("OPENVINO", "OV"),
+    out_of_memory=_OPENVINO_OUT_OF_MEMORY,
+)
+
 SUTS["endpoint"] = SutSpec(
     module="sut.endpoint.{architecture}",
     environment="core",
@@ -671,10 +694,11 @@ def adamw_of(sut: str) -> str:
 
 def keeps_programs(sut: str) -> bool:
     """Return whether the programs that the SUT compiles are kept on disk
-    (`sut.variables.keeping_kernels`).
+    (`sut.variables.keeping_kernels`), or the models that it converts (`sut.converted_models`).
     """
     known = FRAMEWORKS.get(framework_of(sut))
-    return bool(known and known.keeps_programs)
+    converts = sut in SUTS and SUTS[sut].execution == "runtime"
+    return converts or bool(known and known.keeps_programs)
 
 
 def profiler_of(sut: str) -> str | None:
