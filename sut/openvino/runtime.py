@@ -157,4 +157,8 @@ def reported(compiled: Any) -> dict[str, str]:
 
 
 def _plain(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, openvino.Type):
+        return str(value.get_type_name())
+    return str(getattr(value, "name", value))
