@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from formats.cell import INT4, INT8, INT8_WEIGHTS, SHARDS, UNKNOWN
+from formats.cell import INT4, INT4_WEIGHTS, INT8, INT8_WEIGHTS, SHARDS, UNKNOWN
 from formats.frameworks import FRAMEWORKS
 from formats.record import ENGINE
 from sut import option_kinds
@@ -167,6 +167,12 @@ _QUANTIZE_OPENVINO = {
             "keras.Model.quantize of only the weights (Int8QuantizationConfig); with int8, OpenVINO"
             " multiplies the rounded activations in float32"
         ),
+    )
+}
+_QUANTIZE_BY_NNCF = {
+    QUANTIZE: (
+        (INT8_WEIGHTS, INT4_WEIGHTS),
+        "weights of 8 or 4 bits, by nncf.compress_weights; they are multiplied in float32",
     )
 }
 _QUANTIZE_ONNX = {
@@ -549,6 +555,7 @@ SUTS["openvino"] = SutSpec(
     summary="OpenVINO: models that it converts from PyTorch, and language models of openvino-genai",
     process_env={"HF_HUB_OFFLINE": "1", "KERAS_BACKEND": "openvino"},
     references={_KERAS_FILE: ("keras-file-on-tensorflow", "keras-file-on-torch")},
+    options=_QUANTIZE_BY_NNCF,
     devices=("cpu",),
     precisions=("float32",),
     classes="transformers",
