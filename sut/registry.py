@@ -303,6 +303,11 @@ _ONNX_LACKS = {
         " not currently supported): take native-torch-eager",
     ),
 }
+_OPTIMUM_LACKS = dict.fromkeys(
+    ("gemma", "gemma3", "gemma3_text"),
+    "optimum-intel 2.2.0 exports no Gemma with Transformers 5.5.4 (ValueError: Maximum required is"
+    " 5.0): take native-torch-eager",
+)
 _OTHER_ARCHITECTURES = "it is written for the architectures {written}, not for {architecture}"
 _NOT_WRITTEN = "nothing is written for the architecture {architecture}: {missing}"
 _NO_TRAINING = "no training is written for the architecture {architecture}: {missing}"
@@ -559,6 +564,7 @@ SUTS["openvino"] = SutSpec(
     devices=("cpu",),
     precisions=("float32",),
     classes="transformers",
+    unsupported=_OPTIMUM_LACKS,
     no_fit="OpenVINO trains no model: take native-torch-eager",
     packages=(
         "openvino",
