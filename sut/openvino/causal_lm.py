@@ -28,7 +28,6 @@ _FILE = "openvino_model.xml"
 _ALL_AT_ONCE = 2**31 - 1
 _LEVEL = "OPENVINO_LOG_LEVEL"
 _PREFIXES = "enable_prefix_caching"
-_DTYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "u8": "int8", "i8": "int8"}
 _COMPUTES = ("INFERENCE_PRECISION_HINT", "KV_CACHE_PRECISION")
 _own_generate = openvino_genai.LLMPipeline.generate
 
@@ -162,7 +161,9 @@ class CausalLM(AsGiven):
     def evidence(self, call: Call) -> Evidence:
         """See `backend_evidence.evidence`."""
         self._loaded()
-        computed = {_DTYPES.get(self.reported.get(name, ""), "unknown") for name in _COMPUTES}
+        computed = {
+            runtime.DTYPES.get(self.reported.get(name, ""), "unknown") for name in _COMPUTES
+        }
         return backend_evidence.evidence(
             runtime,
             self.workload,

@@ -54,6 +54,6 @@ class Predictor(predictor.Predictor):
             "CompiledModel.__call__",
             partial(runtime.watch, list(self.programs.values()), call),
             held=held,
-            computed=set(),
+            computed={each.computes for each in self.programs.values()},
             detail={},
         )

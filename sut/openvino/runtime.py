@@ -23,7 +23,7 @@ __all__ = ["about", "matrix_flops", "peak_device_bytes", "product"]
 
 DEVICE = "CPU"
 _THREADS = "INFERENCE_NUM_THREADS"
-_DTYPES = {
+DTYPES = {
     "f64": "float64",
     "f32": "float32",
     "f16": "float16",
@@ -87,6 +87,7 @@ class Program:
 
     Attributes:
         held: dtype → elements of its weights.
+        computes: the dtype in which it computes.
     """
 
     def __init__(self, path: Path, workload: Workload):
@@ -98,6 +99,8 @@ class Program:
             given |= {"PERFORMANCE_HINT": "THROUGHPUT", "NUM_STREAMS": streams(workload)}
         self.compiled = openvino.Core().compile_model(model, DEVICE, given)
         self.idle: list[openvino.InferRequest] = []
+        hint = self.compiled.get_property("INFERENCE_PRECISION_HINT")
+        self.computes = DTYPES[hint.get_type_name()]
         self.names = [each.any_name for each in model.outputs]
 
     def __call__(self, batch: Batch) -> Batch:
@@ -132,7 +135,7 @@ def held(model: Any) -> Counter[str]:
     scales = {name for each in operations for name in _scales(each)}
     for each in operations:
         if each.get_type_name() == "Constant" and each.get_friendly_name() not in scales:
-            dtype = _DTYPES.get(each.get_element_type().get_type_name())
+            dtype = DTYPES.get(each.get_element_type().get_type_name())
             if dtype:
                 found[dtype] += int(np.prod(each.get_output_shape(0), dtype=np.int64))
     return found

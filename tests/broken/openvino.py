@@ -82,8 +82,9 @@ def of_weights(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Any, Pat
 
     def changed(model: Any, path: Path) -> None:
         for each in model.get_ordered_ops():
-            is_float = each.get_element_type().get_type_name() == "f32"
-            if each.get_type_name() == "Constant" and is_float and len(each.shape) == 2:
+            if each.get_type_name() != "Constant" or len(each.shape) != 2:
+                continue
+            if each.get_element_type() == openvino.Type.f32:
                 values = opset16.constant(change(np.array(each.data)))
                 openvino.utils.replace_node(each, values)
         openvino.save_model(model, path, compress_to_fp16=False)
