@@ -37,13 +37,14 @@ _SOURCES = {"seeded": "seeded random values", "none": "none is read"}
 
 def system_id(record: Record) -> str:
     """The name of the system, without spaces and host name. It contains the accelerator or
-    processor, the threads, and the SUT with its replicas, threads, shards and switches, because
-    the SUT's stack is part of the system.
+    processor, the threads, and the SUT with its packages, replicas, threads, shards and switches,
+    because the SUT's stack is part of the system.
     """
     host = record.accelerator.name if record.accelerator else record.machine.cpu
     slug = re.sub(r"[^A-Za-z0-9]+", "-", host).strip("-") or "unknown"
     cell = record.cell
     parts = [slug, f"{record.machine.threads}t", cell.sut]
+    parts += [re.sub(r"[^A-Za-z0-9.]+", "-", text) for text in cell.packages]
     if cell.replicas:
         parts.append(f"replicas-{cell.replicas.replace('/', '-of-')}")
     if record.node_count > 1:
@@ -58,8 +59,12 @@ def system_id(record: Record) -> str:
 
 
 def _copies(cell: Cell) -> str:
-    """Sentences on the switches, the replicas and the shards. Empty if there are none."""
+    """Sentences on the packages, the switches, the replicas and the shards. Empty if there are
+    none.
+    """
     text = ""
+    if cell.packages:
+        text += f" Packages (--with): {', '.join(cell.packages)}."
     if cell.tuned:
         text += f" Switches (--tuned): {', '.join(cell.switches)}."
     if cell.replicas:

@@ -15,7 +15,7 @@ from harness import terminal
 from harness.commands.pages import drawing, write_page
 from harness.errors import UsageError
 from harness.execution import machine, rundir
-from harness.execution.environments import is_made
+from harness.execution.pins import is_made
 from harness.inputs import keras_file
 from harness.report import content, exports, sections
 from harness.report.content import Content
@@ -175,7 +175,8 @@ def _without_environment(series: Sequence[Series]) -> frozenset[int]:
         name = request.spec.environment
         needed = [spec_of(reference).environment for reference in request.references]
         round_ = request.rules.round
-        if name not in needed and not is_made(request.options.cache, name, request.device, round_):
+        place = (request.options.cache, name, request.device, round_)
+        if (request.pins or name not in needed) and not is_made(*place, request.pins):
             found.add(each.number)
     return frozenset(found)
 

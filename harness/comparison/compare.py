@@ -11,6 +11,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from formats.cell import LORA, STANDARD_INPUTS, Cell, cell_words, fields_with
 from formats.result import Result
 from harness.comparison import statistics, tables
@@ -208,7 +210,28 @@ def differences(a: Group, b: Group) -> list[str]:
         if x.get(name) == y.get(name) or (a.cell.sut != b.cell.sut and not is_of_both):
             continue
         sentences.append(f"other version of {name}: {x.get(name, 'none')} / {y.get(name, 'none')}")
+    named = map(canonicalize_name, {*x, *y})
+    others = moved(a, b, {*named}) if a.cell.sut == b.cell.sut else {}
+    if others:
+        words = (f"{name} {one} / {other}" for name, (one, other) in others.items())
+        sentences.append(f"other packages: {', '.join(words)}")
     return sentences
+
+
+def moved(a: Group, b: Group, without: Collection[str]) -> dict[str, tuple[str, str]]:
+    """Distribution → its versions in the environments of two groups, for each that differs.
+
+    `without`: packages that are left out. Empty if one of the groups reported none.
+    """
+    x, y = installed(a), installed(b)
+    names = sorted({*x, *y} - {*without}) if x and y else []
+    versions = {name: (x.get(name, "none"), y.get(name, "none")) for name in names}
+    return {name: both for name, both in versions.items() if both[0] != both[1]}
+
+
+def installed(group: Group) -> dict[str, str]:
+    """Distribution, in the normal form → its version in the SUT's environment."""
+    return {canonicalize_name(name): v for name, v in group.last.installed.items()}
 
 
 def conditions(a: Group, b: Group) -> list[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -36,6 +36,11 @@ class Run:
     record: Record | None = None
     planned_seconds: float | None = None
 
+    @property
+    def installed(self) -> Mapping[str, str]:
+        """Distribution → its version in the SUT's environment. Empty if no worker reported any."""
+        return self.record.environment.versions if self.record else {}
+
     @cached_property
     def versions(self) -> dict[str, str]:
         """Versions of Python, the SUT's packages and an accelerator's driver. Empty if no worker
@@ -43,7 +48,7 @@ class Run:
         """
         if self.record is None:
             return {}
-        installed = self.record.environment.versions
+        installed = self.installed
         spec = SUTS.get(self.result.cell.sut)
         packages = spec.packages if spec else ()
         names = recorded_names(("python", *packages, "mlcommons-loadgen"), installed)

@@ -23,6 +23,7 @@ from formats.writing import write_json
 from harness import locks, result
 from harness.execution import kernels, loadgen_run, rundir
 from harness.execution.loadgen_run import Reporter
+from harness.execution.pins import Unresolvable
 from harness.execution.zygotes import Zygotes
 from harness.inputs import dataset, used_files
 from harness.inputs.tokenizer import Tokenizer, of_bytes
@@ -72,7 +73,10 @@ def run(
         with timed(setup, "waiting"):  # only the wait for the lock, not the measurement
             seconds = estimate.of(request).all_seconds
             stack.enter_context(locks.machine(reporter.warn, request.options.command, seconds))
-        attempt = _prepared(request, inputs, reporter, setup, started_monotonic_ns)
+        try:
+            attempt = _prepared(request, inputs, reporter, setup, started_monotonic_ns)
+        except Unresolvable as e:
+            return not_measured(request, Status.UNSUPPORTED, str(e))
         attempt = replace(attempt, zygotes=zygotes)
         options = attempt.request.options
         with (

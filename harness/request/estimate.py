@@ -20,8 +20,8 @@ from formats.job import Job
 from formats.outcome import TOO_SHORT
 from formats.result import Result, Status
 from harness.execution import rundir
-from harness.execution.environments import is_made
 from harness.execution.loadgen_run import SHORT_TEST
+from harness.execution.pins import Pin, is_made, words
 from harness.inputs.dataset import digest_of
 from harness.request.plan import is_uneven
 from harness.request.request import LONGEST_TIMES, Request
@@ -305,15 +305,33 @@ def _is_reference_of(request: Request, job: Job) -> bool:
 
 
 def _environments(request: Request) -> Iterator[tuple[str, tuple[float, int]]]:
-    """Yield the environments of the SUT and its references that do not exist yet."""
-    references = [spec_of(name).environment for name in request.references]
-    for name in dict.fromkeys((request.spec.environment, *references)):
-        if (
-            name != "core"
-            and not request.options.python
-            and not is_made(request.options.cache, name, request.device, request.rules.round)
-        ):
-            yield f"environment {name}", _ENVIRONMENT[DEVICES[request.device].accelerator]
+    """Yield the environments that do not exist yet, with their costs."""
+    for name in [] if request.options.python else to_make(request):
+        yield f"environment {name}", environment_cost(request.device)
+
+
+def environment_cost(device: str) -> tuple[float, int]:
+    """(seconds, bytes on disk) to make an environment for a device."""
+    return _ENVIRONMENT[DEVICES[device].accelerator]
+
+
+def to_make(request: Request) -> list[str]:
+    """The environments of the SUT and its references that do not exist yet."""
+    cache, round_ = request.options.cache, request.rules.round
+    own = request.spec.environment
+    names: dict[tuple[str, tuple[Pin, ...]], None] = {}
+    if not request.options.python:
+        names[own, request.pins] = None
+    for name in request.references:
+        environment = spec_of(name).environment
+        if not (request.options.python and environment == own):
+            names[environment, ()] = None
+    lacking = []
+    for name, pins in names:
+        is_core = name == "core" and not pins  # it runs this program
+        if not is_core and not is_made(cache, name, request.device, round_, pins):
+            lacking.append(f"{name} with {words(pins)}" if pins else name)
+    return lacking
 
 
 def _sample_seconds(request: Request) -> float:

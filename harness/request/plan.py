@@ -30,7 +30,7 @@ from harness.inputs.architectures import keras_file as keras_models
 from harness.inputs.dataset import UserInputs
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
-from harness.request import engines, replicas, serving, shards, tuning
+from harness.request import engines, pins, replicas, serving, shards, tuning
 from harness.request import official as official_runs
 from harness.request.options import Options
 from harness.request.request import STEPS, Request
@@ -90,6 +90,7 @@ def resolve(options: Options) -> Request:
     serves = serving.of(options, streams, official, round_, reasons)
     given = _prompts(options, model, size, weights, chat, round_, used=used, reasons=reasons)
     count = _count(options, model, given)
+    pinned = pins.of_cell(options.packages, options.python, options.sut, device, round_.round)
     precision = _precision(options, spec, model, size, reasons)
     _check_quantized(options, model)
     shards.check(options, spec, model, size)
@@ -113,6 +114,7 @@ def resolve(options: Options) -> Request:
         serving=serves,
         stream=streams,
         sut_options=engines.with_api(options),
+        pins=pinned,
         end_tokens=end_tokens,
         weights=weights,
         used=used,
@@ -242,7 +244,8 @@ def _model_of_file(options: Options) -> Model:
     model = keras_models.model(Path(options.model), options.custom, options.trains)
     installed = _installed_keras()
     assert model.file
-    if options.python is None and keras_file.newer(model.file.version, installed):
+    has_own = options.python or any(text.startswith("keras=") for text in options.packages)
+    if not has_own and keras_file.newer(model.file.version, installed):
         raise UsageError(
             f"--model {options.model}: was saved by Keras {model.file.version}, and the"
             f" environments here have {installed}: save it with Keras {installed}, or give an"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from compliance import rules
 from formats.cell import LORA, Cell, cell_words, sut_words
 from formats.job import Launch, Limits, Place, Serving
+from harness.execution.pins import Pin
 from harness.inputs import architectures, user_weights
 from harness.inputs.architectures import Architecture
 from harness.inputs.dataset import UserInputs
@@ -82,6 +83,7 @@ class Request:
     allowed_s: float = 0.0
     rules: rules.Rules
     sut_options: Mapping[str, Any]
+    pins: tuple[Pin, ...] = ()
     end_tokens: tuple[int, ...] = ()
     weights: user_weights.Folder | None = None
     used: Mapping[Path, Stamp] = field(default_factory=dict)
@@ -220,6 +222,7 @@ class Request:
             threads=self.options.thread_count,
             cluster=self.cluster,
             requested_batch=self.requested_batch,
+            packages=tuple(pin.text for pin in self.pins),
             **self._limits(),
         )
 

@@ -48,6 +48,8 @@ class Sweep:
         deadline: the end of --for. None: the sweep ends when all is measured.
         lengthens: whether a test that is longer than planned gets the time of a cell. Otherwise its
             cell is skipped.
+        forks: whether repeats share the import of a framework. Forks have the layout of memory in
+            common, so their figures say more than they should about two builds of a package.
     """
 
     folder: Path
@@ -58,6 +60,7 @@ class Sweep:
     most_again: int = 0
     deadline: Deadline | None = None
     lengthens: bool = False
+    forks: bool = True
 
     @classmethod
     def of(
@@ -235,7 +238,7 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
         rival_sample_ns=_rival_sample_ns(sweep, series, known),
         options=replace(request.options, sweep=mark),
     )
-    requests = [one.request for one, _ in left if one.request]
+    requests = [one.request for one, _ in left if one.request and sweep.forks]
     known.zygotes.expect(module_of(r.options.sut, r.model.architecture) for r in requests)
     start_ns = time.monotonic_ns()
     result = _result(sweep, series.number, request, reporter, known.zygotes)

@@ -4,9 +4,13 @@ record.json, their source.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion
 
 from compliance.findings import fixes
 from compliance.findings.check import judge, mismatch, quoted, shorten
@@ -192,6 +196,8 @@ def of_jobs(
         package = min(dict(stated.items() ^ reported.items()))
         what = f"environment.versions.{package}"
         yield mismatch(what, stated.get(package), reported.get(package), "the worker reports")
+    if outcome:
+        yield from _packages(cell.packages, outcome.versions)
     if outcome and record.nodes != outcome.nodes:
         yield mismatch("nodes", record.nodes, outcome.nodes, "the worker reports")
     count = cell.replica_count if cell.cluster else 0
@@ -209,6 +215,22 @@ def of_jobs(
         value = repr(first.length_buckets)
         expected = "some" if sorts else "none"
         yield mismatch("job.json: length_buckets", value, expected, who, file=_JOB)
+
+
+def _packages(packages: Iterable[str], reported: Mapping[str, str]) -> Iterator[Fault]:
+    """Yield a fault for each package of the cell that the worker did not have in that version."""
+    versions = {canonicalize_name(name): version for name, version in reported.items()}
+    for text in packages:
+        name, _, version = text.partition("@")[0].partition("==")
+        found = versions.get(canonicalize_name(name))
+        try:
+            same = found is not None and SpecifierSet(f"=={version}" if version else "").contains(
+                found, True
+            )
+        except (InvalidSpecifier, InvalidVersion):
+            same = False
+        if not same:
+            yield mismatch("cell.packages", shorten(text), found, "the worker reports")
 
 
 def _follows(record: Record, job: Job) -> dict[str, tuple[Any, Any]]:

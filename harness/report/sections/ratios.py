@@ -92,14 +92,19 @@ def _known(pair: Contrast) -> Ratio:
     return pair.ratio
 
 
+def _as_locked(comparison: Comparison) -> list[Group]:
+    """The groups with figures whose packages are as locked. A section of its own has the others."""
+    return [group for group in comparison.good if not group.cell.packages]
+
+
 def _keras_costs(comparison: Comparison) -> Iterator[Contrast]:
     """Each Keras 3 SUT compared with its own framework, and with native PyTorch."""
     other = ", each trains other LoRA parameters" if comparison.other_factors else ""
-    for keras in comparison.good:
+    for keras in _as_locked(comparison):
         spec = SUTS.get(keras.cell.sut)
         if spec is None or not keras.cell.sut.startswith("keras3-"):
             continue
-        for bare in comparison.good:
+        for bare in _as_locked(comparison):
             if bare.cell.sut in (spec.without_keras, NATIVE_TORCH, _COMPILED_TORCH):
                 yield Contrast(
                     work=f"{comparison.name}{other}",
@@ -112,9 +117,9 @@ def _keras_costs(comparison: Comparison) -> Iterator[Contrast]:
 
 def _upgrades(comparison: Comparison) -> Iterator[Contrast]:
     """Each Keras 3 SUT compared with its counterpart of Keras 2."""
-    for new in comparison.good:
+    for new in _as_locked(comparison):
         spec = SUTS.get(new.cell.sut)
-        for old in comparison.good:
+        for old in _as_locked(comparison):
             if spec and old.cell.sut == spec.on_keras2:
                 ratio = comparison.ratio(new, old)
                 remark = _published(new, old)
@@ -188,7 +193,7 @@ def paybacks(comparison: Comparison) -> Iterator[Contrast]:
     """Each compiled SUT compared with the fastest eager one of its framework, or of all if its
     framework has none, if the two are shown to differ.
     """
-    timed = {group: ms for group in comparison.good if (ms := group.numbers["ms_per_step"])}
+    timed = {group: ms for group in _as_locked(comparison) if (ms := group.numbers["ms_per_step"])}
     eager = [group for group in timed if group.execution == "eager"]
     for group, ms in timed.items():
         compiling = {
