@@ -16,11 +16,11 @@ MODES = ("quick", "valid", "submission")
 SIZES = ("tiny", "mid", "full")
 TASKS = ("predict", "generate")
 PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
-INT8 = "int8"
-INT8_WEIGHTS = "int8-weights"
-QUANTIZED = (INT8, INT8_WEIGHTS)
-"""The kinds of quantised weights, which are `--sut-option quantize=`. With `int8` the products of
-the weights are of 8 bits, too; with `int8-weights` their other operands keep the precision.
+INT8, INT8_WEIGHTS, INT4 = "int8", "int8-weights", "int4"
+QUANTIZED = {INT8: INT8, INT8_WEIGHTS: INT8, INT4: INT4}
+"""The kinds of quantised weights, which are `--sut-option quantize=` → the dtype of the weights.
+With `int8` and `int4` the products of the weights are of 8 bits; with `int8-weights` their other
+operands keep the precision.
 """
 SHARDS = "shards"
 """The `--sut-option` with the number of devices on which the weights of a model are split."""
@@ -158,8 +158,8 @@ class Cell:
         words="LoRA {lora}",
     )
     quantized: str | None = _optional(
-        "how the weights were quantised: int8 or int8-weights; None: not",
-        enum=QUANTIZED,
+        "how the weights were quantised: int8, int8-weights or int4; None: not",
+        enum=tuple(QUANTIZED),
         words="{quantized}",
     )
     dataset: str = _optional(

@@ -20,8 +20,8 @@ class Framework:
             package it has.
         profiler: the module whose `record` runs a call under the framework's profiler.
         limits: the module with the functions of `sut.limits.framework.Framework`.
-        keeps_programs: whether compiled programs are kept on disk
-            (`sut.variables.keeping_kernels`).
+        keeps_programs: whether compiled programs (`sut.variables.keeping_kernels`) or converted
+            models (`sut.converted_models`) are kept on disk.
         counters: the counters that its evidence always contains. Those that an execution is judged
             by must be there; evidence without them was not taken by the framework.
     """
@@ -34,6 +34,20 @@ class Framework:
 
 
 FRAMEWORKS = {
+    # The runtimes are before PyTorch, from which they convert models.
+    "ONNX Runtime": Framework(
+        package="onnxruntime",
+        profiler="sut.evidence.onnxruntime_timeline",
+        limits="sut.limits.on_onnxruntime",
+        keeps_programs=True,
+        counters=("regions", "nodes_elsewhere", "flops"),
+    ),
+    "OpenVINO": Framework(
+        package="openvino",
+        profiler="sut.evidence.openvino_timeline",
+        limits="sut.limits.on_openvino",
+        counters=("regions", "flops"),
+    ),
     "JAX": Framework(
         package="jax",
         profiler="sut.evidence.jax_timeline",
@@ -61,12 +75,6 @@ FRAMEWORKS = {
         limits="sut.limits.on_torch",
         keeps_programs=True,
         counters=("regions", "script_calls", "forward_passes", "flops"),
-    ),
-    "OpenVINO": Framework(
-        package="openvino",
-        profiler="sut.evidence.openvino_timeline",
-        limits="sut.limits.on_openvino",
-        counters=("regions", "flops"),
     ),
 }
 """Name of a framework, as record.json has it → its facts."""

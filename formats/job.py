@@ -146,7 +146,7 @@ class Job:
 
     Attributes:
         cell: that of the run. For a reference: the reference's own SUT, precision and batch size.
-        config, checkpoint, backend, execution, settings: see `Workload`.
+        config, checkpoint, backend, execution, settings, converted: see `Workload`.
         test: one of TESTS, a compliance test (`TEST01`, …), or REFERENCE.
         procedure: a name in `procedures.PROCEDURES`: `loadgen`, `reference` (answers without
             LoadGen), `fit` (training), `serve` (requests of a server), `work` (only work.json),
@@ -196,6 +196,7 @@ class Job:
     limits: Limits
     log_dir: Path
     settings: Mapping[str, str] = field(default_factory=dict)
+    converted: Path | None = None
     reference: Path | None = None
     logits_rows: int = 0
     calibration: Mapping[str, int | float] | None = None
@@ -236,6 +237,7 @@ class Job:
             backend=self.backend,
             execution=self.execution,
             settings=self.settings,
+            converted=self.converted,
         )
 
     @cached_property

@@ -203,8 +203,8 @@ class WorkerOutcome:
     `kept_sha256`: the sha256 of answers.npz (`Watch.write`). `loaded_for`: the test for which this
     worker had loaded and warmed up the SUT; empty: it did so for this test. `import_ns`, `load_ns`,
     `warmup`, `cache_hits` and `cache_misses` are always of that loading. `cache_hits`: how many of
-    the compiled programs the framework found in its cache on disk; `cache_misses`: how many it
-    looked for there and compiled. `token_latencies`: of streamed answers, in nanoseconds
+    the compiled programs, or converted models, were found in a cache on disk; `cache_misses`: how
+    many were looked for there and made. `token_latencies`: of streamed answers, in nanoseconds
     (`Watch.token_latencies`). `in_one_part`: the share of streamed answers whose tokens were handed
     over at one moment. `search`: each rate that was tried. `queue`: None: requests do not arrive
     over time. `replicas`: None: there is one SUT. `seconds`: of a reference, step → its seconds

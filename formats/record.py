@@ -16,7 +16,7 @@ from formats.outcome import WorkerOutcome
 from formats.work import Roof, Work
 
 SCHEMA = "record-4"
-EXECUTIONS = ("eager", "compile", "script", "graph", "xla", ENGINE)
+EXECUTIONS = ("eager", "compile", "script", "graph", "xla", "runtime", ENGINE)
 WEIGHTS_SOURCES = ("seeded", "user", "none")
 _SHA256 = "^[0-9a-f]{64}$"
 _WORD = r"\S"

@@ -29,10 +29,12 @@ class Workload:
         precision: `float32`, `tf32`, `bfloat16` or `float16`, for parameters and matrix products.
         device: `cpu` or `cuda`.
         backend: Keras' backend, else None.
-        execution: `eager`, `compile`, `script`, `graph` or `xla`.
+        execution: `eager`, `compile`, `script`, `graph`, `xla` or `runtime`.
         options: the SUT's own `--sut-option`s, already checked against the registry.
         switches: names of the switches of `--tuned`, sorted (`sut/tuning.toml`).
         settings: what these switches set in the SUT's own code, by name.
+        converted: folder in the cache for what a SUT's tools make of this checkpoint in this
+            environment (`sut.converted_models`). None: nothing is kept.
         rank: if each shard is a process, the number of this one. The worker sets it.
         meeting: the file by which these processes find each other. The worker sets it.
     """
@@ -49,6 +51,7 @@ class Workload:
     options: Mapping[str, Any] = field(default_factory=dict)
     switches: tuple[str, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
+    converted: Path | None = None
     rank: int = 0
     meeting: Path | None = None
 

@@ -67,6 +67,15 @@ class Inference(Protocol):
         Only a SUT that generates has this method. It is never timed.
         """
 
+    def forced_logits(self, batch: Batch, tokens: np.ndarray) -> np.ndarray:
+        """Return the logits that choose each new token, float32 [batch, new, vocabulary], in a
+        generation that takes `tokens`, int32 [batch, new], one by one through its cache.
+
+        Only a SUT has this method whose generation may compute otherwise than `logits`, such as
+        with a cache of another precision. Its answers are then judged by this method, which is
+        never timed. `batch`: prepared prompts.
+        """
+
     def stream(self, batch: Batch, on_step: Callable[[np.ndarray], bool]) -> None:
         """Generate the answers of one prepared batch, and hand over each token at once.
 

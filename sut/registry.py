@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from formats.cell import INT8_WEIGHTS, QUANTIZED, SHARDS, UNKNOWN
+from formats.cell import INT4, INT8, INT8_WEIGHTS, SHARDS, UNKNOWN
 from formats.frameworks import ENGINE, FRAMEWORKS
 from sut import option_kinds
 from sut.devices import DEVICES
@@ -152,7 +152,7 @@ _IN_FLIGHT = {
 }
 _QUANTIZE_KERAS = {
     QUANTIZE: (
-        QUANTIZED,
+        (INT8, INT8_WEIGHTS),
         (
             'int8: keras.Model.quantize("int8"), of weights and of the activations that they'
             " multiply; int8-weights: only of weights (Int8QuantizationConfig)"
@@ -165,6 +165,16 @@ _QUANTIZE_OPENVINO = {
         (
             "keras.Model.quantize of only the weights (Int8QuantizationConfig); with int8, OpenVINO"
             " multiplies the rounded activations in float32"
+        ),
+    )
+}
+_QUANTIZE_ONNX = {
+    QUANTIZE: (
+        (INT8, INT4),
+        (
+            "int8: weights of 8 bits, by onnxruntime.quantization.quantize_dynamic, and of language"
+            " models by the builder's -p int8; int4: of language models, by -p int4. Activations"
+            " are multiplied in 8 bits"
         ),
     )
 }
@@ -245,7 +255,7 @@ _KERAS_FILE = "keras_file"
 _OWN_REFERENCE = {
     _KERAS_FILE: (
         "a .keras file is a model of Keras 3: take keras3-jax, keras3-tensorflow,"
-        " keras3-tensorflow-graph, keras3-torch or keras3-openvino"
+        " keras3-tensorflow-graph, keras3-torch, keras3-openvino, onnxruntime or openvino"
     )
 }
 """Architecture that only the SUTs with references for it have → the reason why others lack it."""
@@ -272,6 +282,18 @@ _NATIVE_JAX_LACKS = {
     "gemma3": (
         "sut/native_jax/causal_lm.py is written for Llama's layout; Gemma 3 has four norms in a"
         " layer, and windows in some layers: take keras3-jax"
+    ),
+}
+_ONNX_LACKS = {
+    **dict.fromkeys(
+        ("gemma3", "gemma3_text"),
+        "the builder of onnxruntime-genai 0.18.0 does not build Gemma 3 with Transformers 5"
+        " (KeyError: 'rope_type'): take native-torch-eager",
+    ),
+    **dict.fromkeys(
+        ("gpt2/generate", "distilgpt2/generate"),
+        "the builder of onnxruntime-genai 0.18.0 has no GPT-2 (NotImplementedError: the model is"
+        " not currently supported): take native-torch-eager",
     ),
 }
 _OTHER_ARCHITECTURES = "it is written for the architectures {written}, not for {architecture}"
@@ -500,6 +522,48 @@ SUTS: dict[str, SutSpec] = {
     ),
 }
 
+SUTS["onnxruntime"] = SutSpec(
+    module="sut.onnxruntime.{architecture}",
+    environment="onnxruntime",
+    execution="runtime",
+    summary=("ONNX Runtime: models that PyTorch exports, and language models of onnxruntime-genai"),
+    # Keras exports `.keras` files from PyTorch.
+    process_env={"HF_HUB_OFFLINE": "1", "ORT_DISABLE_TELEMETRY": "1", "KERAS_BACKEND": "torch"},
+    references={_KERAS_FILE: ("keras-file-on-tensorflow", "keras-file-on-torch")},
+    options=_QUANTIZE_ONNX,
+    devices=("cpu",),
+    precisions=("float32",),
+    classes="transformers",
+    unsupported=_ONNX_LACKS,
+    no_fit="ONNX Runtime trains no model here: take native-torch-eager",
+    packages=("onnxruntime", "onnxruntime-genai", "onnx", "onnxscript", "torch", "transformers"),
+    variables=("ORT", "ORTGENAI"),
+    out_of_memory=("bad_alloc", "Failed to allocate memory", "out of memory"),
+)
+
+SUTS["openvino"] = SutSpec(
+    module="sut.openvino.{architecture}",
+    environment="openvino",
+    execution="runtime",
+    summary="OpenVINO: models that it converts from PyTorch, and language models of openvino-genai",
+    process_env={"HF_HUB_OFFLINE": "1", "KERAS_BACKEND": "openvino"},
+    references={_KERAS_FILE: ("keras-file-on-tensorflow", "keras-file-on-torch")},
+    devices=("cpu",),
+    precisions=("float32",),
+    classes="transformers",
+    no_fit="OpenVINO trains no model: take native-torch-eager",
+    packages=(
+        "openvino",
+        "openvino-genai",
+        "optimum-intel",
+        "nncf",
+        "torch",
+        "transformers",
+    ),
+    variables=("OPENVINO", "OV"),
+    out_of_memory=_OPENVINO_OUT_OF_MEMORY,
+)
+
 SUTS["endpoint"] = SutSpec(
     module="sut.endpoint.{architecture}",
     environment="core",
@@ -629,10 +693,11 @@ def adamw_of(sut: str) -> str:
 
 def keeps_programs(sut: str) -> bool:
     """Return whether the programs that the SUT compiles are kept on disk
-    (`sut.variables.keeping_kernels`).
+    (`sut.variables.keeping_kernels`), or the models that it converts (`sut.converted_models`).
     """
     known = FRAMEWORKS.get(framework_of(sut))
-    return bool(known and known.keeps_programs)
+    converts = sut in SUTS and SUTS[sut].execution == "runtime"
+    return converts or bool(known and known.keeps_programs)
 
 
 def profiler_of(sut: str) -> str | None:

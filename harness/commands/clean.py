@@ -21,6 +21,7 @@ _KINDS = {
     "inputs": "made again in seconds",
     "references": "computed again by the reference's framework",
     "compiled": "compiled again by JAX and torch",
+    "converted": "converted again by ONNX Runtime's and OpenVINO's tools",
     "limits": "measured again by `doctor --limits`",
 }
 """Folder of the cache → the cost of its removal."""

@@ -4,7 +4,8 @@ later workers find them.
 A folder serves one environment on one kind of machine, because compiled programs fit only these. It
 serves one number of threads, because XLA divides loops among as many threads as it compiles with,
 and the key of JAX's cache does not contain their number. The folder also keeps how long the
-programs of each cell took to compile the first time.
+programs of each cell took to compile the first time. Models that a SUT converts are kept in the
+cache's folder `converted`, which fits any machine.
 """
 
 from __future__ import annotations
@@ -41,9 +42,18 @@ def folder(
     accelerators = [accelerator.name for accelerator in machine.accelerators]
     cpu = [machine.cpu, machine.cpu_family, machine.cpu_model, machine.cpu_flags]
     parts = json.dumps([environment.lock_sha256, cpu, accelerators, threads])
+    return cache / "compiled" / _name(environment, device, parts)
+
+
+def converted(cache: Path, environment: Environment, device: str, weights_digest: str) -> Path:
+    """The folder for what the tools of this environment convert these weights to."""
+    parts = json.dumps([environment.lock_sha256, weights_digest])
+    return cache / "converted" / _name(environment, device, parts)
+
+
+def _name(environment: Environment, device: str, parts: str) -> str:
     name = re.sub(r"\W+", "-", environment.name).strip("-")
-    digest = hashlib.sha256(parts.encode()).hexdigest()[:12]
-    return cache / "compiled" / f"{name}-{device}-{digest}"
+    return f"{name}-{device}-{hashlib.sha256(parts.encode()).hexdigest()[:12]}"
 
 
 def variables(folder: Path) -> dict[str, str]:

@@ -93,6 +93,12 @@ class Attempt:
         return kernels.folder(cache, self.environment, self.machine, device, places)
 
     @property
+    def converted(self) -> Path:
+        """The folder for what the SUT's tools convert the weights to."""
+        cache, device = self.request.options.cache, self.request.device
+        return kernels.converted(cache, self.environment, device, self.checkpoint.digest)
+
+    @property
     def process_env(self) -> dict[str, str]:
         """The environment variables of the SUT's worker, in addition to those of the device."""
         switches = self.request.tuned.variables
@@ -188,6 +194,7 @@ def make_job(
         procedure=procedure if is_test else test,
         config={**attempt.workload_config, **engines.config(request)},
         settings=request.tuned.settings,
+        converted=attempt.converted,
         benchmark=request.loadgen_name,
         answer=("loss",) if request.trains else request.model.answer_keys,
         fresh=inputs.fresh,

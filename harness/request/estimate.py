@@ -36,7 +36,7 @@ RULE = "no earlier run of this cell: by its size and how fast this machine multi
 # measured on two cores.
 _ENVIRONMENT = {False: (150.0, 1_500_000_000), True: (300.0, 6_000_000_000)}
 _STARTS, _FRAMEWORK_START = {"core": (1.0, 60_000_000)}, (8.0, 600_000_000)
-_COMPILE_S_A_LAYER = {"eager": 0.05, "graph": 0.5, "xla": 0.7, "compile": 4.0}
+_COMPILE_S_A_LAYER = {"eager": 0.05, "graph": 0.5, "xla": 0.7, "compile": 4.0, "runtime": 1.0}
 # The share of the machine's rate that a model's matrix products reach. Products for one token are
 # small.
 _EFFICIENCY = 0.3

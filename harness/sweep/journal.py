@@ -102,7 +102,14 @@ def _brought(request: Request | None) -> list[object]:
     chat = request.chat.digest if request.chat else None
     code = request.model.file.code_digest if request.model.file else None
     builds = [pin.text for pin in request.pins if pin.path]
-    brought = [code, request.inputs, sorted(request.variables.items()), digests, stats, chat]
+    brought: list[object] = [
+        code,
+        request.inputs,
+        sorted(request.variables.items()),
+        digests,
+        stats,
+        chat,
+    ]
     return [*brought, builds] if builds else brought
 
 

@@ -49,15 +49,36 @@ def _batches(
     sut: Inference, inputs: Batch, tokens: np.ndarray, batch_size: int
 ) -> Iterator[np.ndarray]:
     """Yield the forced logits of one batch after the other. The last batch is cut to the remaining
-    rows.
+    rows. They are those of the generation itself, if the SUT can force it.
     """
+    if not hasattr(sut, "forced_logits"):
+        yield from _of_whole_sequences(sut, inputs, tokens, batch_size)
+        return
+    rows, new = tokens.shape
+    requested = np.full(rows, new, np.int32)
+    prepared = sut.prepare({**inputs, "max_new_tokens": requested})
+    for part in _parts(rows, batch_size):
+        batch = {name: values[part] for name, values in prepared.items()}
+        yield sut.forced_logits(batch, tokens[part])[: rows - part[0]]
+
+
+def _of_whole_sequences(
+    sut: Inference, inputs: Batch, tokens: np.ndarray, batch_size: int
+) -> Iterator[np.ndarray]:
+    """Yield the same, of one forward pass of prompts and answers."""
     ids, lengths = inputs["input_ids"], inputs["prompt_length"].astype(np.int64)
     rows, new = tokens.shape
     sequences = np.zeros((rows, ids.shape[1] + new), np.int32)
     sequences[:, : ids.shape[1]] = ids
     positions = lengths[:, None] + np.arange(new)
     np.put_along_axis(sequences, positions, tokens, axis=1)
-    for start in range(0, rows, batch_size):
-        part = np.arange(start, start + batch_size).clip(max=rows - 1)
+    for part in _parts(rows, batch_size):
         logits = sut.logits(sequences[part])
-        yield np.take_along_axis(logits, positions[part][:, :, None] - 1, axis=1)[: rows - start]
+        chosen = np.take_along_axis(logits, positions[part][:, :, None] - 1, axis=1)
+        yield chosen[: rows - part[0]]
+
+
+def _parts(rows: int, batch_size: int) -> Iterator[np.ndarray]:
+    """Yield the rows of each batch. The last batch repeats the last row."""
+    for start in range(0, rows, batch_size):
+        yield np.arange(start, start + batch_size).clip(max=rows - 1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
-from formats.cell import INT8
+from formats.cell import INT8_WEIGHTS, QUANTIZED
 from sut.contract import Evidence, Workload
 from sut.evidence import device_memory, precision
 from sut.registry import QUANTIZE
@@ -42,7 +42,8 @@ def evidence(
         detail: more facts, such as versions.
     """
     kind = workload.options.get(QUANTIZE)
-    floats = {name for name in held if not (kind and name == INT8)}
+    narrow = QUANTIZED[kind] if kind else ""
+    floats = {name for name in held if name != narrow}
     dtype = min(floats)
     with device_memory.probing(lambda: backend.peak_device_bytes(workload.device)):
         matrix_flops = backend.matrix_flops(dtype)  # first, as it compiles programs of its own
@@ -51,7 +52,7 @@ def evidence(
     same = len({*floats, *computed}) == 1
     found = precision.classify(product_error, dtype)
     if kind:
-        same = same and INT8 in held and _as_quantized(seen, _BITS[dtype], kind)
+        same = same and narrow in held and _as_quantized(seen, _BITS[dtype], kind)
         found = f"{found} with {kind}"
     else:
         same = same and _as_wide(seen.get("product_bits"), _BITS[dtype])
@@ -75,15 +76,15 @@ def evidence(
 
 
 def _as_quantized(seen: Mapping[str, Any], bits: int, kind: str) -> bool:
-    """Whether the products are those of such quantised weights: with `int8` at least half of them
-    have integers as operands, with `int8-weights` none has. All others have operands of so many
+    """Whether the products are those of such quantised weights: at least half of them have integers
+    as operands, but with `int8-weights` none has. All others have operands of so many
     bits.
     """
     counts = {int(width): count for width, count in (seen.get("product_bits") or {}).items()}
     integers = counts.pop(_INT8_BITS, 0) + (seen.get("integer_products") or 0)
     if not set(counts) <= {bits}:
         return False
-    return integers >= max(1, sum(counts.values())) if kind == INT8 else not integers
+    return not integers if kind == INT8_WEIGHTS else integers >= max(1, sum(counts.values()))
 
 
 def _as_wide(products: Mapping[str, int] | None, bits: int) -> bool:

@@ -40,13 +40,18 @@ MODULES = {
     "keras2-tensorflow": "keras2",
     "keras2-tensorflow-graph": "keras2",
     "hf-tensorflow-xla": "hf_tensorflow",
+    "onnxruntime": "onnxruntime",
+    "openvino": "openvino",
 }
-EAGER, COMPILE, JAX, TENSORFLOW, GRAPH, KERAS_TORCH, NATIVE_JAX, KERAS2, KERAS2_GRAPH, HF = MODULES
+EAGER, COMPILE, JAX, TENSORFLOW, GRAPH, KERAS_TORCH, *OTHERS = MODULES
+NATIVE_JAX, KERAS2, KERAS2_GRAPH, HF, ORT, OPENVINO = OTHERS
 KERAS_BERT = ((JAX, "bert"), (TENSORFLOW, "bert"), (GRAPH, "bert"), (KERAS_TORCH, "bert"))
 KERAS2_BERT = ((KERAS2, "bert"), (KERAS2_GRAPH, "bert"))
 KERAS2_BOTH = ((KERAS2, "bert"), (KERAS2, "mistral"))
 XLA_AND_GRAPH = ((TENSORFLOW, "bert"), (GRAPH, "bert"))
 BERT = ((EAGER, "bert"), *KERAS_BERT)
+RUNTIMES_BERT = ((ORT, "bert"), (OPENVINO, "bert"))
+RUNTIMES = (*RUNTIMES_BERT, (ORT, "mistral"), (OPENVINO, "mistral"))
 ANY_BERT = (*BERT, (NATIVE_JAX, "bert"))
 # Keras' graphs on TensorFlow hold what XLA compiles there.
 NOT_GRAPH = tuple(pair for pair in ANY_BERT if pair[0] != GRAPH)
@@ -59,12 +64,13 @@ HONEST = [
         (sut, model, "honest")
         for sut, model in (*ANY_BERT, *KERAS2_BERT, (HF, "bert"), *MISTRAL, (NATIVE_JAX, "mistral"))
     ),
-    *((sut, model, "honest_in_two_shapes") for sut, model in ANY_BERT),
+    *((sut, model, "honest") for sut, model in RUNTIMES),
+    *((sut, model, "honest_in_two_shapes") for sut, model in (*ANY_BERT, *RUNTIMES_BERT)),
     *((sut, "bert", "honest_padding") for sut in (JAX, TENSORFLOW, KERAS_TORCH)),
     (EAGER, "mistral", "honest_without_a_cache"),
     *(
         (sut, "mistral", "honest_streamed_from_a_thread")
-        for sut in (EAGER, JAX, TENSORFLOW, GRAPH, KERAS_TORCH, NATIVE_JAX)
+        for sut in (EAGER, JAX, TENSORFLOW, GRAPH, KERAS_TORCH, NATIVE_JAX, ORT)
     ),
     (JAX, "bert", "honest_program"),
     (JAX, "bert", "honest_lambda"),
@@ -114,7 +120,9 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
         tuple((s, m) for s in (JAX, TENSORFLOW, GRAPH, NATIVE_JAX) for m in ("bert", "mistral")),
         "0 entries into compiled code",
     ),
-    ("memo", ((KERAS2, "bert"),), "0 entries into compiled code"),
+    ("memo", ((KERAS2, "bert"), *RUNTIMES), "0 entries into compiled code"),
+    ("prefixes_kept", ((OPENVINO, "mistral"),), "1 caches of earlier prompts"),
+    ("another_provider", ((ORT, "bert"),), "operators that another device or execution provider"),
     ("joined", ((EAGER, "bert"),), "2 forward passes of the model in 5 batches"),
     ("joined", ((NATIVE_JAX, "bert"),), "2 entries into compiled code in 5 batches"),
     ("eager_forward", ((COMPILE, "bert"),), "0 forward passes of the model"),
@@ -138,7 +146,7 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     ("traced_anew", XLA_AND_GRAPH, "2 new graphs while measuring"),
     (
         "constants",
-        (*BERT, (EAGER, "mistral"), (COMPILE, "bert")),
+        (*BERT, (EAGER, "mistral"), (COMPILE, "bert"), *RUNTIMES_BERT),
         "watched batches have the same counts",
     ),
     # Compiled by parts.
@@ -201,7 +209,7 @@ WORK: list[tuple[str, tuple[tuple[str, str], ...]]] = [
         (*ANY_BERT, *((sut, "mistral") for sut, _ in KERAS_BERT)),
     ),
     ("first_layer_kept", ((EAGER, "bert"), (NATIVE_JAX, "bert"))),
-    ("prompt_kept", ((EAGER, "mistral"), (NATIVE_JAX, "mistral"))),
+    ("prompt_kept", ((EAGER, "mistral"), (NATIVE_JAX, "mistral"), (ORT, "mistral"))),
     ("half_of_the_rows_kept", ((EAGER, "bert"), (NATIVE_JAX, "bert"))),
 ]
 """What runs less of the model than the watched samples take."""
@@ -219,6 +227,8 @@ PRECISION: list[tuple[str, tuple[tuple[str, str], ...]]] = [
     ("cast_product_in_a_thread", ((EAGER, "bert"),)),
     ("mixed_policy", (*KERAS_BERT, *KERAS2_BERT)),
     ("float16_policy", ((KERAS_TORCH, "bert"),)),
+    ("float16_file", RUNTIMES_BERT),
+    ("float16_cache", ((OPENVINO, "mistral"),)),
     ("bfloat16_in_predict", ((JAX, "bert"), (JAX, "mistral"), (NATIVE_JAX, "mistral"))),
     ("default_in_predict", ((JAX, "bert"), (NATIVE_JAX, "bert"))),
     ("default_in_a_layer", ((JAX, "bert"),)),
@@ -227,8 +237,8 @@ PRECISION: list[tuple[str, tuple[tuple[str, str], ...]]] = [
 ]
 ACCURACY: list[tuple[str, tuple[tuple[str, str], ...]]] = [
     ("layer_left_out", NOT_GRAPH),
-    ("weights_through_bfloat16", NOT_GRAPH),
-    ("weights_through_int8", NOT_GRAPH),
+    ("weights_through_bfloat16", (*NOT_GRAPH, *RUNTIMES_BERT)),
+    ("weights_through_int8", (*NOT_GRAPH, *RUNTIMES_BERT)),
     ("softmax_in_bfloat16", ((NATIVE_JAX, "bert"),)),
     ("constants_folded", ((TENSORFLOW, "bert"),)),
 ]
@@ -237,6 +247,8 @@ UNACCOUNTED = [("int8_layers", sut, model) for sut, model in (*EAGER_BOTH, (NATI
 IN_PREPARE = [
     ("in_prepare", EAGER, "look-ups in a table"),
     ("in_prepare", NATIVE_JAX, "1 entries into compiled code"),
+    ("in_prepare", ORT, "1 entries into compiled code"),
+    ("in_prepare", OPENVINO, "1 entries into compiled code"),
 ]
 ERRORS = [("another_call_watched", "was given 0 times"), ("watched_twice", "was given 2 times")]
 UNSEEN = [("embedding_left_out", sut, model) for sut, model in XLA_AND_GRAPH]

@@ -136,7 +136,8 @@ def test_the_peak_leaves_out_what_the_probe_of_the_devices_speed_held(monkeypatc
 def test_the_packages_of_a_new_framework_stand_in_the_systems_description(monkeypatch):
     known = (
         "keras keras-hub keras-cv jax jaxlib tensorflow torch openvino tf-keras keras-nlp"
-        " transformers peft segment-anything diffusers"
+        " transformers peft segment-anything diffusers onnxruntime onnxruntime-genai onnx"
+        " onnxscript openvino-genai optimum-intel nncf"
     )
     assert registry.packages() == tuple(known.split())
     monkeypatch.setitem(SUTS, "new", dataclasses.replace(SUTS["mock"], packages=("tinygrad",)))

@@ -46,6 +46,10 @@ def measured(sut: str, folder: Path, out: Path, capsys: Any) -> dict[str, Any]:
         ("native-jax", "helium"),
         ("native-jax", "granite"),
         ("keras3-openvino", "smollm3"),
+        ("onnxruntime", "qwen3"),
+        ("onnxruntime", "modernbert"),
+        ("openvino", "smollm3"),
+        ("openvino", "modernbert"),
     ],
 )
 def test_an_unlisted_model_agrees_to_rounding(saved, tmp_path, capsys, sut, name):
@@ -123,6 +127,7 @@ def test_a_window_that_no_prompt_reaches_is_a_remark(saved, tmp_path, capsys):
             "Transformers does not load this of-tomorrow: The checkpoint you are trying to load",
         ),
         ("native-jax", "phi3", {}, "lacks the type phi3"),
+        ("onnxruntime", "phi3", {}, "ignores the sliding window of"),
         (
             "native-jax",
             "qwen2",

@@ -7,7 +7,7 @@ from __future__ import annotations
 from compliance.findings.check import judge, shorten
 from compliance.subject import LoadGenRun, Subject
 from formats import shards
-from formats.cell import INT8, UNKNOWN
+from formats.cell import QUANTIZED, UNKNOWN
 from formats.checks import Check, Fault, Faults
 from formats.evidence import Evidence
 from formats.record import Record
@@ -63,7 +63,7 @@ def _faults(test: LoadGenRun, record: Record) -> Faults:
             yield Fault(f"{value} {when} the test; the cell says {name}", name, value)
         # A SUT without a framework, such as the mock, has no weights that are counted.
         if record.framework:
-            quantized = bool(cell.quantized)
+            quantized = QUANTIZED.get(cell.quantized or "", "")
             precision = cell.precision
             yield from weights_faults(each, when, precision, record.parameters, quantized=quantized)
         if cell.shard_count > 1:
@@ -76,7 +76,7 @@ def weights_faults(
     precision: str,
     parameters: object,
     *,
-    quantized: bool = False,
+    quantized: str = "",
 ) -> Faults:
     """Yield a fault for weights of another dtype than the precision's, and for weights that are
     missing in the evidence.
@@ -85,8 +85,8 @@ def weights_faults(
         when: `before` or `after`.
         parameters: the number of elements of the checkpoint; None: it is not known, and the number
             of weights is not judged.
-        quantized: whether most elements must have 8 bits. Scales, norms and biases keep the
-            precision.
+        quantized: the dtype that most elements must have, if the weights are quantised. Scales,
+            norms and biases keep the precision.
     """
     elements = _elements(evidence)
     if elements is None:
@@ -94,12 +94,11 @@ def weights_faults(
         return
     stored = _STORED.get(precision, precision)
     total = sum(elements.values())
-    allowed = [stored, INT8] if quantized else [stored]
-    if quantized and elements.get(INT8, 0) < _LEAST_QUANTIZED * total:
-        text = (
-            f"{elements.get(INT8, 0)} of {total} elements of the weights are {INT8} {when} the test"
-        )
-        yield Fault(text, f"at least {_LEAST_QUANTIZED:.0%}", str(elements.get(INT8, 0)))
+    allowed = [stored, quantized] if quantized else [stored]
+    found = elements.get(quantized, 0)
+    if quantized and found < _LEAST_QUANTIZED * total:
+        text = f"{found} of {total} elements of the weights are {quantized} {when} the test"
+        yield Fault(text, f"at least {_LEAST_QUANTIZED:.0%}", str(found))
     for dtype, count in elements.items():
         if dtype not in allowed:
             text = (

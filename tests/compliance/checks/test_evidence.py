@@ -132,7 +132,7 @@ def test_evidence_that_does_not_count_the_weights_fails(weights):
 
 def quantized(int8: int, **others: int) -> list[str]:
     evidence = held(int8=int8, **others)
-    found = weights_faults(evidence, "before", "float32", 1000, quantized=True)
+    found = weights_faults(evidence, "before", "float32", 1000, quantized="int8")
     return [str(fault) for fault in found]
 
 

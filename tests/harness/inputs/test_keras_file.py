@@ -403,14 +403,16 @@ def test_the_cell_names_file_and_code_by_their_digests(tmp_path):
     assert plain.model.startswith("m-") and plain.size == "user"
 
 
-def test_only_keras_3_runs_it_and_two_backends_in_float64_judge_each(tmp_path):
+def test_only_keras_3_and_what_it_exports_to_run_it_and_two_backends_in_float64_judge_each(
+    tmp_path,
+):
     path = str(dense(tmp_path / "m.keras"))
     for sut in SUTS:
         if SUTS[sut].remote:
             continue
         cell = request(tmp_path, sut=sut, model=path)
         reason = plan.unsupported(cell)
-        assert (reason is None) is (sut in KERAS3), sut
+        assert (reason is None) is (sut in (*KERAS3, "onnxruntime", "openvino")), sut
         if reason:
             assert reason.startswith("a .keras file is a model of Keras 3: take keras3-jax")
         else:
