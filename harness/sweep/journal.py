@@ -29,11 +29,8 @@ from harness.request import estimate
 from harness.request.request import Request
 from harness.sweep.cells import Series
 
-_FOLDER = "sweeps"
-_PLAN = "sweep.json"
-_NOT_MEASURED = "not-measured"
-_CUT_OFF = "cut-off.txt"
-_OFTEN = 2
+_FOLDER, _PLAN, _NOT_MEASURED = "sweeps", "sweep.json", "not-measured"
+_CUT_OFF, _OFTEN = "cut-off.txt", 2
 _END = "end.json"
 
 
@@ -102,15 +99,9 @@ def _brought(request: Request | None) -> list[object]:
     chat = request.chat.digest if request.chat else None
     code = request.model.file.code_digest if request.model.file else None
     builds = [pin.text for pin in request.pins if pin.path]
-    brought: list[object] = [
-        code,
-        request.inputs,
-        sorted(request.variables.items()),
-        digests,
-        stats,
-        chat,
-    ]
-    return [*brought, builds] if builds else brought
+    variables = sorted(request.variables.items())
+    of_builds = [builds] if builds else []
+    return [code, request.inputs, variables, digests, stats, chat, *of_builds]
 
 
 def seed(folder: Path) -> int:
@@ -156,9 +147,8 @@ def keep_not_measured(folder: Path, result: Result) -> None:
     """Write the result of a cell that was not run, and so has no run directory, to a place where
     `report` finds it.
     """
-    sweep = result.sweep
-    assert sweep is not None
-    directory = folder / _NOT_MEASURED / f"{sweep.series}-{sweep.repeat}"
+    assert result.sweep is not None
+    directory = folder / _NOT_MEASURED / f"{result.sweep.series}-{result.sweep.repeat}"
     directory.mkdir(parents=True, exist_ok=True)
     write_json(directory / "result.json", asdict(result))
 
@@ -239,9 +229,8 @@ def measured(folder: Path, seen: dict[Path, int]) -> Iterator[tuple[str, Result]
                 continue
             seen[path] = changed_ns
             result = reading.from_file(path, Result)
-            sweep = result.sweep
-            if sweep and sweep.id == folder.name:
-                yield labels[sweep.series], _at(result, path)
+            if result.sweep and result.sweep.id == folder.name:
+                yield labels[result.sweep.series], _at(result, path)
 
 
 def _fresh(folder: Path) -> Path:
