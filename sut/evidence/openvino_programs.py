@@ -31,6 +31,7 @@ _PRODUCTS = (
     "RNNCell",
 )
 _BITS = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16, "i8": 8, "u8": 8}
+_WEIGHTS = ("i8", "u8", "i4", "u4")
 _LIBRARIES = {"mlas": "MLAS", "acl": "ACL", "brg": "oneDNN", "jit": "oneDNN"}
 _INSTRUCTIONS = {"amx": "AMX", "avx512": "AVX-512", "avx2": "AVX2", "sse42": "SSE4.2"}
 _settings: dict[str, Any] = {}
@@ -78,13 +79,23 @@ def detail(program: Any) -> dict[str, Any]:
     layers that multiply matrices → their number.
     """
     products = _products(program)
-    bits = Counter(str(_BITS.get(each["runtimePrecision"], 0)) for each in products)
+    bits = Counter(str(_bits(each)) for each in products)
     return {
         "matrix_products": _matrix_products(program, products),
         "product_bits": dict(sorted(bits.items())),
         "inference_precision": str(program.get_property(PRECISION)),
         "kernels": dict(Counter(each["primitiveType"] for each in products).most_common(8)),
     }
+
+
+def _bits(product: Mapping[str, str]) -> int:
+    """The bits of the operands of a product. If only its weights have fewer bits, OpenVINO reports
+    their type as its precision, and the name of its kernel ends with that of the product.
+    """
+    reported = product["runtimePrecision"]
+    if reported in _WEIGHTS:
+        reported = product["primitiveType"].rpartition("_")[2]
+    return _BITS.get(reported, 0)
 
 
 def _products(program: Any) -> list[dict[str, str]]:

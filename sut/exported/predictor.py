@@ -48,15 +48,19 @@ class Predictor(ABC):
         return self.run(self.architecture, batch)
 
     def run(self, model: str, batch: Batch) -> Batch:
-        """Return a model's outputs, by name. It is converted and loaded for the first batch."""
+        """Return a model's outputs, by name."""
+        outputs: Batch = self.program(model, batch)(batch)
+        return outputs
+
+    def program(self, model: str, batch: Batch) -> Any:
+        """Return the program of a model. It is converted and loaded for the first batch."""
         shape = "" if self.any_size else _shape(batch)
         if (model, shape) not in self.programs:
             quantized = self.workload.options.get(QUANTIZE, "")
             name = "-".join(filter(None, (model, quantized, shape)))
             shapes = {each: [str(array.dtype), array.shape] for each, array in batch.items()}
             self.programs[model, shape] = self.load(name, model, shapes)
-        outputs: Batch = self.programs[model, shape](batch)
-        return outputs
+        return self.programs[model, shape]
 
     def to_host(self, outputs: Batch) -> Batch:
         """Return the answers. Of hidden states it is every seventh channel."""

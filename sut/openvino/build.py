@@ -6,6 +6,7 @@ import importlib.metadata
 from collections.abc import Iterator
 from pathlib import Path
 
+import openvino
 import transformers
 from optimum.exporters.openvino import main_export
 from optimum.intel import OVConfig
@@ -13,15 +14,17 @@ from optimum.intel import OVConfig
 from sut import converted_models
 from sut.contract import Unsupported, Workload
 from sut.exported import modules
+from sut.registry import QUANTIZE
 
 _OTHERWISE = "take native-torch-eager"
-_MODEL = "openvino_model.xml"
+MODEL = "openvino_model.xml"
 
 
 def build(workload: Workload, folder: Path) -> None:
     """Fill the folder. Raises Unsupported in optimum-intel's words, or if the model would compute
     otherwise without a word.
     """
+    kind = workload.options.get(QUANTIZE)
     version = importlib.metadata.version("optimum-intel")
     for fault in faults(workload):
         raise Unsupported(f"optimum-intel {version} {fault}: {_OTHERWISE}")
@@ -42,6 +45,14 @@ def build(workload: Workload, folder: Path) -> None:
             f"optimum-intel {version} with Transformers {transformers.__version__} does not export"
             f" this {workload.model} ({words}): {_OTHERWISE}"
         ) from e
+    if kind:
+        from sut.openvino.quantize import quantize
+
+        whole = openvino.Core().read_model(folder / MODEL)
+        quantized = quantize(whole, kind)
+        openvino.save_model(quantized, folder / "quantized.xml", compress_to_fp16=False)
+        for end in (".xml", ".bin"):
+            (folder / "quantized").with_suffix(end).replace((folder / MODEL).with_suffix(end))
 
 
 def faults(workload: Workload) -> Iterator[str]:

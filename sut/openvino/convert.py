@@ -15,6 +15,7 @@ import torch
 from sut import converted_models
 from sut.contract import Unsupported, Workload
 from sut.exported import modules
+from sut.registry import QUANTIZE
 
 _KERAS_FILE = "keras_file"
 _ANY = -1
@@ -38,6 +39,10 @@ def convert(
         converted = _by_keras(workload, shapes, folder)
     else:
         converted = _of_torch(modules.of(workload, model).eval(), shapes, any_size)
+    if QUANTIZE in workload.options:
+        from sut.openvino.quantize import quantize
+
+        converted = quantize(converted, workload.options[QUANTIZE])
     openvino.save_model(converted, folder / "model.xml", compress_to_fp16=False)
 
 

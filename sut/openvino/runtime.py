@@ -22,6 +22,7 @@ from sut.evidence.openvino_programs import about, matrix_flops, peak_device_byte
 __all__ = ["about", "matrix_flops", "peak_device_bytes", "product"]
 
 DEVICE = "CPU"
+_THREADS = "INFERENCE_NUM_THREADS"
 _DTYPES = {
     "f64": "float64",
     "f32": "float32",
@@ -44,7 +45,10 @@ REPORTED = (
     "INFERENCE_NUM_THREADS",
 )
 """The settings of a compiled program that the evidence contains."""
+STREAMS = "streams"
+"""The setting of `--tuned` that gives each thread a stream of its own (`sut/tuning.toml`)."""
 _own_call = openvino.CompiledModel.__call__
+_own_start = openvino.InferRequest.start_async
 
 
 def configure(workload: Workload) -> None:
@@ -54,6 +58,12 @@ def configure(workload: Workload) -> None:
         raise Unsupported(f"--device {workload.device}: this OpenVINO is measured on processors")
     converted_models.count()
     openvino_programs.use(settings())
+
+
+def streams(workload: Workload) -> int:
+    """Return how many batches run at a time."""
+    is_each = workload.settings.get(STREAMS) == "each-thread"
+    return len(os.sched_getaffinity(0)) if is_each else 1
 
 
 def settings() -> dict[str, Any]:
@@ -68,7 +78,7 @@ def settings() -> dict[str, Any]:
         "EXECUTION_MODE_HINT": "ACCURACY",
         "INFERENCE_PRECISION_HINT": "f32",
         "KV_CACHE_PRECISION": "f32",
-        "INFERENCE_NUM_THREADS": len(os.sched_getaffinity(0)),
+        _THREADS: len(os.sched_getaffinity(0)),
     }
 
 
@@ -83,22 +93,72 @@ class Program:
         model = openvino.Core().read_model(path)
         self.model = model
         self.held = held(model)
-        self.compiled = openvino.Core().compile_model(model, DEVICE, settings())
+        given = settings()
+        if streams(workload) > 1:
+            given |= {"PERFORMANCE_HINT": "THROUGHPUT", "NUM_STREAMS": streams(workload)}
+        self.compiled = openvino.Core().compile_model(model, DEVICE, given)
+        self.idle: list[openvino.InferRequest] = []
         self.names = [each.any_name for each in model.outputs]
 
     def __call__(self, batch: Batch) -> Batch:
         return dict(zip(self.names, self.compiled(dict(batch)).values(), strict=True))
 
+    def start(self, batch: Batch) -> Begun:
+        """Begin a run in a stream that is free."""
+        request = self.idle.pop() if self.idle else self.compiled.create_infer_request()
+        request.start_async(dict(batch))
+        return Begun(self, request)
+
+
+class Begun:
+    """A run that has begun."""
+
+    def __init__(self, program: Program, request: openvino.InferRequest):
+        self.program = program
+        self.request = request
+
+    def wait(self) -> Batch:
+        """Return the outputs by name, once they are there."""
+        self.request.wait()
+        arrays = [np.array(each.data) for each in self.request.output_tensors]
+        self.program.idle.append(self.request)
+        return dict(zip(self.program.names, arrays, strict=True))
+
 
 def held(model: Any) -> Counter[str]:
     """Return dtype → elements of the weights of a model that was read and not compiled."""
     found: Counter[str] = Counter()
-    for each in model.get_ordered_ops():
-        if each.get_type_name() == "Constant":
+    operations = model.get_ordered_ops()
+    scales = {name for each in operations for name in _scales(each)}
+    for each in operations:
+        if each.get_type_name() == "Constant" and each.get_friendly_name() not in scales:
             dtype = _DTYPES.get(each.get_element_type().get_type_name())
             if dtype:
                 found[dtype] += int(np.prod(each.get_output_shape(0), dtype=np.int64))
     return found
+
+
+def _scales(operation: Any) -> list[str]:
+    """The names of the scale and the zero points of quantised weights, if this operation multiplies
+    the weights by their scale: (weights - zero points) × scale.
+    """
+    inputs = [each.get_node() for each in operation.input_values()]
+    if operation.get_type_name() != "Multiply" or inputs[1].get_type_name() != "Constant":
+        return []
+    names = [inputs[1].get_friendly_name()]
+    weights = inputs[0]
+    if weights.get_type_name() == "Subtract":
+        weights, zeros = (each.get_node() for each in weights.input_values())
+        names.append(_constant(zeros).get_friendly_name())
+    integers = _constant(weights).get_element_type()
+    is_quantized = weights.get_type_name() == "Convert" and integers.is_integral()
+    return names if is_quantized else []
+
+
+def _constant(convert: Any) -> Any:
+    """What a conversion of the type converts."""
+    is_convert = convert.get_type_name() == "Convert"
+    return convert.input_value(0).get_node() if is_convert else convert
 
 
 def watch(programs: list[Program], call: Call) -> dict[str, Any]:
@@ -112,11 +172,17 @@ def watch(programs: list[Program], call: Call) -> dict[str, Any]:
         runs.append((compiled, tuple((name, each.shape) for name, each in inputs.items())))
         return _own_call(compiled, inputs, *rest, **named)
 
+    def started(request: Any, inputs: Any, *rest: Any, **named: Any) -> Any:
+        runs.append((None, tuple((name, each.shape) for name, each in inputs.items())))
+        return _own_start(request, inputs, *rest, **named)
+
     openvino.CompiledModel.__call__ = counted
+    openvino.InferRequest.start_async = started
     try:
         call()
     finally:
         openvino.CompiledModel.__call__ = _own_call
+        openvino.InferRequest.start_async = _own_start
     detail = _merged([openvino_programs.detail(each.compiled) for each in programs])
     return {
         "graphs": len(programs),
@@ -124,12 +190,14 @@ def watch(programs: list[Program], call: Call) -> dict[str, Any]:
         "flops": _flops(programs, runs),
         "nodes_elsewhere": sum(_elsewhere(each.compiled) for each in programs),
         **detail,
-        "openvino_settings": reported(programs[0].compiled) if programs else {},
+        "openvino_settings": reported(programs[0].compiled),
+        "settings": _switches(programs[0].compiled),
     }
 
 
 def _flops(programs: list[Program], runs: list[Any]) -> int | None:
-    models = {id(each.compiled): each.model for each in programs}
+    # Only a SUT with one program has several streams.
+    models = {id(each.compiled): each.model for each in programs} | {id(None): programs[0].model}
     total = 0.0
     for (compiled, shapes), times in Counter((id(one), shapes) for one, shapes in runs).items():
         total += times * openvino_flops.of_shapes(models[compiled], dict(shapes))
@@ -154,6 +222,12 @@ def _elsewhere(compiled: Any) -> int:
 def reported(compiled: Any) -> dict[str, str]:
     """Return the settings of a compiled program as OpenVINO reports them."""
     return {name: _plain(compiled.get_property(name)) for name in REPORTED}
+
+
+def _switches(compiled: Any) -> dict[str, str]:
+    """Return the switches of `--tuned` as a program has them."""
+    has_each = 1 < compiled.get_property("NUM_STREAMS") == compiled.get_property(_THREADS)
+    return {STREAMS: "each-thread"} if has_each else {}
 
 
 def _plain(value: Any) -> str:
