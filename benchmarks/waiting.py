@@ -10,6 +10,8 @@ Nothing else may run meanwhile. The rows:
     sweep    a whole sweep: the first model, all SUTs, Offline and SingleStream, 3 repeats
     list     ./run.sh list
     dry-run  ./run.sh --sut mock … --dry-run
+    audit    ./run.sh audit of a million samples, which tests/scale/audit_scale.py makes
+    report   ./run.sh report --html of 1,000 cells, which tests/scale/report_scale.py makes
     bare     a cell from the command to the figure, as a multiple of a script without this project:
              it loads the model, calls it five times, and then for the test's duration
 """
@@ -17,6 +19,7 @@ Nothing else may run meanwhile. The rows:
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -26,6 +29,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -86,15 +90,15 @@ class Checkout:
     size: str
     duration: float
 
-    def run(self, *words: str) -> float:
-        """Run a command of the checkout. → seconds. Ends the program if it fails."""
+    def run(self, *words: str, code: int = 0) -> float:
+        """Run a command of the checkout. → seconds. Ends the program if it ends otherwise."""
         start = time.monotonic()
         # Fewer repeats than ranking needs, or none comparable, are no failure here.
         done = subprocess.run(
             [self.root / "run.sh", *words], cwd=self.root, capture_output=True, text=True
         )
         seconds = time.monotonic() - start
-        if done.returncode:
+        if done.returncode != code:
             command = " ".join(["./run.sh", *words])
             sys.exit(f"{self.root}: {command} ended with {done.returncode}: {done.stderr[-2000:]}")
         return seconds
@@ -143,6 +147,38 @@ class Checkout:
             flags = self.cell("mock", self.models[0], out, "--scenario", "Offline")
             return self.run(*flags, "--dry-run")
 
+    def audit(self) -> float:
+        """The seconds of an audit, which fails: its folder has no submission around the logs."""
+        return self.run("audit", str(self._made("audit_scale")), code=1)
+
+    def report(self) -> float:
+        """The seconds of a page."""
+        template = Path(self._scratch.name) / "mock"
+        if not template.exists():
+            self.run(*self.cell("mock", self.models[0], str(template), "--scenario", "Offline"))
+        run = next(template.rglob("result.json")).parent
+        cells = self._made("report_scale", str(run), "--repeats", "1")
+        return self.run("report", str(cells), "--html", f"{cells}.html", "--quiet")
+
+    @cached_property
+    def _scratch(self) -> tempfile.TemporaryDirectory[str]:
+        return tempfile.TemporaryDirectory()
+
+    def _made(self, program: str, *given: str) -> Path:
+        """The folder that a program of tests/scale makes once."""
+        folder = Path(self._scratch.name) / program
+        if not folder.exists():
+            python = self.root / ".cache" / "environments" / "core" / "bin" / "python"
+            # Its exit code says whether its own goals are met.
+            subprocess.run(
+                [python, "-P", "-m", f"tests.scale.{program}", *given, "--keep", folder],
+                cwd=self.root,
+                env={**os.environ, "PYTHONPATH": str(self.root)},
+                capture_output=True,
+                check=False,
+            )
+        return folder
+
     def bare(self, sut: str) -> float:
         """The seconds of a cell, test included, as a multiple of those of the script."""
         load, environment, variables = BARE[sut]
@@ -178,6 +214,8 @@ ROWS: dict[str, Callable[[Checkout], float]] = {
     "sweep": Checkout.sweep,
     "list": Checkout.list,
     "dry-run": Checkout.dry_run,
+    "audit": Checkout.audit,
+    "report": Checkout.report,
 }
 
 
@@ -187,7 +225,7 @@ def _rows(names: Sequence[str], suts: Sequence[str]) -> dict[str, Callable[[Chec
     if "bare" in names:
         for sut in BARE:
             if sut in suts:
-                rows[f"bare {sut}"] = lambda checkout, sut=sut: checkout.bare(sut)  # type: ignore[misc]
+                rows[f"bare {sut}"] = functools.partial(Checkout.bare, sut=sut)
     return rows
 
 
@@ -209,7 +247,8 @@ def main() -> None:
     flags = parser.parse_args()
 
     cells = (flags.suts, flags.models, flags.size, flags.duration)
-    ours, other = Checkout(ROOT, *cells), Checkout(flags.vs.resolve(), *cells)
+    ours = Checkout(ROOT, *cells)
+    other = Checkout(flags.vs.resolve(), *cells)
     print(f"{'row':24} {'this: median (range)':24} {'--vs':24} ratio (range over pairs)")
     for name, measure in _rows(flags.rows, flags.suts).items():
         pairs = []

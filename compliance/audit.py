@@ -124,16 +124,17 @@ def _audit(unit: Unit, directory: Path, round: str | None, harness: Harness | No
         return Audit(chosen, (), (judge("round", [str(e)], ""),))
     results: list[ResultLine] = []
     checks = _checks(unit, directory, round_rules, results)
-    if unit.kind is Kind.LOGS and all(check.verdict is Verdict.NA for check in checks):
+    kind = unit.kind
+    if kind is Kind.LOGS and all(check.verdict is Verdict.NA for check in checks):
         return Audit("", tuple(results), tuple(checks))
-    own = unit.kind is Kind.RUN or (unit.folder.parent / "record.json").is_file()
+    own = kind is Kind.RUN or (unit.folder.parent / "record.json").is_file()
     outcome = Audit(
         round_rules.round,
         tuple(results),
         tuple(_completed(check, round_rules, own) for check in checks),
         round_chosen_by=how,
-        lenient=unit.kind in (Kind.SUBMISSION, Kind.SUBMITTER),
-        checked=unit.kind in (Kind.SUBMISSION, Kind.SUBMITTER, Kind.ENDPOINTS),
+        lenient=kind in (Kind.SUBMISSION, Kind.SUBMITTER),
+        checked=kind in (Kind.SUBMISSION, Kind.SUBMITTER, Kind.ENDPOINTS),
     )
     if harness is None or not os.path.lexists(unit.folder / "result.json"):
         return outcome
@@ -169,15 +170,16 @@ def _checks(
     folder = unit.folder
     if earlier := _earlier(folder):
         return [earlier]
-    if unit.kind is Kind.LOGS:
+    kind = unit.kind
+    if kind is Kind.LOGS:
         return bare.checks(folder, directory, round_rules, results)
-    if unit.kind is Kind.ENDPOINTS:
+    if kind is Kind.ENDPOINTS:
         # Without a submission around it, it claims to be one of the closed division, and nothing
         # less, so every check is of the lowest level.
         place = replace(folders.folder_of_logs(folder, folder, folder.name), division="closed")
         checks = tree.endpoints_checks(place, tree.line_of(place), round_rules, results)
         return [replace(check, level="quick") for check in checks]
-    if unit.kind is Kind.SUBMITTER:
+    if kind is Kind.SUBMITTER:
         places = folders.submitter_result_folders(folder, round_rules)
     else:
         places = folders.result_folders(folder, round_rules)

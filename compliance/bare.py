@@ -29,7 +29,8 @@ from compliance.rules import Rules, is_earlier, rounds
 from compliance.subject import LoadGenRun, Subject, read_logs
 from formats.checks import Check, ResultLine, Verdict
 
-_DETAIL, _SUMMARY = "mlperf_log_detail.txt", "mlperf_log_summary.txt"
+_DETAIL = "mlperf_log_detail.txt"
+_SUMMARY = "mlperf_log_summary.txt"
 _LOG = "performance-detail-log"
 _LOGS = "keep the whole folder that LoadGen wrote"
 _NO_CONF = "there is no user.conf in this folder or above it, so nothing shows what was requested"

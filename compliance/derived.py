@@ -115,7 +115,8 @@ def _differences(name: str, stated: Any, follows: Any) -> Iterator[Fault]:
             yield from _differences(inner, stated.get(key), follows.get(key))
         return
     if name in _SENTENCES:
-        stated, follows = bool(stated), bool(follows)
+        stated = bool(stated)
+        follows = bool(follows)
     are_lists = isinstance(stated, list | tuple) and isinstance(follows, list | tuple)
     if are_lists and len(stated) == len(follows):
         for number, (one, other) in enumerate(zip(stated, follows, strict=True)):

@@ -101,7 +101,8 @@ def ended(subject: Subject) -> str:
             f" ({_at(log, 'effective_samples_per_query')}the larger of min_query_count and 1.1 x"
             " min_duration x target_qps): the test ended when all were answered"
         )
-    issued, least = log.number("result_query_count"), log.number("effective_min_query_count")
+    issued = log.number("result_query_count")
+    least = log.number("effective_min_query_count")
     if issued is None or least is None:
         return _END_UNKNOWN
     if issued > least:
@@ -149,7 +150,8 @@ def equal_issue(log: Log, subject: Subject) -> Iterator[str]:
     """Yield a sentence if max_query_count ends the test before equal issue has issued each loaded
     sample once.
     """
-    most, loaded = log.number("effective_max_query_count"), log.loaded
+    most = log.number("effective_max_query_count")
+    loaded = log.loaded
     if not (log.equal_issue and most and loaded) or log.scenario == "Offline":
         return
     if most * log.per_query < loaded:
@@ -161,10 +163,12 @@ def equal_issue(log: Log, subject: Subject) -> Iterator[str]:
 
 
 def _constraints(log: Log, subject: Subject) -> Iterator[str]:
-    of_round, percentile = log.rules.scenarios[log.scenario].percentile, log.percentile
+    of_round = log.rules.scenarios[log.scenario].percentile
+    percentile = log.percentile
     for latency in log.limited:
         key = latency.percentile.format(f"{percentile:.2f}")
-        value, limit = log.number(key), log.number(latency.limit)
+        value = log.number(key)
+        limit = log.number(latency.limit)
         name = f"the {percentile:g}th percentile of the {latency.name}"
         setting = f"the limit {_setting(subject, _conf_key(latency))}"
         if limit is None:
@@ -181,7 +185,8 @@ def _constraints(log: Log, subject: Subject) -> Iterator[str]:
 
 def _of_the_round(subject: Subject, latency: LatencyKeys) -> str:
     """The round's own limit for the official benchmark, if there is one."""
-    row, scenario = subject.official_rules, subject.place.scenario
+    row = subject.official_rules
+    scenario = subject.place.scenario
     if row is None:
         return ""
     key = _conf_key(latency).removesuffix("_latency")
@@ -224,7 +229,8 @@ def _conf_key(latency: LatencyKeys) -> str:
 
 def _setting(subject: Subject, key: str) -> str:
     """A setting: its effective value with the line of the log, and its line of user.conf."""
-    detail, text = subject.performance.detail, subject.performance.user_conf
+    detail = subject.performance.detail
+    text = subject.performance.user_conf
     requested = subject.rules.user_conf[key].logged_as(subject.scenario) or ""
     names = (name for name in _effective_names(requested) if name in detail.values)
     logged = next(names, requested)

@@ -37,7 +37,8 @@ def of(subject: Subject) -> Figure | None:
     """The figure of a performance test; None if its log has none. LoadGen logs 0 if early stopping
     had too few queries, or if it counted no token, and 0 is no figure.
     """
-    log, scenario = subject.log, subject.place.scenario
+    log = subject.log
+    scenario = subject.place.scenario
     metric = subject.rules.metric(scenario, log.scenario, subject.official, log.has_tokens)
     value = log.number(metric.key)
     if not value:
@@ -69,16 +70,20 @@ def _again(metric: ReportedMetric, subject: Subject) -> str:
 
 def _bounds(metric: ReportedMetric, subject: Subject) -> tuple[Bounds | None, str]:
     """(the limits of the logged value, their source) or (None, why there are none)."""
-    key, seen = metric.key, subject.trace
+    key = metric.key
+    seen = subject.trace
+    log = subject.log
     if seen and len(seen.latency_ns) and not metric.higher_is_better:
-        exact = trace.exact(seen, subject.log).get(key)
+        exact = trace.exact(seen, log).get(key)
         if exact is not None:
             return (exact, exact), "the trace"
-    rate = rates.of(subject.log).get(key)
+    rate = rates.of(log).get(key)
     if rate:
-        bounds, source = rate.bounds(subject.log), rate.source
-    elif key in subject.log.estimates:
-        bounds, source = _estimate(key, subject.log), "the logged percentiles around it"
+        bounds = rate.bounds(log)
+        source = rate.source
+    elif key in log.estimates:
+        bounds = _estimate(key, log)
+        source = "the logged percentiles around it"
     else:
         no_count = key == "result_tokens_per_second"
         return None, "the log has no count of tokens" if no_count else "there is no trace"

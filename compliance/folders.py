@@ -206,7 +206,8 @@ class ResultFolder:
 
     def show(self, path: Path) -> str:
         """A path as findings name it: relative to the audited directory."""
-        text, root = str(path), str(self.root)
+        text = str(path)
+        root = str(self.root)
         if text == root:
             return "."
         return text[len(root) + 1 :] if text.startswith(f"{root}/") else path.name
@@ -224,7 +225,8 @@ def result_folders(directory: Path, rules: Rules) -> list[ResultFolder]:
     divisions = [division for division in divisions if division.is_dir()]
     around = directory
     if directory.name in rules.layout.divisions and not divisions:
-        around, divisions = directory.parent, [directory]
+        around = directory.parent
+        divisions = [directory]
     run = around if any(os.path.lexists(around / name) for name in _OF_A_RUN) else None
     places: list[ResultFolder] = []
     for division in divisions:

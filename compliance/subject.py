@@ -68,7 +68,8 @@ class LoadGenRun:
         """The worker's evidence from before and after the test; None if one of them is missing."""
         if self.outcome is None:
             return None
-        before, after = self.outcome.evidence_before, self.outcome.evidence_after
+        before = self.outcome.evidence_before
+        after = self.outcome.evidence_after
         return None if before is None or after is None else (before, after)
 
     @property
@@ -166,13 +167,12 @@ class Subject:
         folder's and that of LoadGen's own configuration.
         """
         conf = parse(self.performance.user_conf or "")
-        names = conf.models() - {self.place.benchmark}
-        if self.place.run:
-            row = self.rules.benchmarks.get(self.place.benchmark)
-            names &= {row.of(self.place.scenario).loadgen_name} if row else set()
-        return max(
-            [self.place.benchmark, *sorted(names)], key=lambda name: _agreeing(conf, name, self)
-        )
+        place = self.place
+        names = conf.models() - {place.benchmark}
+        if place.run:
+            row = self.rules.benchmarks.get(place.benchmark)
+            names &= {row.of(place.scenario).loadgen_name} if row else set()
+        return max([place.benchmark, *sorted(names)], key=lambda name: _agreeing(conf, name, self))
 
     @cached_property
     def log(self) -> Log:
@@ -233,7 +233,8 @@ def read(place: ResultFolder, rules: Rules) -> Subject:
             faults[place.show(path)] = fault
         return value
 
-    layout, base = rules.layout, place.submitter_folder
+    layout = rules.layout
+    base = place.submitter_folder
     mapping_path = base / layout.model_mapping
     trace = _trace_path(place, rules)
     size, _ = files.attempt(lambda path: path.stat().st_size, trace)
@@ -348,7 +349,8 @@ def _compliance(place: ResultFolder, rules: Rules) -> Iterator[tuple[str, LoadGe
     submission; a check compares them with raw/.
     """
     for name in rules.compliance_tests:
-        folder, raw = place.compliance / name, place.raw(name)
+        folder = place.compliance / name
+        raw = place.raw(name)
         if folder.exists() or (raw and raw.exists()):
             yield name, _test(name, folder / rules.layout.performance, place, rules)
 
@@ -376,7 +378,8 @@ def _test(name: str, folder: Path, place: ResultFolder, rules: Rules) -> LoadGen
     # LoadGen reads bytes, so a comment may be in any encoding.
     read_conf = partial(files.text, errors="backslashreplace")
     conf, faults["user.conf"] = files.attempt(read_conf, (raw or place.measurements) / "user.conf")
-    outcome, job = None, None
+    outcome = None
+    job = None
     if raw:
         outcome, faults["outcome.json"] = files.attempt(files.outcome, raw / "outcome.json")
         job, faults["job.json"] = files.attempt(files.job, raw / "job.json")

@@ -109,10 +109,11 @@ def _repeated_runs(results: Sequence[ResultLine], round_rules: rules.Rules) -> I
     """
     runs: dict[tuple[str, ...], list[ResultLine]] = {}
     for line in results:
-        if line.tested and line.began:
-            runs.setdefault((line.tested, line.began), []).append(line)
-        if line.tested and line.figure:  # the same number to the last digit, on the same day
-            runs.setdefault((line.tested[:10], line.figure, line.logged), []).append(line)
+        tested = line.tested
+        if tested and line.began:
+            runs.setdefault((tested, line.began), []).append(line)
+        if tested and line.figure:  # the same number to the last digit, on the same day
+            runs.setdefault((tested[:10], line.figure, line.logged), []).append(line)
     pairs: set[str] = set()
     for same in runs.values():
         if not _is_repeated(same, round_rules):
@@ -128,7 +129,8 @@ def _is_repeated(same: Sequence[ResultLine], round_rules: rules.Rules) -> bool:
     """Whether folders with the same logs need their own: two have the logs of their own scenario
     and benchmark, or they are of several models.
     """
-    benchmarks, models = [], set()
+    benchmarks = []
+    models = set()
     for line in same:
         model = _ACCURACY_TARGET.sub("", line.benchmark)
         models.add((line.division, line.submitter, line.system, model))
@@ -140,12 +142,13 @@ def _is_repeated(same: Sequence[ResultLine], round_rules: rules.Rules) -> bool:
 
 def line_of(place: ResultFolder) -> ResultLine:
     """The line of a result folder, without what its logs say."""
-    submitter = place.submitter_folder.name if place.system else ""
+    system = place.system
+    submitter = place.submitter_folder.name if system else ""
     return ResultLine(
         place=place.name,
-        division=place.division if place.system else "",
+        division=place.division if system else "",
         submitter=submitter,
-        system=place.system,
+        system=system,
         benchmark=place.benchmark,
         scenario=place.scenario,
     )
@@ -194,7 +197,8 @@ def _subject_checks(
     subject = read(place, round_rules)
     results.append(completed(line, subject))
     unread = [test.name for test in subject.tests if test.stopped or not test.detail.values]
-    lacks_run, lacks_record = place.run is None, subject.record is None
+    lacks_run = place.run is None
+    lacks_record = subject.record is None
     groups = []
     for group in checklist.GROUPS:
         lacks = (unread and group.of_logs) or (lacks_run and group.of_run)

@@ -41,7 +41,8 @@ FILES = "weights-"
 CUDA_ONLY = re.compile(r"(nvidia-|cuda-|triton\b)")
 
 
-def _overrides(name: str) -> str:
+def overrides(name: str) -> str:
+    """The requirements that no resolution of this environment may add, as uv's overrides."""
     line = re.search(r"^tensorflow\b(?!-)", (HERE / f"{name}.in").read_text(), re.M)
     return "".join(
         NEVER.format(p)
@@ -58,19 +59,19 @@ def _blocks(text: str) -> list[str]:
     return [b for b in re.split(r"^(?=[A-Za-z0-9])", text, flags=re.M) if b and b[0].isalnum()]
 
 
-def _kept(block: str, cpu: bool) -> str:
+def kept(block: str, cpu: bool) -> str:
+    """A block of uv's output as it stands in a lock. Empty: the lock leaves it out."""
     # Wanted by another too, on some Python or system.
     block = block.replace(" or sys_platform == 'never'", "", 1)
     if "sys_platform == 'never'" in block.split("\n", 1)[0] or (cpu and CUDA_ONLY.match(block)):
         return ""
-    if block.startswith("torch=="):
-        return "torch==" + re.match(r"torch==([0-9.]+)", block)[1] + "\n"
-    return block
+    torch = re.match(r"torch==[0-9.]+", block)
+    return f"{torch[0]}\n" if torch else block
 
 
 def lock(name: str, find_links: list[str]) -> None:
-    overrides = HERE / f".{name}.overrides"
-    overrides.write_text(_overrides(name))
+    file = HERE / f".{name}.overrides"
+    file.write_text(overrides(name))
     constraints = ["-c", "core.txt"] if name == "dev" else []
     try:
         text = subprocess.run(
@@ -86,7 +87,7 @@ def lock(name: str, find_links: list[str]) -> None:
                 "--no-header",
                 "--no-annotate",
                 "--override",
-                overrides,
+                file,
                 *constraints,
                 *(("--no-deps",) if name.startswith(FILES) else ()),
                 *(() if name.endswith("-cuda") else find_links),
@@ -98,8 +99,8 @@ def lock(name: str, find_links: list[str]) -> None:
             text=True,
         ).stdout
     finally:
-        overrides.unlink()
-    blocks = dict.fromkeys(_kept(b, name.endswith("-cpu")) for b in _blocks(text))
+        file.unlink()
+    blocks = dict.fromkeys(kept(b, name.endswith("-cpu")) for b in _blocks(text))
     (HERE / f"{name}.txt").write_text(
         f"# made from {name}.in by environments/lock.py\n" + "".join(blocks)
     )

@@ -12,7 +12,9 @@ from pathlib import Path
 
 PLAIN = 1
 """The bytes themselves."""
-LOG, ARRAYS, COPIED = 2, 3, 3
+LOG = 2
+ARRAYS = 3
+COPIED = 3
 """Answers of a log; arrays that are brought into the dtype of an input; weights that are saved
 again.
 """

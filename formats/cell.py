@@ -93,6 +93,9 @@ class Cell:
             cells have none.
         tuned: whether `--tuned` applied switches of `sut/tuning.toml`.
         switches: their names, sorted.
+        packages: packages of the SUT's environment that are not as its lock has them (`--with`):
+            `jax==0.10.1`, or with the first 12 hex digits of the sha256 of a build of the user's
+            own, `jax==0.10.1@3f2a91c04d5e`. Sorted.
         requested_batch: the batch size that was requested, if a switch changed it to `batch_size`;
             None: no switch did.
         chat: the first 12 hex digits of the digest of the chat template and its variables; None: no
@@ -250,6 +253,12 @@ class Cell:
         sorts=14,
         words="threads {threads}",
     )
+    packages: tuple[str, ...] = _optional(
+        "packages of the SUT's environment in other versions than its lock has",
+        default=(),
+        not_work=True,
+        sweeps=16,
+    )
     requested_batch: int | None = _optional(
         "the batch size that was requested, if a switch changed it",
         minimum=1,
@@ -259,9 +268,10 @@ class Cell:
     @property
     def replica_count(self) -> int:
         """The replicas that run at the same time. 1: there are none, or it is one by itself."""
-        if self.replicas is None or "/" in self.replicas:
+        replicas = self.replicas
+        if replicas is None or "/" in replicas:
             return 1
-        return int(self.replicas)
+        return int(replicas)
 
     @property
     def shard_count(self) -> int:
@@ -298,8 +308,11 @@ class Cell:
         """The first 8 hex digits of the sha256 of all values. They are a part of the run
         directory's name.
         """
-        values = json.dumps({name: getattr(self, name) for name in _NAMES}, sort_keys=True)
-        return hashlib.sha256(values.encode()).hexdigest()[:8]
+        values = {name: getattr(self, name) for name in _NAMES}
+        if not self.packages:  # so that runs of earlier releases keep their names
+            del values["packages"]
+        text = json.dumps(values, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     @property
     def name(self) -> str:
@@ -314,7 +327,8 @@ class Cell:
         known.
         """
         work = f"{self.model}-{self.size}-{self.task}"
-        return f"{work}/{self.scenario}/{self.sut}-{self.precision}-b{self.batch_size}-"
+        sut = "-".join([self.sut, *(text.replace("==", "-") for text in self.packages)])
+        return f"{work}/{self.scenario}/{sut}-{self.precision}-b{self.batch_size}-"
 
 
 _NAMES = tuple(each.name for each in fields(Cell))
@@ -374,8 +388,8 @@ def title_words(cell: Cell, facts: str = "", without: Collection[str] = ()) -> l
 
 
 def sut_words(cell: Cell) -> str:
-    """The SUT of a cell with its options and switches."""
-    parts = [cell.sut]
+    """The SUT of a cell with its packages, options and switches."""
+    parts = [cell.sut, *cell.packages]
     if cell.stream:
         parts.append("streamed")
     parts += [f"{name}={value}" for name, value in sorted(cell.options.items())]

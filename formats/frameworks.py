@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+ENGINE = "engine"
+"""The execution of a SUT that sends its requests to an engine, of which nothing else is known."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Framework:

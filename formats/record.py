@@ -10,14 +10,12 @@ from typing import Any
 
 from formats.cell import MODES, Cell, SweepMark
 from formats.fields import choices, least, matching
-from formats.frameworks import FRAMEWORKS
+from formats.frameworks import ENGINE, FRAMEWORKS
 from formats.job import PERFORMANCE
 from formats.outcome import WorkerOutcome
 from formats.work import Roof, Work
 
 SCHEMA = "record-4"
-ENGINE = "engine"
-"""The execution of a SUT that sends its requests to an engine, of which nothing else is known."""
 EXECUTIONS = ("eager", "compile", "script", "graph", "xla", "runtime", ENGINE)
 WEIGHTS_SOURCES = ("seeded", "user", "none")
 _SHA256 = "^[0-9a-f]{64}$"
@@ -216,7 +214,8 @@ class Machine:
         they take nothing away.
         """
         words = []
-        quota, limit_bytes = self.cpu_quota, self.memory_limit_bytes
+        quota = self.cpu_quota
+        limit_bytes = self.memory_limit_bytes
         if quota is not None and quota < (self.usable_threads or math.inf):
             words.append(f"{quota:g} processor{'' if quota == 1 else 's'}")
         if limit_bytes is not None and limit_bytes < (self.memory_bytes or math.inf):

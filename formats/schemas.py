@@ -34,7 +34,15 @@ def of(kind: type, title: str = "") -> dict[str, Any]:
     out.
     """
     (root,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
-    fields_of = _dataclasses(kind)
+    # Name of each dataclass of the formats → its fields.
+    classes = [kind]
+    for module in (cell, checks, record, result):
+        classes += vars(module).values()
+    fields_of = {
+        each.__name__: dataclasses.fields(each)
+        for each in classes
+        if isinstance(each, type) and dataclasses.is_dataclass(each)
+    }
     for name, definition in definitions.items():
         definition.pop("description", None)
         for field in fields_of.get(name, ()):
@@ -57,18 +65,6 @@ def _constrain(schema: dict[str, Any], field: dataclasses.Field[Any]) -> None:
     if "enum" in constraints:
         constraints["enum"] = [*constraints["enum"], *([None] if field.default is None else [])]
     schema |= constraints
-
-
-def _dataclasses(kind: type) -> dict[str, tuple[dataclasses.Field[Any], ...]]:
-    """Name of each dataclass of the formats → its fields."""
-    classes = [kind]
-    for module in (cell, checks, record, result):
-        classes += vars(module).values()
-    return {
-        each.__name__: dataclasses.fields(each)
-        for each in classes
-        if isinstance(each, type) and dataclasses.is_dataclass(each)
-    }
 
 
 if __name__ == "__main__":

@@ -116,7 +116,8 @@ def _waiting(handle: int) -> str:
     """Say that another cell is measured, and which one, as far as its process wrote it down."""
     try:
         facts = json.loads(os.pread(handle, _MOST_BYTES, 0))
-        since_s, seconds = float(facts["since"]), float(facts["seconds"])
+        since_s = float(facts["since"])
+        seconds = float(facts["seconds"])
         command = "".join(filter(str.isprintable, facts["command"]))
         since = time.strftime("%H:%M:%S", time.localtime(since_s))
     except (OSError, ValueError, KeyError, TypeError, OverflowError):

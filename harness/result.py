@@ -67,7 +67,8 @@ def of(found: Sources, audit: Audit) -> Result:
 
 def facts(found: Sources) -> Iterator[Fact]:
     """Yield what the models of this harness say of a run with seeded weights."""
-    record, job = found.record, found.job
+    record = found.record
+    job = found.job
     cell = record.cell
     own = record.digests.weights_source == "user" or cell.size == "user"
     if job is None or own or cell.model not in models.names():

@@ -22,20 +22,19 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from formats.cell import title_words
 from formats.checks import Check, RequiredBy, Verdict, escape
-from formats.result import Result, Status
-from results import summary
 from scenarios.worker.heartbeat import Beat
 
-if TYPE_CHECKING:  # they import rich and scipy, which would slow `list` down
+if TYPE_CHECKING:  # they would slow `list` down
     from rich.progress import Progress, TaskID
 
     from compliance.findings.verdict import Audit
+    from formats.result import Result
     from harness.comparison.compare import Pair
     from harness.comparison.history import Trend
     from harness.samples.words import Words
 
 _COLOURS = {
-    Status.OK: "green",
+    "ok": "green",
     Verdict.PASS: "green",
     Verdict.FAIL: "red",
     Verdict.MANUAL: "yellow",
@@ -85,6 +84,8 @@ class Terminal:
 
     def planned(self, test: str, plan: Mapping[str, Any]) -> None:
         """Print what the test will cost. Its calibration is known by then."""
+        from results import summary
+
         batches = summary.counted(plan["batches"], "batch")
         memory_mb = plan["memory_bytes"] / 1e6
         logs_mb = plan["log_bytes"] / 1e6
@@ -101,9 +102,10 @@ class Terminal:
         state: dict[str, Any] = {"phase": None, "task": None}
 
         def draw(beat: Beat) -> None:
-            if beat.phase != state["phase"]:
-                state["phase"] = beat.phase
-                state["task"] = self._enter(state["task"], f"{what}: {beat.phase}", beat)
+            phase = beat.phase
+            if phase != state["phase"]:
+                state["phase"] = phase
+                state["task"] = self._enter(state["task"], f"{what}: {phase}", beat)
             if self._bars and state["task"] is not None:
                 self._bars.update(state["task"], completed=beat.completed, refresh=True)
 
@@ -118,8 +120,9 @@ class Terminal:
             self._bars.remove_task(task)
         if beat.phase == "done":
             return None
-        of = f"/{beat.expected}" if beat.expected else ""
-        return self._bars.add_task(label, total=beat.expected or None, of=of)
+        expected = beat.expected
+        of = f"/{expected}" if expected else ""
+        return self._bars.add_task(label, total=expected or None, of=of)
 
 
 def _bars() -> Progress:
@@ -183,6 +186,8 @@ def result(result: Result, hint: str = "", before: str | None = None) -> None:
         before: compares the result with the last run of the same cell.
         hint: the next command.
     """
+    from results import summary
+
     words = [result.cell.sut, *title_words(result.cell, result.model_facts)]
     write("  ".join(words), style="bold")
     rows = list(summary.rows(result))

@@ -105,7 +105,8 @@ def _matrix_flops(record: Record, outcome: WorkerOutcome) -> float | None:
     """
     if roof := _roof(record):
         return roof.matrix_flops * _devices(record)
-    evidence, cell = outcome.evidence_after, record.cell
+    evidence = outcome.evidence_after
+    cell = record.cell
     if evidence is None or evidence.matrix_flops is None:
         return None
     return evidence.matrix_flops * cell.replica_count * shards.at_once(evidence, cell.shard_count)

@@ -18,9 +18,10 @@ from compliance.training import steps as step_files
 from compliance.training.run_directory import passes
 from formats.checks import Verdict
 from formats.figures import MOST_IN_ONE_PART, NOT_SEEN
+from formats.frameworks import ENGINE
 from formats.job import TESTS
 from formats.outcome import Replicas, WorkerOutcome
-from formats.record import ENGINE, Record
+from formats.record import Record
 from formats.result import Judgement, OfficialScore, Result, Seen, Served, Status
 from results import computing, disturbance, engine_notes, figures, notes
 from results.documents import STACK
@@ -66,7 +67,8 @@ def result(sources: Sources, configuration: Configuration, audit: Audit) -> Resu
     Args:
         audit: the audit of the directory without its result.json.
     """
-    record, performance = sources.record, sources.performance
+    record = sources.record
+    performance = sources.performance
     derived = Result(
         cell=record.cell,
         model_facts=record.model_facts,
@@ -84,7 +86,13 @@ def result(sources: Sources, configuration: Configuration, audit: Audit) -> Resu
         derived = _with_figures(derived, sources, performance, configuration)
     for outcome in sources.outcomes.values():
         if outcome is None or outcome.status != "ok":
-            return _failed(derived, outcome)
+            # The result of a run of which one test did not end well, or has no outcome.
+            if outcome:
+                status = Status(outcome.status)
+                derived = replace(
+                    derived, status=status, reason=outcome.reason, refused=outcome.refused
+                )
+            return replace(derived, unranked=(f"its status is {derived.status}",))
     assert performance  # a run without one has failed
     warnings = [*record.notes, *derived.warnings, *notes.measured_again(sources)]
     if performance.in_one_part > MOST_IN_ONE_PART:
@@ -92,14 +100,6 @@ def result(sources: Sources, configuration: Configuration, audit: Audit) -> Resu
     if performance.fresh:
         warnings += notes.prepared(performance.fresh, record.cell.batch_size)
     return _judged(derived, sources, audit, warnings)
-
-
-def _failed(derived: Result, outcome: WorkerOutcome | None) -> Result:
-    """The result of a run of which one test did not end well, or has no outcome."""
-    if outcome:
-        status = Status(outcome.status)
-        derived = replace(derived, status=status, reason=outcome.reason, refused=outcome.refused)
-    return replace(derived, unranked=(f"its status is {derived.status}",))
 
 
 def _versions(installed: Mapping[str, str]) -> dict[str, str]:
@@ -113,17 +113,15 @@ def _with_figures(
 ) -> Result:
     """The result with the figures of the performance test, and with notes on them."""
     record = sources.record
-    figure = SCENARIOS[record.cell.scenario].figure
+    cell = record.cell
+    figure = SCENARIOS[cell.scenario].figure
     is_counted = (
-        configuration.counts_most
-        and record.digests.weights_source != "none"
-        and not record.cell.lora
+        configuration.counts_most and record.digests.weights_source != "none" and not cell.lora
     )
-    if sources.log:
-        made = figures.of_loadgen(
-            sources.log, record, performance, figure, 1 if is_counted else None
-        )
-        derived = replace(derived, loadgen=_loadgen_verdict(sources.log))
+    log = sources.log
+    if log:
+        made = figures.of_loadgen(log, record, performance, figure, 1 if is_counted else None)
+        derived = replace(derived, loadgen=_loadgen_verdict(log))
     elif sources.steps:
         steps = sources.steps
         made = figures.of_training(
@@ -133,19 +131,21 @@ def _with_figures(
             record=record,
             outcome=performance,
             figure=figure,
-            passes=passes(record.cell.lora) if is_counted else None,
+            passes=passes(cell.lora) if is_counted else None,
         )
     else:
         raise ValueError("the log or the steps of the performance test cannot be read")
-    after, queue = performance.evidence_after, performance.queue
-    exceeded = notes.without_share(made.exceeded, made.metrics, record, configuration.adopted)
+    after = performance.evidence_after
+    queue = performance.queue
+    metrics = made.metrics
+    exceeded = notes.without_share(made.exceeded, metrics, record, configuration.adopted)
     return replace(
         derived,
         metric=made.metric,
-        metrics=made.metrics,
+        metrics=metrics,
         measured=made.measured,
-        binds=computing.binds(made.metrics),
-        evidence=Seen(sentence=_evidence(record, performance, made.metrics), after=after),
+        binds=computing.binds(metrics),
+        evidence=Seen(sentence=_evidence(record, performance, metrics), after=after),
         seconds=_seconds(record, performance),
         peak_host_bytes=performance.peak_host_bytes,
         peak_device_bytes=after.peak_device_bytes if after else None,
@@ -171,9 +171,11 @@ def _judged(derived: Result, sources: Sources, audit: Audit, warnings: list[str]
     Args:
         derived: the result with everything that needs no judgement.
     """
-    record, score = sources.record, sources.score
-    noise = disturbance.of_others(derived.disturbance, record.cell, record.execution)
-    if derived.replicas and record.cell.replica_count > 1:
+    record = sources.record
+    score = sources.score
+    cell = record.cell
+    noise = disturbance.of_others(derived.disturbance, cell, record.execution)
+    if derived.replicas and cell.replica_count > 1:
         warnings += [*notes.uneven(derived.replicas), *notes.not_judged(derived.replicas)]
     if record.execution == ENGINE:
         warnings += engine_notes.warnings(derived.seen.detail if derived.seen else {})
@@ -187,7 +189,7 @@ def _judged(derived: Result, sources: Sources, audit: Audit, warnings: list[str]
     verdicts = [check.verdict for check in audit.checks_for(record.mode)]
     cause, reason = _verdict(derived, audit)
     if cause == "accuracy" and (agreeing := record.accuracy.agreeing):
-        own = f"{framework_of(record.cell.sut)} in {record.cell.precision}"
+        own = f"{framework_of(cell.sut)} in {cell.precision}"
         reason = f"{reason}. {' and '.join(agreeing)} agree in float64, {own} differs"
     if cause in disturbance.BY_CLOCK and disturbances:
         reason = f"{reason}. The test was disturbed, which may be why: {disturbances[0]}"
@@ -239,25 +241,28 @@ def _unranked(derived: Result, record: Record) -> Iterator[str]:
     """The reasons why the figure may not be compared with others, a sentence each."""
     if derived.cause:
         yield f"it is invalid ({derived.cause})"
-    if SCENARIOS[record.cell.scenario].loadgen and derived.loadgen != "VALID":
+    cell = record.cell
+    if SCENARIOS[cell.scenario].loadgen and derived.loadgen != "VALID":
         yield "LoadGen does not call it VALID"
     if derived.accuracy is None:
         yield "its accuracy could not be judged"
-    if record.cell.size == "tiny":
+    if cell.size == "tiny":
         yield "size tiny only shows that a cell works"
     if record.digests.weights_source == "none":
-        yield f"{record.cell.sut} computes no model"
+        yield f"{cell.sut} computes no model"
 
 
 def _verdict(derived: Result, audit: Audit) -> tuple[str | None, str]:
     """(cause, sentence) of the first fault, or (None, "")."""
-    metrics, loadgen = derived.metrics, derived.loadgen or "VALID"
-    if derived.serving and not derived.serving.queue.kept_up:
+    metrics = derived.metrics
+    loadgen = derived.loadgen or "VALID"
+    serving = derived.serving
+    if serving and not serving.queue.kept_up:
         # LoadGen may call such a test VALID, if it is shorter than the limits.
         return "overload", (
             f"{metrics['issued_per_second']:.4g} requests/s arrived and"
             f" {metrics['achieved_per_second']:.4g}/s were answered, so"
-            f" {derived.serving.queue.left} requests were left at the end"
+            f" {serving.queue.left} requests were left at the end"
         )
     # A rate is only a result if the latencies are within their limits at it.
     required = derived.mode != "quick" or SCENARIOS[derived.cell.scenario].serves
@@ -294,7 +299,8 @@ def _loadgen_verdict(detail: logs.Detail) -> str:
 
 def _evidence(record: Record, performance: WorkerOutcome, metrics: Mapping[str, float]) -> str:
     """The evidence from after the test in one sentence."""
-    before, after = performance.evidence_before, performance.evidence_after
+    before = performance.evidence_before
+    after = performance.evidence_after
     if after is None:
         return "there is none"
     if record.execution == ENGINE:
@@ -302,9 +308,9 @@ def _evidence(record: Record, performance: WorkerOutcome, metrics: Mapping[str, 
     facts = ["eager: no graph"]
     if after.graphs:
         facts = [f"{after.graphs} graph{'s' * (after.graphs != 1)}"]
-    if "operators_per_batch" in metrics:
-        operators = short(metrics["operators_per_batch"])
-        facts.append(f"Python calls {operators} operators a batch")
+    if "operators_per_pass" in metrics:
+        operators = short(metrics["operators_per_pass"])
+        facts.append(f"Python calls {operators} operators a forward pass")
     # A training checks it once, in further steps.
     if after.graphs and SCENARIOS[record.cell.scenario].loadgen:
         new = after.graphs - (before.graphs if before else 0)

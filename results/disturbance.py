@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from formats.cell import Cell
+from formats.frameworks import ENGINE
 from formats.outcome import Disturbance
-from formats.record import ENGINE
 from scenarios.worker import disturbance as worker
 
 BY_CLOCK = ("kept answers", "speed", "loadgen", "clock")
@@ -41,7 +41,8 @@ _STALLED = _Limits(note=0.02, serious=0.05)
 _OTHERS = _Limits(note=0.1, serious=0.5)
 _STOLEN = _Limits(note=0.02, serious=0.1)
 _CLOCK = _Limits(note=1.0, serious=1.0)
-_STEP_S, _STEP_SHARE = 1e-3, 1e-3
+_STEP_S = 1e-3
+_STEP_SHARE = 1e-3
 """The most that the calendar clock may be set during a test: seconds, and a share of the test. NTP
 slews it by at most 0.0005 (adjtimex(8)), and the monotonic clock with it.
 """
@@ -104,7 +105,8 @@ def sentences(noise: Disturbance | None, processors: int) -> tuple[list[str], li
 
 def _shares(noise: Disturbance, processors: int) -> Iterator[_Share]:
     """Yield each way in which a machine disturbs a measurement."""
-    stalled, seconds = noise.stalled_seconds, noise.seconds
+    stalled = noise.stalled_seconds
+    seconds = noise.seconds
     stood_still = (
         f"nothing was completed for {stalled:.2g} of its {seconds:.3g} s (longest"
         f" {noise.longest_stall_seconds:.2g} s): the worker stood still, or one batch took far"
@@ -133,7 +135,8 @@ def _shares(noise: Disturbance, processors: int) -> Iterator[_Share]:
 
 
 def _notes(noise: Disturbance, processors: int) -> Iterator[str]:
-    children, threads = noise.children, noise.threads
+    children = noise.children
+    threads = noise.threads
     if children:
         processes = f"{children} more process{'es' if children > 1 else ''}"
         yield (

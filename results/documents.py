@@ -37,13 +37,14 @@ _SOURCES = {"seeded": "seeded random values", "none": "none is read"}
 
 def system_id(record: Record) -> str:
     """The name of the system, without spaces and host name. It contains the accelerator or
-    processor, the threads, and the SUT with its replicas, threads, shards and switches, because
-    the SUT's stack is part of the system.
+    processor, the threads, and the SUT with its packages, replicas, threads, shards and switches,
+    because the SUT's stack is part of the system.
     """
     host = record.accelerator.name if record.accelerator else record.machine.cpu
     slug = re.sub(r"[^A-Za-z0-9]+", "-", host).strip("-") or "unknown"
     cell = record.cell
     parts = [slug, f"{record.machine.threads}t", cell.sut]
+    parts += [re.sub(r"[^A-Za-z0-9.]+", "-", text) for text in cell.packages]
     if cell.replicas:
         parts.append(f"replicas-{cell.replicas.replace('/', '-of-')}")
     if record.node_count > 1:
@@ -58,8 +59,12 @@ def system_id(record: Record) -> str:
 
 
 def _copies(cell: Cell) -> str:
-    """Sentences on the switches, the replicas and the shards. Empty if there are none."""
+    """Sentences on the packages, the switches, the replicas and the shards. Empty if there are
+    none.
+    """
     text = ""
+    if cell.packages:
+        text += f" Packages (--with): {', '.join(cell.packages)}."
     if cell.tuned:
         text += f" Switches (--tuned): {', '.join(cell.switches)}."
     if cell.replicas:
@@ -73,17 +78,20 @@ def _copies(cell: Cell) -> str:
 
 def measurements(record: Record) -> dict[str, str]:
     """The values of measurements.json."""
-    digests, precision = record.digests, record.cell.precision
+    digests = record.digests
+    cell = record.cell
+    precision = cell.precision
     source = _SOURCES.get(
         digests.weights_source or "seeded", f"the user's {digests.weights_folder}"
     )
-    dtype = INT8 if record.cell.quantized else _HELD.get(precision, precision)
+    quantized = cell.quantized
+    dtype = INT8 if quantized else _HELD.get(precision, precision)
     cast = f"cast to {dtype} on loading; names and layouts mapped to the framework's own"
     if precision == UNKNOWN:
         cast = "those of the engine, which are not known"
     products = "; matrix products in tf32" if precision == "tf32" else ""
-    if record.cell.quantized:
-        products = f"; quantised by the framework's own function ({record.cell.quantized})"
+    if quantized:
+        products = f"; quantised by the framework's own function ({quantized})"
     kind = _WEIGHT_FILES.get(record.architecture, "safetensors")
     input_types = sorted({array.dtype for array in record.inputs.values()})
     return {
@@ -107,14 +115,16 @@ def system_description(
         stack: the packages of `environment.versions` to name.
         driver: the kind of the accelerator's driver, in words.
     """
-    m, gpu = record.machine, record.accelerator
+    m = record.machine
+    gpu = record.accelerator
     versions = record.environment.versions
     packages = ", ".join(f"{name} {versions[name]}" for name in stack)
     threads = f"{m.usable_threads} usable threads"
     if m.group_limits:
         threads += f"; limited to {m.group_limits}"
-    if record.cell.threads:
-        threads += f"; --threads {record.cell.threads}"
+    cell = record.cell
+    if cell.threads:
+        threads += f"; --threads {cell.threads}"
     fields: dict[str, object] = {
         "division": "open",
         "submitter": submitter,
@@ -135,16 +145,16 @@ def system_description(
         "host_network_card_count": m.network_cards,
         # A cell runs on the first one that it may see, each replica on one of its own, and each
         # shard, too. Nodes have equally many replicas.
-        "accelerators_per_node": record.cell.device_count // record.node_count if gpu else 0,
+        "accelerators_per_node": cell.device_count // record.node_count if gpu else 0,
         "accelerator_model_name": gpu and gpu.name,
         "accelerator_memory_capacity": gpu and f"{gpu.memory_bytes / 2**30:.0f} GiB",
-        "framework": f"{record.cell.sut}: {packages}",
+        "framework": f"{cell.sut}: {packages}",
         "operating_system": m.kernel and f"{m.operating_system}, {m.kernel}",
         "other_software_stack": (
             f"Python {versions.get('python')}" + (f", {driver} {gpu.driver}" if gpu else "")
         ),
         "hw_notes": f"governor {m.governor or 'not told'}; {threads}",
-        "sw_notes": f"{LABEL}{_copies(record.cell)}",
+        "sw_notes": f"{LABEL}{_copies(cell)}",
         **{name: record.system.get(name) for name in BY_HAND},
     }
     return {

@@ -335,11 +335,11 @@ def _joules(outcome: WorkerOutcome, samples: int) -> dict[str, float]:
 
 
 def _operators(outcome: WorkerOutcome) -> dict[str, float]:
-    """How many operators Python calls for a batch of an eager SUT. Empty for compiled code, and if
-    they were not counted.
+    """How many operators Python calls for a forward pass of an eager SUT. Empty for compiled code,
+    and if they were not counted.
     """
     detail = outcome.evidence_after.detail if outcome.evidence_after else {}
-    batches, called = detail.get("batches"), detail.get("operators_called")
-    if compiles(outcome) or not batches or called is None:
+    passes, called = detail.get("forward_passes"), detail.get("operators_called")
+    if compiles(outcome) or not passes or called is None:
         return {}
-    return {"operators_per_batch": called / batches}
+    return {"operators_per_pass": called / passes}

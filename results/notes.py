@@ -32,8 +32,9 @@ def threads_unknown(result: Result) -> Iterator[str]:
     """Warn if nothing shows the threads of the framework that `--threads` requests."""
     cell = result.cell
     products = result.seen and result.seen.detail.get("matrix_products")
-    if cell.threads and type((products or {}).get("threads")) is not int:
-        counted = f"{cell.threads} processor{'' if cell.threads == 1 else 's'}"
+    threads = cell.threads
+    if threads and type((products or {}).get("threads")) is not int:
+        counted = f"{threads} processor{'' if threads == 1 else 's'}"
         yield (
             f"{cell.sut} does not report the threads of its matrix products; it was pinned to"
             f" {counted}"
@@ -47,9 +48,11 @@ def uneven(replicas: Replicas) -> Iterator[str]:
         yield f"replica {idle[0]} answered no sample of the performance test"
         return
     work = [one.busy / one.samples for one in replicas.each]
-    longest, shortest = max(work, default=0.0), min(work, default=0.0)
+    longest = max(work, default=0.0)
+    shortest = min(work, default=0.0)
     if longest > _UNEVEN * shortest:
-        slow, fast = work.index(longest), work.index(shortest)
+        slow = work.index(longest)
+        fast = work.index(shortest)
         yield (
             f"replica {slow} worked {longest / shortest:.1f} times as long on a sample as replica"
             f" {fast}; the figure is that of unequal replicas"
@@ -99,10 +102,11 @@ def without_share(
     """
     if "bytes_per_second" in metrics and record.roof is None:
         command = "./run.sh doctor --limits"
+        cell = record.cell
         if record.environment.name.endswith(adopted):
-            command += f" {record.cell.sut} --python {record.environment.python}"
-        if record.cell.threads:
-            command += f" --threads {record.cell.threads}"
+            command += f" {cell.sut} --python {record.environment.python}"
+        if cell.threads:
+            command += f" --threads {cell.threads}"
         yield (
             f"no share of the memory bandwidth: {command} measures it, and later runs have the"
             " share"

@@ -52,7 +52,8 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
         yield "speed", f"{speed(result)}{struck}"
     if result.measured:
         yield "measured", measured(result)
-    if "ttft_p50_ms" in result.metrics:
+    metrics = result.metrics
+    if "ttft_p50_ms" in metrics:
         yield "tokens", tokens(result)
     if result.serving:
         yield "serving", serving(result, result.serving)
@@ -60,11 +61,11 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
         yield "shards", f"parameters on {shards.words(result.seen)}"
     if result.replicas:
         yield "replicas", replicas(result.replicas, result.cell)
-    if "flops_per_second" in result.metrics:
+    if "flops_per_second" in metrics:
         products = matrix_products(result)
         by = f"; by {library(products)}" if products else ""
-        yield "compute", computing(result.metrics) + by
-    if any(name.endswith(_FIRST_ANSWER) for name in result.metrics):
+        yield "compute", computing(metrics) + by
+    if any(name.endswith(_FIRST_ANSWER) for name in metrics):
         yield "start", first_answer(result)
     if result.official:
         yield "accuracy", official(result.official)
@@ -144,10 +145,11 @@ def tokens(result: Result) -> str:
     begin = "its request"
     if SCENARIOS[result.cell.scenario].one_query:
         begin = "the beginning of its batch"
-    first = f"first token after {begin}: {_percentiles(result.metrics, 'ttft')}"
-    if f"{LATER_TOKENS}_p50_ms" not in result.metrics:
+    metrics = result.metrics
+    first = f"first token after {begin}: {_percentiles(metrics, 'ttft')}"
+    if f"{LATER_TOKENS}_p50_ms" not in metrics:
         return first
-    later = _percentiles(result.metrics, LATER_TOKENS)
+    later = _percentiles(metrics, LATER_TOKENS)
     return f"{first}; time per later token, (last - first) / (tokens - 1): {later}"
 
 
@@ -191,15 +193,17 @@ def replicas(found: Replicas, cell: Cell) -> str:
 
 def _span(values: Sequence[float]) -> str:
     """The least and the largest value: `97–99`, or one number if both look the same."""
-    low, high = short(min(values)), short(max(values))
+    low = short(min(values))
+    high = short(max(values))
     return low if low == high else f"{low}–{high}"
 
 
 def measured(result: Result) -> str:
     """The numbers of samples, batches, inputs and tokens that were measured."""
     m = result.measured
-    batch = result.cell.batch_size
-    scenario = SCENARIOS[result.cell.scenario]
+    cell = result.cell
+    batch = cell.batch_size
+    scenario = SCENARIOS[cell.scenario]
     if not scenario.loadgen:
         return _steps(result)
     text = f"{m['samples']:,} samples"
@@ -209,28 +213,29 @@ def measured(result: Result) -> str:
         text = f"{m['samples']:,} requests"
     elif m["padding_fraction"]:
         text += f", {m['padding_fraction']:.2%} of their rows padding"
-    elif batch > 1 and result.cell.dataset != "uneven":
+    elif batch > 1 and cell.dataset != "uneven":
         text += ", no padding"
     parts = [text]
     if "passes" in m:
         is_whole = scenario.one_query or float(m["passes"]).is_integer()
         over = f"{m['passes']:,.4g} passes over" if is_whole else "drawn from"
         inputs = round(m["samples"] / m["passes"])
-        parts.append(f"{over} {inputs:,} inputs{_lengths(result.cell)}")
+        parts.append(f"{over} {inputs:,} inputs{_lengths(cell)}")
     if "tokens" in m:
         tokens = f"{m['tokens']:,} tokens, {m['tokens'] / m['samples']:.4g} a sample"
-        end = _ENDS.get(result.cell.eos or "")
+        end = _ENDS.get(cell.eos or "")
         parts.append(f"{tokens}, {end}" if end else tokens)
     return "; ".join(parts)
 
 
 def _lengths(cell: Cell) -> str:
     """The lengths of a cell's inputs in words; empty for a model that has none."""
+    seq_len = cell.seq_len
     if cell.dataset != "uneven":
-        return f" of {cell.seq_len} tokens" if cell.seq_len else ""
+        return f" of {seq_len} tokens" if seq_len else ""
     in_buckets = any(name in switches() and switches()[name].buckets for name in cell.switches)
     most = "at most " if in_buckets else ""
-    padding = f", padded to {most}{cell.seq_len} tokens" if cell.seq_len else ""
+    padding = f", padded to {most}{seq_len} tokens" if seq_len else ""
     return f" of uneven length{padding}"
 
 

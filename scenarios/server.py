@@ -21,7 +21,8 @@ from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
 _UNLIMITED_MS = 1e9
-_PATIENCE, _LEAST_PATIENCE_S = 100, 60
+_PATIENCE = 100
+_LEAST_PATIENCE_S = 60
 """A request may wait so many times its limit, and at least so many seconds. Then the test ends with
 an overload.
 """

@@ -21,7 +21,8 @@ _TARGET = 0.5
 _TARGET_EQUAL_ISSUE = 1.6
 # LoadGen's early stopping needs at least so many queries to estimate the 90th percentile, and so
 # many for the 99th, that of MultiStream (MLPerf inference rules, "Early Stopping").
-_LEAST_QUERIES, _LEAST_OF_MANY = 64, 662
+_LEAST_QUERIES = 64
+_LEAST_OF_MANY = 662
 
 
 def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dict[str, float]:

@@ -20,7 +20,8 @@ import keras
 from sut import keras_config
 from sut.contract import Batch, Unsupported, Workload
 
-MODEL, CODE = "model.keras", "custom.py"
+MODEL = "model.keras"
+CODE = "custom.py"
 """The files of a checkpoint: the user's file, and the code of its custom layers, if any."""
 _FLOATS = ("float", "mixed_", "bfloat")
 

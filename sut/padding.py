@@ -25,17 +25,18 @@ def shape(batch: Batch, config: Config, eager: bool = False) -> tuple[int, int]:
     """Return (prompt positions, new tokens) of a batch: the buckets of its longest prompt and of
     its largest `max_new_tokens`.
 
-    With `eager` and several prompt buckets, the prompt positions are the length of the longest
-    prompt itself, because nothing is compiled for another shape. A single bucket is used even then,
-    so that all samples cost the same (TEST04 assumes that).
+    With `eager` the new tokens are the largest `max_new_tokens` itself, because nothing is compiled
+    for another shape. So are the prompt positions if there are several buckets. A single bucket is
+    used even then, so that all samples cost the same (TEST04 assumes that).
     """
     longest = int(batch["prompt_length"].max())
     most_new = int(batch["max_new_tokens"].max())
     buckets = config["prompt_buckets"]
-    new = bucket(most_new, config["new_token_buckets"])
-    if eager and len(buckets) > 1:
-        return longest, new
-    return bucket(longest, buckets), new
+    if not eager or len(buckets) == 1:
+        longest = bucket(longest, buckets)
+    if not eager:
+        most_new = bucket(most_new, config["new_token_buckets"])
+    return longest, most_new
 
 
 def produced(tokens: np.ndarray, requested: np.ndarray, end_tokens: Sequence[int]) -> np.ndarray:

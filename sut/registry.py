@@ -14,8 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from formats.cell import INT4, INT4_WEIGHTS, INT8, INT8_WEIGHTS, SHARDS, UNKNOWN
-from formats.frameworks import FRAMEWORKS
-from formats.record import ENGINE
+from formats.frameworks import ENGINE, FRAMEWORKS
 from sut import option_kinds
 from sut.devices import DEVICES
 

@@ -33,6 +33,7 @@ _SEE = {
     "replicas": "[scale.md](scale.md)",
     "replicas_on": "[scale.md](scale.md#on-a-cluster)",
     "threads": "[below](#threads)",
+    "packages": "[releases.md](releases.md)",
     "tuned": "[slow.md](slow.md#what-tuning-buys)",
     "system": "[benchmarks.md](benchmarks.md#the-system-description)",
 }

@@ -39,6 +39,8 @@ ALLOWED = {
     "harness/commands/bundle.py:_sources": "the names of files that git prints",
     "harness/execution/bundle.py:_download": "the names of wheels that pip prints",
     "harness/execution/bundle.py:_pip": "pip has one exit code for all its errors",
+    "harness/execution/environments.py:check_done": "uv and pip have one exit code for all errors",
+    "harness/execution/pins.py:_uv": "uv has one exit code for all its errors",
     "harness/request/flags.py:error": "argparse gives only its message to Parser.error",
     "harness/sweep/cells.py:_switched": "the words of a command line",
     "scenarios/worker/failures.py:outcome_of": "frameworks have no common error for lack of memory",

@@ -18,7 +18,7 @@ from compliance.findings.check import judge, manual
 from compliance.loadgen import counts, sample_order, sampling
 from compliance.loadgen.random import MOST_SAMPLES
 from compliance.logs import LoggedAnswers, Row, files
-from compliance.logs.detail import LOADED_SET
+from compliance.logs.entry import LOADED_SET
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check
@@ -46,10 +46,11 @@ def checks(
 
     The whole log is in raw/, or submitted if it is short.
     """
-    submitted = subject.place.compliance / test.name / "accuracy" / _LOG
-    run = subject.place.run
+    place = subject.place
+    submitted = place.compliance / test.name / "accuracy" / _LOG
+    run = place.run
     path = submitted if run is None else run / "raw" / test.name / _LOG
-    file = subject.place.show(path)
+    file = place.show(path)
     if run is None and accuracy.is_cut(submitted, subject.rules):
         return None, [_ends(test, submitted, subject, file)]
     answers, fault = files.attempt(logs.read_logged, path)
@@ -79,41 +80,37 @@ def _cut_faults(test: LoadGenRun, path: Path, subject: Subject) -> Iterator[str]
     content = files.attempt(files.whole_bytes, path)[0] or b""
     content = content.replace(b"\r\n", b"\n")
     joint = cut.joint.encode()
-    size = 2 * cut.keep_bytes + len(joint)
-    is_cut_once = content.count(joint) == 1 and content.find(joint) == cut.keep_bytes
+    keep_bytes = cut.keep_bytes
+    size = 2 * keep_bytes + len(joint)
+    is_cut_once = content.count(joint) == 1 and content.find(joint) == keep_bytes
     if len(content) != size or not is_cut_once:
         yield (
             f"{len(content)} bytes; a truncated log has {size}: its first and last"
-            f" {cut.keep_bytes} bytes with {cut.joint!r} between them"
+            f" {keep_bytes} bytes with {cut.joint!r} between them"
         )
         return
-    rows = logs.read_ends(content[: cut.keep_bytes], content[-cut.keep_bytes :], repeats=True)
+    rows = logs.read_ends(content[:keep_bytes], content[-keep_bytes:], repeats=True)
     yield from rows.problems
     hashes, fault = _hashes(path.with_name("accuracy.txt"))
     if len(hashes) != 1 or not files.is_sha256(hashes[0]):
         found = ", ".join(hashes) or "no hash"
         yield fault or f"accuracy.txt says {found}; it must have one line hash=<sha256>"
     if test.name == "TEST01":
-        yield from _official_verdict(test, path.parent, subject)
+        # A SUT that is not deterministic fails verify_accuracy.txt, and is judged by the
+        # accuracies of both runs instead.
+        texts = []
+        for word in ("baseline", "compliance"):
+            texts.append(files.attempt(files.text, path.parent / f"{word}_accuracy.txt")[0])
+        contradictions = speed.contradictions(test, "verify_accuracy.txt", speed.PASS, subject)
+        if None in texts:
+            yield from contradictions
+        elif contradictions and subject.place.division != "open":
+            yield from benchmark.far_apart(subject, texts)
     # A row may be longer than the part that truncation keeps.
     if test.detail.values and rows.seq_ids and not rows.problems:
         pairs = zip(rows.seq_ids, rows.indices, strict=True)
         remainder = LoggedAnswers(tuple(Row(number, index, b"") for number, index in pairs), ())
         yield from _samples(remainder, test, subject, whole=False)
-
-
-def _official_verdict(test: LoadGenRun, folder: Path, subject: Subject) -> Iterator[str]:
-    """Yield the faults of verify_accuracy.txt. A SUT that is not deterministic fails it, and is
-    judged by the accuracies of both runs instead.
-    """
-    texts = []
-    for word in ("baseline", "compliance"):
-        texts.append(files.attempt(files.text, folder / f"{word}_accuracy.txt")[0])
-    contradictions = speed.contradictions(test, "verify_accuracy.txt", speed.PASS, subject)
-    if None in texts:
-        yield from contradictions
-    elif contradictions and subject.place.division != "open":
-        yield from benchmark.far_apart(subject, texts)
 
 
 def _hashes(path: Path) -> tuple[list[str], str]:
@@ -140,13 +137,14 @@ def _differences(
     content, fault = files.attempt(files.whole_bytes, submitted)
     original, raw_fault = files.attempt(files.whole_bytes, whole)
     cut = subject.rules.truncation
+    truncated = rule.truncated
     if content is None or original is None:
         yield fault or raw_fault
-    elif content != original and not (rule.truncated and content == cut.cut(original)):
-        yield f"it is not the raw log{', nor its head and tail' if rule.truncated else ''}"
-    elif rule.truncated and len(content) > cut.limit_bytes:
+    elif content != original and not (truncated and content == cut.cut(original)):
+        yield f"it is not the raw log{', nor its head and tail' if truncated else ''}"
+    elif truncated and len(content) > cut.limit_bytes:
         yield f"{len(content)} bytes; at most {cut.limit_bytes} are allowed"
-    if not rule.truncated:
+    if not truncated:
         return
     hashes, fault = _hashes(submitted.with_name("accuracy.txt"))
     digest, _ = files.attempt(files.sha256, whole)
@@ -164,21 +162,23 @@ def _samples(
         whole: whether `answers` are all logged answers.
     """
     yield from answers.problems
-    if not answers.rows:
+    rows = answers.rows
+    if not rows:
         yield "no answer was logged; at least one must be there"
         return
     loaded = subject.performance.detail.get(LOADED_SET)
-    indices = np.array([row.index for row in answers.rows], np.int64)
+    indices = np.array([row.index for row in rows], np.int64)
     strange = indices
     if isinstance(loaded, array):
         strange = indices[~np.isin(indices, loaded)]
     if strange.size:
         yield f"sample {strange.min()} was not loaded, and has an answer"
         return
-    if not test.detail.values:
+    detail = test.detail
+    if not detail.values:
         return
-    rate = sampling.selection_rate(test.detail, subject.scenario)
-    seed = test.detail.get("effective_accuracy_log_rng_seed")
+    rate = sampling.selection_rate(detail, subject.scenario)
+    seed = detail.get("effective_accuracy_log_rng_seed")
     if rate is None or type(seed) is not int or seed < 0:
         yield "a count, the sampling target or its seed is missing from the detail log"
         return
@@ -186,7 +186,7 @@ def _samples(
     if count > MOST_SAMPLES:
         yield from _plausible(answers, count, share) if whole else ()
         return
-    numbers = np.sort(np.array([row.seq_id for row in answers.rows], np.int64))
+    numbers = np.sort(np.array([row.seq_id for row in rows], np.int64))
     expected = sampling.selected_samples(count, share, seed)
     if whole:
         others = np.setxor1d(numbers, expected)
@@ -212,13 +212,14 @@ def _plausible(answers: LoggedAnswers, count: int, share: float) -> Iterator[str
     different samples.
     """
     expected = min(max(share, 0.0), 1.0) * count
-    if abs(len(answers.rows) - expected) > 6 * expected**0.5 + 1:
+    rows = answers.rows
+    if abs(len(rows) - expected) > 6 * expected**0.5 + 1:
         yield (
-            f"{len(answers.rows)} answers are logged; LoadGen selects about {expected:.0f} of"
+            f"{len(rows)} answers are logged; LoadGen selects about {expected:.0f} of"
             f" {count} samples"
         )
-    numbers = {row.seq_id for row in answers.rows}
-    if len(numbers) != len(answers.rows) or max(numbers) >= count:
+    numbers = {row.seq_id for row in rows}
+    if len(numbers) != len(rows) or max(numbers) >= count:
         yield f"a sample number occurs twice, or is not below {count}"
 
 

@@ -78,11 +78,13 @@ def inapplicable(name: str, job: Job, samples: int) -> str:
 
 def _absent(name: str, rule: ComplianceTest, subject: Subject) -> Check:
     """The check of a missing test. It fails if the division and the benchmark require the test."""
-    folder, division = subject.test_folder(name), subject.place.division
-    if division != "open" and subject.official in rule.required_by:
-        fault = f"missing; the {division} division requires it for {subject.official}"
+    folder = subject.test_folder(name)
+    division = subject.place.division
+    official = subject.official
+    if division != "open" and official in rule.required_by:
+        fault = f"missing; the {division} division requires it for {official}"
         return judge(name.lower(), [fault], "", folder)
-    why = f"missing, and {subject.official} does not require it"
+    why = f"missing, and {official} does not require it"
     if division == "open":
         why = "missing, and the open division does not require it"
     job = subject.performance.job
@@ -107,15 +109,16 @@ def _of_every_test(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> 
     """
     folder = subject.test_folder(test.name)
     good = "the files that the layout requires, none empty"
-    results = [judge(f"{test.slug}-files", _files(test, rule, subject), good, folder)]
+    slug = test.slug
+    results = [judge(f"{slug}-files", _files(test, rule, subject), good, folder)]
     if not test.detail.values and subject.place.run is None and _DETAIL in rule.optional_files:
         why = "the layout does not require its detail log, and there is none"
-        results.append(not_applicable(f"{test.slug}-log", why, folder))
+        results.append(not_applicable(f"{slug}-log", why, folder))
     else:
         results += _of_log(test, rule, subject, folder)
     if subject.place.run is not None:
         faults = same_run.of_files(test, rule, subject)
-        results.append(judge(f"{test.slug}-run", faults, "the same job, with the raw logs", folder))
+        results.append(judge(f"{slug}-run", faults, "the same job, with the raw logs", folder))
     return results
 
 
@@ -126,11 +129,12 @@ def _of_log(test: LoadGenRun, rule: ComplianceTest, subject: Subject, folder: st
     same = "version, SUT and library are the performance run's, which is earlier"
     faults = same_run.of_settings(test, rule, subject)
     figures = "whole, no error, and its figures agree"
+    slug = test.slug
     return [
-        judge(f"{test.slug}-log", _log_faults(test, subject), figures, folder),
+        judge(f"{slug}-log", _log_faults(test, subject), figures, folder),
         _verdict(test, rule, subject, folder),
-        judge(f"{test.slug}-settings", faults, settings, folder),
-        judge(f"{test.slug}-loadgen", same_run.of_logs(test, subject), same, folder),
+        judge(f"{slug}-settings", faults, settings, folder),
+        judge(f"{slug}-loadgen", same_run.of_logs(test, subject), same, folder),
     ]
 
 
@@ -180,11 +184,12 @@ def _verdict(test: LoadGenRun, rule: ComplianceTest, subject: Subject, folder: s
 def _only_early_stopping(test: LoadGenRun) -> bool:
     """Whether a test is not VALID only because early stopping was not met."""
     others = ["result_min_duration_met", "result_min_queries_met"]
-    if test.detail.get("effective_scenario") == "Server":
+    detail = test.detail
+    if detail.get("effective_scenario") == "Server":
         others.append("result_perf_constraints_met")
-    if test.detail.get("early_stopping_met") is not False:
+    if detail.get("early_stopping_met") is not False:
         return False
-    return all(test.detail.get(key) is True for key in others)
+    return all(detail.get(key) is True for key in others)
 
 
 def _log_faults(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:

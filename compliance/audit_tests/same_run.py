@@ -54,15 +54,19 @@ def of_logs(test: LoadGenRun, subject: Subject) -> Iterator[str]:
     """Yield a sentence for each difference between the logs of the test and of the performance run,
     and for each sign that two tests share one log.
     """
-    detail, reference = test.detail, subject.performance.detail
+    detail = test.detail
+    reference = subject.performance.detail
     for key in _SAME:
         if key == _BUILD_DATE and subject.place.run is None:
             continue  # the same revision may have been built again
-        value, expected = detail.get(key), reference.get(key)
+        value = detail.get(key)
+        expected = reference.get(key)
         if value is None or value != expected:
             yield f"{key} is {str(value)[:80]}; the performance run has {str(expected)[:80]}"
-    began, performance_began = detail.get("power_begin"), reference.get("power_begin")
-    at, before = power_date(began), power_date(performance_began)
+    began = detail.get("power_begin")
+    performance_began = reference.get("power_begin")
+    at = power_date(began)
+    before = power_date(performance_began)
     if at is None or before is None or (at <= before and subject.place.run is not None):
         yield (
             f"it began at {began}; the performance run, which comes first, began at"
@@ -104,7 +108,8 @@ def of_files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterat
 
 
 def _evidence_faults(test: LoadGenRun, subject: Subject) -> Iterator[str]:
-    first, second = subject.performance.after, test.after
+    first = subject.performance.after
+    second = test.after
     if first is None or second is None:
         if first is not second:
             yield f"evidence: {test.name if second is None else 'the performance test'} has none"
@@ -120,7 +125,8 @@ def of_settings(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Fau
     """Yield a fault for each setting that is neither the performance run's nor
     audit.config's.
     """
-    detail, reference = test.detail, subject.performance.detail
+    detail = test.detail
+    reference = subject.performance.detail
     config = rule.settings(subject.official)
     if not has_audit_config(detail):
         yield ORDINARY.format(name=test.name)

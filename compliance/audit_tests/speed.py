@@ -17,7 +17,8 @@ from compliance.rules import ComplianceTest, Rules
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check, Fault
 
-PASS, FAIL = "TEST PASS", "TEST FAIL"
+PASS = "TEST PASS"
+FAIL = "TEST FAIL"
 
 
 def contradictions(test: LoadGenRun, name: str, expected: str, subject: Subject) -> list[str]:
@@ -104,7 +105,8 @@ def compare(
         plain = latency.percentile.format(f"{rules.scenarios[scenario].percentile:.2f}")
         keys = [plain] if counts.has_token_latencies(performance) else [metric.key, plain]
     for key in keys:
-        reference, value = performance.number(key), test.number(key)
+        reference = performance.number(key)
+        value = test.number(key)
         if not reference or not value or reference <= 0 or value <= 0:
             continue
         tolerance = rule.tolerance

@@ -87,19 +87,22 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Che
         return results
     check_id = f"{test.slug}-answers"
     whole = whole_log(subject)
+    file = log.file
     if whole is None:
-        return [*results, manual(check_id, _CUT, file=log.file)]
+        return [*results, manual(check_id, _CUT, file=file)]
     reference, fault = files.attempt(logs.read_accuracy, whole)
     if reference is None:
-        faults, fix = [f"the accuracy run: {fault}"], "measure the accuracy again"
-        return [*results, judge(check_id, faults, "", file=log.file, fix=fix)]
-    compared = compare(log.answers.rows, reference.payloads)
+        faults = [f"the accuracy run: {fault}"]
+        fix = "measure the accuracy again"
+        return [*results, judge(check_id, faults, "", file=file, fix=fix)]
+    payloads = reference.payloads
+    compared = compare(log.answers.rows, payloads)
     verdict = PASS if compared.exact else FAIL
     contradictions = speed.contradictions(test, _FILE, verdict, subject)
     return [
         *results,
-        _bytes(check_id, compared, reference.payloads, subject, contradictions, log.file),
-        _output_length(log.answers, reference.payloads, subject, log.file),
+        _bytes(check_id, compared, payloads, subject, contradictions, file),
+        _output_length(log.answers, payloads, subject, file),
     ]
 
 
@@ -133,21 +136,24 @@ def _bytes(
     """The check of the answers' bytes. If some differ, they are scored."""
     faults = [f"sample {i} has no answer in the accuracy run" for i in compared.unknown[:3]]
     faults += contradictions
-    if not compared.equal and not compared.different:
+    different = compared.different
+    equal = compared.equal
+    if not equal and not different:
         faults.append("there is no answer to compare; at least one must be there")
-    if faults or not compared.different:
-        good = f"every byte of {compared.equal} answers is the accuracy run's"
+    if faults or not different:
+        good = f"every byte of {equal} answers is the accuracy run's"
         return judge(check_id, faults, good, file)
-    count = compared.equal + len(compared.different)
+    count = equal + len(different)
     difference = (
-        f"{len(compared.different)} of {count} are not the accuracy run's bytes (first sample"
-        f" {compared.different[0].index})"
+        f"{len(different)} of {count} are not the accuracy run's bytes (first sample"
+        f" {different[0].index})"
     )
     if why := _no_reference(subject):
         return manual(check_id, f"{difference}, and there is no reference: {why}", file=file)
-    run, record = subject.place.run, subject.record
+    run = subject.place.run
+    record = subject.record
     assert run is not None and record is not None
-    others = [(row.index, row.data) for row in compared.different]
+    others = [(row.index, row.data) for row in different]
     benchmarks = subject.rules.benchmarks
     score = partial(of_run.with_others, run, record, benchmarks, answers, others, count)
     found, fault = files.reckon(score)

@@ -63,7 +63,7 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Che
     return [
         *results,
         _tokens(test, log, ends, required, subject),
-        _last_tokens(test, log, ends, subject),
+        _last_tokens(test, log, ends),
         _first_tokens(test, log, required),
         _token_counts(test, log, required),
     ]
@@ -123,9 +123,7 @@ def _tokens(
     return judge(f"{test.slug}-tokens", faults, good, log.file)
 
 
-def _last_tokens(
-    test: LoadGenRun, log: answers.Log, ends: frozenset[int], subject: Subject
-) -> Check:
+def _last_tokens(test: LoadGenRun, log: answers.Log, ends: frozenset[int]) -> Check:
     check_id = f"{test.slug}-eos"
     if not ends:
         return not_applicable(check_id, _NO_END_TOKEN, file=log.file)

@@ -41,7 +41,8 @@ def checks(result: Result) -> list[Check]:
     """
     if not result.accuracy:
         return []
-    file, answered = result.show(ACCURACY), f"{total(result.entries):.0f} answers"
+    file = result.show(ACCURACY)
+    answered = f"{total(result.entries):.0f} answers"
     wrong = [*scores.wrong_scores(result), *scores.other_lengths(result)]
     results = [
         judge("accuracy-log", _unanswered(result.entries), answered, file, fix=FIX),
@@ -80,7 +81,8 @@ def _tests(result: Result) -> list[Check]:
         found.append(judge(check_id, faults, "passed", result.show(file), fix=_FIX))
     if limits := model.mean_output_tokens:
         faults = _other_length(result, *limits)
-        good, file = "the mean length is within its limits", result.show(SUMMARY)
+        good = "the mean length is within its limits"
+        file = result.show(SUMMARY)
         found.append(judge("test09", faults, good, file, fix="measure again"))
     return found
 
@@ -89,9 +91,11 @@ def _misfits(result: Result, row: Benchmark) -> Faults:
     if result.model is None:
         names = ", ".join(result.rules.endpoints.models)
         yield mismatch("the benchmark", result.official, names, "mlcommons/endpoints may measure")
-    whole, issued = row.accuracy_sample_count or row.dataset_size, total(result.entries)
+    whole = row.accuracy_sample_count or row.dataset_size
+    issued = total(result.entries)
     if issued != whole:
-        file, who = result.show(ACCURACY), f"{result.official} requires"
+        file = result.show(ACCURACY)
+        who = f"{result.official} requires"
         yield mismatch(
             "the number of samples of the accuracy run", f"{issued:.0f}", whole, who, file=file
         )
@@ -140,7 +144,8 @@ def _unanswered(entries: list[dict[str, Any]]) -> Faults:
             stated = lookup(entry, key)
             if stated is not True and (key == "complete" or stated is not None):
                 yield mismatch(f"{name}: {key}", quoted(stated), "True", "a whole score has")
-        unit, repeats = number(entry, "unit_samples"), number(entry, "num_repeats")
+        unit = number(entry, "unit_samples")
+        repeats = number(entry, "num_repeats")
         issued = number(entry, "total_samples")
         if unit is None or repeats is None or issued != unit * repeats:
             product = f"unit_samples × num_repeats, {shorten(unit)} × {shorten(repeats)}"

@@ -19,7 +19,8 @@ _DECIMAL = 0.051
 # A mean and a time that is computed from it may have this relative error.
 _ROUNDING = 1e-4
 # The first chunk of an answer, which has no time per token, may have as many tokens as the others.
-_FEWER, _MORE = 0.9, 2.0
+_FEWER = 0.9
+_MORE = 2.0
 _AGENTIC = "agentic_inference"
 
 
@@ -27,21 +28,22 @@ def faults(result: Result) -> Faults:
     """Yield a fault for each kind of latency and for the lengths of answers, if its figures are not
     in order, and for a first token that comes after the whole answer.
     """
-    completed = number(result.summary, "n_samples_completed") or 0
+    summary = result.summary
+    completed = number(summary, "n_samples_completed") or 0
     for kind in (*SERIES, LENGTHS):
-        series = result.summary.get(kind)
+        series = summary.get(kind)
         if series and kind != LENGTHS:
             yield from _disorder(kind, series, result)
         yield from _spread(kind, series, completed)
-    yield from _pace(result.summary, completed)
-    if result.summary.get("ttft"):
+    yield from _pace(summary, completed)
+    if summary.get("ttft"):
         for key in ("min", "avg", "max"):
-            first, whole = (number(result.summary, f"{kind}.{key}") for kind in ("ttft", "latency"))
+            first, whole = (number(summary, f"{kind}.{key}") for kind in ("ttft", "latency"))
             if first is not None and whole is not None and first > whole:
                 yield mismatch(f"ttft.{key}", first, f"at most {whole}", "latency allows")
-        if number(result.summary, "ttft.max") == 0:
+        if number(summary, "ttft.max") == 0:
             yield "every latency of the first token is 0"
-    if not result.summary.get("latency"):
+    if not summary.get("latency"):
         yield "latency is missing"
 
 
@@ -76,12 +78,16 @@ def _pace(summary: dict[str, Any], completed: float) -> Faults:
     """
     if lookup(summary, "run_config.load_pattern.type") == _AGENTIC:
         return
-    whole_ns, first_ns = number(summary, "latency.avg"), number(summary, "ttft.avg")
-    fast_ns, slow_ns = number(summary, "tpot.min"), number(summary, "tpot.max")
+    whole_ns = number(summary, "latency.avg")
+    first_ns = number(summary, "ttft.avg")
+    fast_ns = number(summary, "tpot.min")
+    slow_ns = number(summary, "tpot.max")
     total = number(summary, f"{LENGTHS}.total")
     if whole_ns is None or first_ns is None or total is None or completed <= 0:
         return
-    name, mean, after_ns = "the mean length of answers", total / completed, whole_ns - first_ns
+    name = "the mean length of answers"
+    mean = total / completed
+    after_ns = whole_ns - first_ns
     time = f"the {after_ns / 1e6:g} ms after the first token are"
     if slow_ns and slow_ns > 0 and mean < after_ns / slow_ns * _FEWER:
         least = f"at least {after_ns / slow_ns:g} tokens"
@@ -94,7 +100,9 @@ def _pace(summary: dict[str, Any], completed: float) -> Faults:
 def _disorder(kind: str, series: Any, result: Result) -> Faults:
     low, mean, high = (number(series, key) for key in ("min", "avg", "max"))
     if low is None or mean is None or high is None or not 0 <= low <= mean <= high:
-        lowest, middle, highest = shorten(low), shorten(mean), shorten(high)
+        lowest = shorten(low)
+        middle = shorten(mean)
+        highest = shorten(high)
         yield f"{kind}: min {lowest}, avg {middle} and max {highest} are not in order"
         return
     rows = percentiles(lookup(series, "percentiles"))
@@ -119,7 +127,8 @@ def _histogram(
     """Yield a fault for each percentile that is more than a bucket away from its place in the
     histogram, and if the histogram is of another count. The bounds of its buckets are approximate.
     """
-    buckets, counts = lookup(series, "histogram.buckets"), lookup(series, "histogram.counts")
+    buckets = lookup(series, "histogram.buckets")
+    counts = lookup(series, "histogram.counts")
     if not buckets or not counts:
         return
     total = sum(counts)
@@ -128,7 +137,8 @@ def _histogram(
         return
     for percentile, value in rows:
         below = sum(high < (value or 0) for _, high in buckets)
-        least, most = sum(counts[: max(below - 1, 0)]), sum(counts[: below + 2])
+        least = sum(counts[: max(below - 1, 0)])
+        most = sum(counts[: below + 2])
         if not least <= percentile / 100 * total <= most:
             text = (
                 f"{kind}: percentile {percentile:g} is {value}; by the histogram {least} to {most}"

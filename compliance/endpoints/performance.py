@@ -29,7 +29,8 @@ _LEGACY = "use_legacy_loadgen_qps_metrics"
 _COUNTS = ("n_samples_issued", "n_samples_completed", "n_samples_failed", "duration_ns", "qps")
 _FAILURES = ("n_samples_failed", "n_samples_dropped")
 # Rates and sums are written with all digits, and some means with one decimal.
-_DIGITS, _DECIMAL = 1e-9, 0.051
+_DIGITS = 1e-9
+_DECIMAL = 0.051
 # The rate of tokens that a rounded mean gives has the error of its second decimal.
 _SECOND_DECIMAL = 0.005
 # A mean and a time that is computed from it may have this relative error.
@@ -42,7 +43,9 @@ _SHORTEST = 6
 
 def checks(result: Result) -> list[Check]:
     """The checks of result_summary.json, if it can be read."""
-    summary, least_s, file = result.summary, result.least_ms / 1000, result.show(SUMMARY)
+    summary = result.summary
+    least_s = result.least_ms / 1000
+    file = result.show(SUMMARY)
     if not summary:
         return []
     found = {
@@ -79,7 +82,8 @@ def _counts(summary: dict[str, Any]) -> Faults:
         yield mismatch(key, quoted(summary.get(key)), "a number", "it must be")
     if lacking:
         return
-    issued, completed = summary["n_samples_issued"], summary["n_samples_completed"]
+    issued = summary["n_samples_issued"]
+    completed = summary["n_samples_completed"]
     if issued != completed:
         yield mismatch("n_samples_issued", issued, completed, "n_samples_completed is")
     yield from _tokens(summary, completed)
@@ -136,12 +140,13 @@ def _estimates(result: Result) -> Faults:
     """Yield a fault for each early-stopping estimate below its percentile, and for each that the
     count of samples does not allow or requires (metrics/early_stopping.py).
     """
-    completed = int(number(result.summary, "n_samples_completed") or 0)
+    summary = result.summary
+    completed = int(number(summary, "n_samples_completed") or 0)
     if not 0 < completed <= early_stopping.MOST_QUERIES:
         return
     for kind in SERIES:
-        measured = dict(percentiles(lookup(result.summary, f"{kind}.percentiles")))
-        block = lookup(result.summary, f"{kind}.early_stopping_percentiles")
+        measured = dict(percentiles(lookup(summary, f"{kind}.percentiles")))
+        block = lookup(summary, f"{kind}.early_stopping_percentiles")
         for percentile, estimate in percentiles(block):
             name = f"{kind}: the early-stopping estimate of percentile {percentile:g}"
             value = measured.get(percentile)
@@ -168,7 +173,8 @@ def _times(summary: dict[str, Any]) -> Faults:
         if value is not None and value > duration_ns:
             yield mismatch(key, value, f"at most {duration_ns}", "duration_ns is")
     pattern = lookup(summary, "run_config.load_pattern")
-    rate, at_once = number(pattern, "target_qps"), number(pattern, "target_concurrency")
+    rate = number(pattern, "target_qps")
+    at_once = number(pattern, "target_concurrency")
     mean_ns = number(summary, "latency.avg")
     if lookup(pattern, "type") == "poisson" and rate and rate > 0:
         least_s = (completed - 1 - _SHORTEST * math.sqrt(max(completed, 0))) / rate
@@ -188,7 +194,8 @@ def _after_schedule(summary: dict[str, Any], completed: float, rate: float) -> F
     """Yield a fault if the window of a rate ends later than the last query of a Poisson schedule
     can be answered.
     """
-    window_ns, longest_ns = number(summary, WINDOW), number(summary, "latency.max")
+    window_ns = number(summary, WINDOW)
+    longest_ns = number(summary, "latency.max")
     if window_ns is None or longest_ns is None:
         return
     issued_s = (completed + _SHORTEST * math.sqrt(max(completed, 0))) / rate
@@ -214,7 +221,8 @@ def _too_few(result: Result) -> Faults:
     """Yield a fault if the run has fewer samples than the round requires: those of Offline's query,
     or as many as early stopping needs.
     """
-    scenario, row = result.rules.scenarios.get(result.scenario), result.row
+    scenario = result.rules.scenarios.get(result.scenario)
+    row = result.row
     if scenario is None:
         return
     least = scenario.least_count

@@ -102,12 +102,14 @@ class Result:
         line = replace(line, scenario=self.scenario, official=shorten(self.official))
         if figure is None:
             return line
-        value = number(self.summary, figure.key)
+        summary = self.summary
+        key = figure.key
+        value = number(summary, key)
         if figure.percentile is not None:
-            value = dict(percentiles(lookup(self.summary, figure.key))).get(figure.percentile)
+            value = dict(percentiles(lookup(summary, key))).get(figure.percentile)
         if value is None:
             return line
-        rate, source = again(self.summary, figure.key)
+        rate, source = again(summary, key)
         recomputed = f"not computed again: {source}"
         if rate is not None:
             recomputed = f"{rate / figure.divisor} {figure.unit}, from {source}"
@@ -189,9 +191,11 @@ def again(summary: dict[str, Any], key: str) -> tuple[float | None, str]:
     """(a rate as its count and window give it, their names), or (None, why there is none). See
     metrics/report.py, from_snapshot.
     """
-    window, queries = "duration_ns", number(summary, "n_samples_completed")
+    window = "duration_ns"
+    queries = number(summary, "n_samples_completed")
     if number(summary, WINDOW) is not None:
-        window, queries = WINDOW, queries and queries - 1
+        window = WINDOW
+        queries = queries and queries - 1
     counts = {
         "qps": (queries, f"n_samples_completed{' - 1' if window == WINDOW else ''}"),
         "tps": (number(summary, f"{LENGTHS}.total"), f"{LENGTHS}.total"),

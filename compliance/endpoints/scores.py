@@ -23,15 +23,17 @@ _OTHER_LENGTH = 0.25
 
 def values(result: Result) -> dict[str, float]:
     """Metric → its value in accuracy_results.json, as that file has it."""
-    row, model = result.row, result.model
+    row = result.row
+    model = result.model
     found: dict[str, float] = {}
+    entries = result.entries
     for metric in _metrics(row):
         keys = model.score_keys.get(metric, ()) if model else ()
-        value = average(result.entries, keys, scalar=metric == _first_metric(row))
+        value = average(entries, keys, scalar=metric == _first_metric(row))
         if value is not None:
             found[metric] = value
-    tokens = sum(number(e, f"{LENGTHS}.total") or 0 for e in result.entries)
-    scored = sum(number(e, "response_counts.scored") or 0 for e in result.entries)
+    tokens = sum(number(e, f"{LENGTHS}.total") or 0 for e in entries)
+    scored = sum(number(e, "response_counts.scored") or 0 for e in entries)
     if row and tokens and scored:
         found[_TOKENS] = tokens / scored
     return found
@@ -91,9 +93,11 @@ def average(
         keys: the keys of the metric in a score that has several values.
         scalar: whether a score that is one value is the metric's.
     """
-    scores, sizes = 0.0, 0.0
+    scores = 0.0
+    sizes = 0.0
     for entry in entries:
-        score, size = entry.get("score"), number(entry, "unit_samples")
+        score = entry.get("score")
+        size = number(entry, "unit_samples")
         value = numeric(score) if scalar else None
         if isinstance(score, dict):
             each_value = (numeric(score.get(key)) for key in keys)
@@ -108,7 +112,8 @@ def wrong_scores(result: Result) -> Faults:
     """Yield a fault for an average that the scores do not give, and for each value that its metric
     cannot have. Scores of several values have no average (commands/benchmark/accuracy.py).
     """
-    model, stated = result.model, number(result.accuracy, "average_accuracy")
+    model = result.model
+    stated = number(result.accuracy, "average_accuracy")
     keys = model.score_keys.get(_first_metric(result.row), ()) if model else ()
     expected = average(result.entries, keys)
     several = any(isinstance(entry.get("score"), dict) for entry in result.entries)
@@ -130,7 +135,8 @@ def other_lengths(result: Result) -> Faults:
     """Yield a fault if answers are longer or shorter while measuring than in the accuracy run, for
     a benchmark that limits the length of answers.
     """
-    row, measured = result.row, number(result.summary, f"{LENGTHS}.avg")
+    row = result.row
+    measured = number(result.summary, f"{LENGTHS}.avg")
     scored = values(result).get(_TOKENS)
     if row is None or _TOKENS not in row.accuracy or measured is None or scored is None:
         return

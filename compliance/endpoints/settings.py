@@ -21,7 +21,8 @@ def checks(result: Result) -> list[Check]:
     """The checks of config.yaml, if it can be read."""
     if not result.config:
         return []
-    name, file = result.rules.round, result.show(result.config_name)
+    name = result.rules.round
+    file = result.show(result.config_name)
     found = {
         "performance-seeds": (_seeds(result), f"those of {name}"),
         "minimum-duration-setting": (_too_short(result), "as the round requires"),
@@ -29,16 +30,18 @@ def checks(result: Result) -> list[Check]:
         "performance-test-and-scenario": (_other_load(result), "the scenario's"),
     }
     results = [judge(key, faults, good, file, fix=_FIX) for key, (faults, good) in found.items()]
-    faults, good = _contradictions(result), "those of result_summary.json"
+    faults = _contradictions(result)
+    good = "those of result_summary.json"
     return [*results, judge("performance-effective-settings", faults, good, file, fix=FIX)]
 
 
 def _seeds(result: Result) -> Faults:
-    who = f"{result.rules.round} has"
-    for key, seed in result.rules.endpoints.seeds.items():
+    rules = result.rules
+    who = f"{rules.round} has"
+    for key, seed in rules.endpoints.seeds.items():
         stated = lookup(result.config, f"{_RUNTIME}.{key}")
-        if stated != result.rules.seeds[seed]:
-            yield mismatch(key, quoted(stated), result.rules.seeds[seed], who)
+        if stated != rules.seeds[seed]:
+            yield mismatch(key, quoted(stated), rules.seeds[seed], who)
 
 
 def _too_short(result: Result) -> Faults:
@@ -50,9 +53,10 @@ def _too_short(result: Result) -> Faults:
 
 
 def _other_type(result: Result) -> Faults:
-    scenario = result.rules.endpoints.scenarios.get(result.scenario)
+    scenarios = result.rules.endpoints.scenarios
+    scenario = scenarios.get(result.scenario)
     if scenario is None:
-        known = ", ".join(result.rules.endpoints.scenarios)
+        known = ", ".join(scenarios)
         yield mismatch("the scenario", result.scenario, known, "endpoints runs")
     elif result.config.get("type") != scenario.type:
         stated = quoted(result.config.get("type"))
@@ -78,21 +82,26 @@ def _contradictions(result: Result) -> Faults:
     """Yield a fault for each setting that result_summary.json has with another value, and for
     counts and latencies that the settings exclude.
     """
-    run = lookup(result.summary, "run_config")
+    summary = result.summary
+    run = lookup(summary, "run_config")
     if isinstance(run, dict):
         for key in result.rules.endpoints.seeds:
             yield from _differ(key, lookup(result.config, f"{_RUNTIME}.{key}"), run.get(key))
         for table in ("load_pattern", "warmup"):
-            own, reported = lookup(result.config, f"settings.{table}"), run.get(table)
+            own = lookup(result.config, f"settings.{table}")
+            reported = run.get(table)
             if isinstance(own, dict) and isinstance(reported, dict):
                 for key, value in own.items():  # a setting that it leaves out has its default
                     yield from _differ(f"{table}.{key}", value, reported.get(key))
-    issued, wanted = number(result.summary, "n_samples_issued"), number(result.config, _SAMPLES)
-    if result.summary and wanted is not None and wanted != issued:
+    issued = number(summary, "n_samples_issued")
+    wanted = number(result.config, _SAMPLES)
+    if summary and wanted is not None and wanted != issued:
         yield mismatch("n_samples_to_issue", wanted, issued, "n_samples_issued is")
-    streams = _streams(result.config)
-    measured = bool(result.summary.get("ttft"))
-    if result.summary and streams is not None and streams is not measured:
+    # Whether answers are streamed; None: config.yaml does not say.
+    stated = lookup(result.config, "model_params.streaming")
+    streams = _STREAMING.get(stated) if isinstance(stated, str | bool) else None
+    measured = bool(summary.get("ttft"))
+    if summary and streams is not None and streams is not measured:
         state = "has" if measured else "lacks"
         text = f"streaming is {'on' if streams else 'off'}, and result_summary.json {state}"
         yield f"{text} latencies of the first token"
@@ -102,9 +111,3 @@ def _differ(name: str, own: Any, reported: Any) -> Faults:
     if own != reported:
         who = "in run_config of result_summary.json it is"
         yield mismatch(name, quoted(own), quoted(reported), who)
-
-
-def _streams(config: dict[str, Any]) -> bool | None:
-    """Whether answers are streamed; None: config.yaml does not say."""
-    stated = lookup(config, "model_params.streaming")
-    return _STREAMING.get(stated) if isinstance(stated, str | bool) else None

@@ -15,8 +15,10 @@ from typing import Any
 from compliance.findings import registry
 from formats.checks import Check, Fault, Verdict
 
-_SHOWN_FAULTS, _KEPT_FAULTS = 5, 100
-_LONGEST_VALUE, _LONGEST_SENTENCE = 200, 1000
+_SHOWN_FAULTS = 5
+_KEPT_FAULTS = 100
+_LONGEST_VALUE = 200
+_LONGEST_SENTENCE = 1000
 
 
 def mismatch(
@@ -29,7 +31,8 @@ def mismatch(
     line: int | None = None,
 ) -> Fault:
     """A fault about two values, with the sentence "`what` is `found`; `who` `expected`"."""
-    is_found, is_expected = shorten(found), shorten(expected)
+    is_found = shorten(found)
+    is_expected = shorten(expected)
     return Fault(f"{what} is {is_found}; {who} {is_expected}", is_expected, is_found, file, line)
 
 
@@ -159,7 +162,8 @@ def _kept(faults: Iterable[Fault | str], file: str) -> tuple[tuple[Fault, ...], 
     """(the first hundred faults, how many more there are). A kept fault has a bounded length, and
     the check's file if it names none.
     """
-    kept, count = [], 0
+    kept = []
+    count = 0
     for count, each in enumerate(faults, 1):
         if count <= _KEPT_FAULTS:
             fault = Fault(each) if isinstance(each, str) else each

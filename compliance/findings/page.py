@@ -21,7 +21,7 @@ import jinja2
 from markupsafe import Markup
 
 from compliance.findings.verdict import LEVELS, Audit
-from formats.checks import Check, RequiredBy, ResultLine, Verdict, escape
+from formats.checks import Check, RequiredBy, Verdict, escape
 
 BEGINNING = (
     '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator"'
@@ -71,11 +71,17 @@ def render(directory: str, level: str, audit: Audit, when: datetime, *, strict: 
     for check in checks:
         if check.id != _ELIGIBILITY:
             by[check.verdict].append(check)
+    # (scenario and unit, what such a figure counts), each once.
+    found: dict[tuple[str, str], None] = {}
+    for line in audit.results:
+        if line.words:
+            found[f"{line.scenario}, {line.figure.partition(' ')[2]}", line.words] = None
+    words = list(found)
     body = _template().render(
         title=audit.sentence(level, strict),
         directory=directory,
         results=audit.results,
-        words=_words(audit.results),
+        words=words,
         table=_table(audit, by[Verdict.FAIL]),
         about=list(_about(directory, level, audit, when)),
         levels=list(_levels(audit)),
@@ -99,7 +105,17 @@ def _failures(checks: Iterable[Check]) -> list[tuple[str, list[Check]]]:
 
 def _table(audit: Audit, failures: Sequence[Check]) -> Table | None:
     """The failures of each kind and submitter; None if there are fewer than two submitters."""
-    submitters = _submitters(audit.results)
+    # Folder → its submitter, for each result's folder and those around it, up to the submitter's
+    # own.
+    submitters = {}
+    for line in audit.results:
+        place = PurePosixPath(line.place)
+        if line.submitter not in place.parts:
+            continue
+        for folder in (place, *place.parents):
+            submitters[folder.as_posix()] = line.submitter
+            if folder.name == line.submitter:
+                break
     columns = sorted(set(submitters.values()))
     if len(columns) < 2:
         return None
@@ -116,37 +132,12 @@ def _table(audit: Audit, failures: Sequence[Check]) -> Table | None:
     return Table(tuple(columns), tuple(groups))
 
 
-def _words(results: Iterable[ResultLine]) -> list[tuple[str, str]]:
-    """(scenario and unit, what such a figure counts), each once."""
-    found: dict[tuple[str, str], None] = {}
-    for line in results:
-        if line.words:
-            found[f"{line.scenario}, {line.figure.partition(' ')[2]}", line.words] = None
-    return list(found)
-
-
 def _alike(checks: Iterable[Check]) -> list[tuple[Check, int]]:
     """(the first check, the number of checks) with the same detail."""
     groups: dict[str, list[Check]] = {}
     for check in checks:
         groups.setdefault(check.detail, []).append(check)
     return [(group[0], len(group)) for group in groups.values()]
-
-
-def _submitters(results: Iterable[ResultLine]) -> dict[str, str]:
-    """Folder → its submitter, for each result's folder and those around it, up to the submitter's
-    own.
-    """
-    found = {}
-    for line in results:
-        place = PurePosixPath(line.place)
-        if line.submitter not in place.parts:
-            continue
-        for folder in (place, *place.parents):
-            found[folder.as_posix()] = line.submitter
-            if folder.name == line.submitter:
-                break
-    return found
 
 
 def templates(*folders: Path) -> jinja2.Environment:

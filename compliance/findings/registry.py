@@ -50,7 +50,8 @@ class Entry(Table, frozen=True, dict=True):
 
     def required_by(self, round: str) -> RequiredBy:
         """Who requires the check in a round."""
-        if self.checker is True or (self.checker and round in self.checker):
+        checker = self.checker
+        if checker is True or (checker and round in checker):
             return RequiredBy.CHECKER
         if self.of_logs:
             return RequiredBy.LOGS

@@ -17,7 +17,7 @@ from compliance.loadgen import sample_order
 from compliance.loadgen.random import Draws
 from compliance.loadgen.sample_order import IssueSettings
 from compliance.logs import Detail
-from compliance.logs.detail import LOADED_SET
+from compliance.logs.entry import LOADED_SET
 
 T = TypeVar("T", array, list)
 # Far more samples than any query has.
@@ -71,7 +71,8 @@ def logged_sets(detail: Detail, scenario: str) -> list[array] | None:
     """The sets that LoadGen loaded, as arrays of sample indices. None if one is no such list, or
     shorter than a query.
     """
-    sets, shortest = detail.all(LOADED_SET), samples_per_query(detail, scenario)
+    sets = detail.all(LOADED_SET)
+    shortest = samples_per_query(detail, scenario)
     for one in sets:
         if not isinstance(one, array) or len(one) < shortest:
             return None
@@ -110,7 +111,8 @@ def performance_order(
     """How the indices of a performance test's first `count` samples follow from its seeds; None if
     its loaded set, effective_min_query_count or the seed is missing.
     """
-    sets, seed = logged_sets(detail, scenario), logged_seed(detail, "sample_index_rng_seed")
+    sets = logged_sets(detail, scenario)
+    seed = logged_seed(detail, "sample_index_rng_seed")
     least = detail.get("effective_min_query_count")
     if sets is None or seed is None or type(least) is not int:
         return None

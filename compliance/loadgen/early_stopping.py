@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from scipy.special import betainc
-
 from compliance.rules import Rules
 
 # More queries than any test has, and few enough to compute with.
@@ -25,7 +23,8 @@ def discards(queries: int, percentile: float, rules: Rules) -> int | None:
     """
     if not enough(queries, 1, percentile, rules):
         return None
-    low, high = 1, queries
+    low = 1
+    high = queries
     while high - low > 1:
         middle = (low + high) // 2
         if enough(queries, middle, percentile, rules):
@@ -41,6 +40,8 @@ def enough(queries: int, over: int, percentile: float, rules: Rules) -> bool:
 
     This is so if `queries` ≥ h(over) + over, see `discards`.
     """
+    from scipy.special import betainc  # it takes a third of a second to import
+
     h = queries - over
     if h <= 0:
         return False
@@ -54,9 +55,11 @@ def lacking(queries: int, over: int, percentile: float, rules: Rules) -> int:
     """
     if enough(queries, over, percentile, rules):
         return 0
-    low, high = 0, 1
+    low = 0
+    high = 1
     while high < MOST_QUERIES << 10 and not enough(queries + high, over, percentile, rules):
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
     while high - low > 1:
         middle = (low + high) // 2
         if enough(queries + middle, over, percentile, rules):

@@ -121,7 +121,8 @@ class Log(Detail):
             largest = self.number("result_max_latency_ns")
             return None if largest is None else (largest, largest)
         if self.scenario == "MultiStream":
-            shortest, longest = self.number(QUERIES.minimum), self.number(QUERIES.maximum)
+            shortest = self.number(QUERIES.minimum)
+            longest = self.number(QUERIES.maximum)
             wall_s = wall_seconds(self)
             if wall_s is None or shortest is None or longest is None:
                 return None
@@ -129,7 +130,8 @@ class Log(Detail):
         key = "result_qps_with_loadgen_overhead"
         if self.scenario == "Server":
             key = "result_scheduled_samples_per_sec"
-        count, rate = self.number("result_query_count"), self.number(key)
+        count = self.number("result_query_count")
+        rate = self.number(key)
         if not count or not rate or rate < 0:
             return None
         duration_ns = (count - 1) * 1e9 / rate
@@ -148,7 +150,8 @@ class Log(Detail):
         """Whether the test was as long as its settings require. None if the log is too imprecise to
         decide.
         """
-        passed, min_ms = self.last_issue_ns, self.number("effective_min_duration_ms")
+        passed = self.last_issue_ns
+        min_ms = self.number("effective_min_duration_ms")
         if passed is None or min_ms is None or passed[0] < min_ms * 1e6 <= passed[1]:
             return None
         return passed[0] >= min_ms * 1e6
@@ -156,7 +159,8 @@ class Log(Detail):
     @property
     def min_queries_met(self) -> bool | None:
         """Whether the test issued at least the queries and samples that its settings require."""
-        queries, issued = self.number("result_query_count"), self.samples
+        queries = self.number("result_query_count")
+        issued = self.samples
         min_queries = self.number("effective_min_query_count")
         min_samples = self.number("effective_min_sample_count")
         if queries is None or issued is None or min_queries is None or min_samples is None:
@@ -188,13 +192,15 @@ class Log(Detail):
         """Whether early stopping finds a latency within its limit. None if the log does not decide
         it.
         """
-        over, share = self.over(latency), self.percentile / 100
-        if over is None or self.queries is None:
+        over = self.over(latency)
+        share = self.percentile / 100
+        queries = self.queries
+        if over is None or queries is None:
             return None
         least, most = over
-        if early_stopping.enough(self.queries, most, share, self.rules):
+        if early_stopping.enough(queries, most, share, self.rules):
             return True
-        return None if early_stopping.enough(self.queries, least, share, self.rules) else False
+        return None if early_stopping.enough(queries, least, share, self.rules) else False
 
     def within(self, latency: LatencyKeys) -> bool | None:
         """Whether the percentile of a latency is within its limit. If LoadGen does not log the
@@ -204,7 +210,8 @@ class Log(Detail):
         limit = self.number(latency.limit)
         if limit is not None and value is not None:
             return value <= limit
-        over, queries = self.over(latency), self.number("result_query_count") or 0
+        over = self.over(latency)
+        queries = self.number("result_query_count") or 0
         if over is None:
             return None
         share = self.percentile * 0.01  # as LoadGen computes it
@@ -219,7 +226,8 @@ class Log(Detail):
         LoadGen counts these queries for plain latencies. For tokens the percentiles bound their
         number.
         """
-        queries, limit = self.queries, self.number(latency.limit)
+        queries = self.queries
+        limit = self.number(latency.limit)
         if queries is None or limit is None:
             return None
         counted = self.get("result_overlatency_query_count")
@@ -232,7 +240,8 @@ class Log(Detail):
         percentiles and maximum.
         """
         queries = self.queries or 0
-        at_least, at_most = 0, queries
+        at_least = 0
+        at_most = queries
         for _, share, value in latency.percentiles(self):
             position = min(int(queries * share), queries - 1)
             if value > limit:

@@ -19,7 +19,8 @@ MOST_SAMPLES = 20_000_000
 take gigabytes.
 """
 _RANGE = 1 << 32
-_SHORTEST, _LONGEST = 64, 1 << 14
+_SHORTEST = 64
+_LONGEST = 1 << 14
 
 
 def mersenne_twister(seed: int) -> np.random.MT19937:
@@ -39,9 +40,7 @@ def canonical(engine: np.random.MT19937, count: int) -> np.ndarray:
 
 def joined(raw: np.ndarray) -> np.ndarray:
     """The numbers from 0 to 1 that pairs of draws give, float64 [draws / 2]."""
-    whole = raw[1::2] << np.uint64(32)
-    whole |= raw[::2]
-    return whole.astype(np.float64) / 2.0**64
+    return raw[1::2] * 2.0**-32 + raw[::2] * 2.0**-64  # rounded once, as the whole number would be
 
 
 class Draws(Enum):
@@ -71,7 +70,9 @@ class Engine:
         A rejected draw shifts every later one, so draws are mapped in runs. The run length doubles
         while nothing is rejected and starts over after a rejection.
         """
-        integers, done, run = np.empty(len(bounds), np.int64), 0, _SHORTEST
+        integers = np.empty(len(bounds), np.int64)
+        done = 0
+        run = _SHORTEST
         while done < len(bounds):
             ahead = bounds[done : done + run].astype(np.uint64)
             values, accepted = self._mapped(self._drawn(len(ahead)), ahead)

@@ -64,7 +64,8 @@ def _completed(log: Log) -> Bounds | None:
     """Server's completed queries a second. The last one is due after (queries - 1) / scheduled
     rate. The log does not have its latency, which is between the smallest and the largest one.
     """
-    scheduled, more = log.number(_SCHEDULED), (log.queries or 0) - 1
+    scheduled = log.number(_SCHEDULED)
+    more = (log.queries or 0) - 1
     if scheduled is None or more < 1 or scheduled <= 0:
         return None
     return _within_latencies(log, more, more / scheduled)
@@ -72,7 +73,8 @@ def _completed(log: Log) -> Bounds | None:
 
 def _within_latencies(log: Log, count: float, issued_s: float) -> Bounds | None:
     """`count` over the time until the last answer, whose query was issued after `issued_s`."""
-    least_ns, most_ns = log.number(SAMPLES.minimum), log.number(SAMPLES.maximum)
+    least_ns = log.number(SAMPLES.minimum)
+    most_ns = log.number(SAMPLES.maximum)
     if least_ns is None or most_ns is None or least_ns < 0 or most_ns < 0 or issued_s <= 0:
         return None
     return count / (issued_s + most_ns / 1e9), count / (issued_s + least_ns / 1e9)
@@ -82,7 +84,8 @@ def _tokens(log: Log) -> float | None:
     """The number of tokens, which the log does not have. It follows from result_token_throughput,
     which is tokens a nanosecond of latency.
     """
-    mean_ns, throughput = log.number(SAMPLES.mean), log.number(THROUGHPUT)
+    mean_ns = log.number(SAMPLES.mean)
+    throughput = log.number(THROUGHPUT)
     if mean_ns is None or throughput is None:
         return None
     return throughput * mean_ns * (log.queries or 0)
@@ -90,7 +93,9 @@ def _tokens(log: Log) -> float | None:
 
 def _tokens_at(log: Log, key: str) -> float | None:
     """The tokens a second in the time that follows from a rate of queries."""
-    tokens, rate, more = _tokens(log), log.number(key), (log.queries or 0) - 1
+    tokens = _tokens(log)
+    rate = log.number(key)
+    more = (log.queries or 0) - 1
     return None if tokens is None or rate is None or more < 1 else tokens * rate / more
 
 
@@ -104,7 +109,8 @@ def _completed_tokens(log: Log) -> Bounds | None:
     """SingleStream's completed tokens a second. The log does not have the latency of the last
     query.
     """
-    tokens, issued = _tokens(log), _issued_tokens(log)
+    tokens = _tokens(log)
+    issued = _issued_tokens(log)
     if not tokens or not issued or not issued[0]:
         return None
     return _within_latencies(log, tokens, tokens / issued[0])
@@ -112,7 +118,8 @@ def _completed_tokens(log: Log) -> Bounds | None:
 
 def _issued_tokens_of_server(log: Log) -> Bounds | None:
     """The last query is issued when it is due or later, and before the last answer."""
-    rate, due = log.number(COMPLETED_TOKENS), _issued_tokens(log)
+    rate = log.number(COMPLETED_TOKENS)
+    due = _issued_tokens(log)
     return (rate, due[0] if due else rate) if rate is not None else None
 
 

@@ -86,7 +86,8 @@ def performance(
     engine = Engine(settings.seed, draws)
     members = np.asarray(loaded, np.int64)
     size = len(members)
-    scenario, per_query = settings.scenario, settings.per_query
+    scenario = settings.scenario
+    per_query = settings.per_query
     # The loaded set is issued again and again, and nothing is drawn.
     if scenario == "Offline" and not settings.equal_issue:
         return np.resize(members, count)
@@ -186,7 +187,8 @@ def _accuracy_order(settings: IssueSettings, size: int, draws: Draws) -> np.ndar
     """The positions in a set of `size` samples, in the order in which an accuracy test issues them,
     int64.
     """
-    scenario, engine = settings.scenario, Engine(settings.seed, draws)
+    scenario = settings.scenario
+    engine = Engine(settings.seed, draws)
     if scenario == "MultiStream":
         starts = list(_starts(size, settings.per_query))
         engine.shuffle(starts)

@@ -17,7 +17,7 @@ from compliance.loadgen.random import canonical, joined, mersenne_twister
 from compliance.logs import Detail
 
 _DEFAULT_SEED = 5489
-_BLOCK = 1 << 20
+_BLOCK = 1 << 16
 
 
 def selection_rate(detail: Detail, scenario: str) -> tuple[int, float] | None:
@@ -73,7 +73,8 @@ def selected_samples(count: int, rate: float, seed: int) -> np.ndarray:
     selected = []
     # The upper half of a number shows roughly whether it is selected. The rest is left out first,
     # because a test may have millions of samples and log a hundred answers.
-    least, span = int((1.0 - offset) * 2**32) - 2, int(min(max(rate, 0.0), 1.0) * 2**32) + 4
+    least = int((1.0 - offset) * 2**32) - 2
+    span = int(min(max(rate, 0.0), 1.0) * 2**32) + 4
     for start in range(0, count, _BLOCK):
         raw = draws.random_raw(2 * min(_BLOCK, count - start))
         ahead = (raw[1::2].astype(np.uint32) - np.uint32(least % 2**32)).astype(np.uint32)

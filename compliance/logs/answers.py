@@ -21,9 +21,11 @@ from formats import bounds
 TWICE = "occurs twice"
 """The end of the sentence that reports a sample with two answers."""
 _NO_ROW = "is not a row of seq_id, qsl_idx and data in hexadecimal"
-_LARGEST, _LARGEST_NUMBER = 16 << 30, 1 << 62
+_LARGEST = 16 << 30
+_LARGEST_NUMBER = 1 << 62
 # 5,000 images of 512 × 512 with their latents are 5.2 GB.
-_MOST_PAYLOAD, _MOST_ROWS = 8 << 30, 20_000_000
+_MOST_PAYLOAD = 8 << 30
+_MOST_ROWS = 20_000_000
 # A row as LoadGen writes it. A row in another form is read as JSON.
 _ROW = re.compile(
     r'\{ "seq_id" : ([0-9]{1,18}), "qsl_idx" : ([0-9]{1,18}), "data" : "([^"]*+)"'
@@ -69,7 +71,8 @@ class Payloads(Mapping[int, bytes]):
             starts: the place in `content` where each row's answer begins, and the end of the last
                 one.
         """
-        self._content, self._starts = content, starts
+        self._content = content
+        self._starts = starts
         every = np.asarray(indices, np.int64)
         count = len(every)
         self._keys: Sequence[int] = range(count)
@@ -78,7 +81,8 @@ class Payloads(Mapping[int, bytes]):
             rows[every] = np.arange(count)
         if (rows < 0).any():
             keys, backwards = np.unique(every[::-1], return_index=True)
-            self._keys, rows = array("q", keys.tobytes()), count - 1 - backwards
+            self._keys = array("q", keys.tobytes())
+            rows = count - 1 - backwards
         self._rows = array("q", rows.astype(np.int64).tobytes())
 
     def _place(self, index: object) -> int | None:
@@ -99,6 +103,14 @@ class Payloads(Mapping[int, bytes]):
             raise KeyError(index)
         row = self._rows[at]
         return bytes(self._content[self._starts[row] : self._starts[row + 1]])
+
+    def rows(self, size: int) -> np.ndarray | None:
+        """The answers of the samples from 0 on, uint8 [n, size]. None: a sample has no answer, or
+        one of another size.
+        """
+        if not isinstance(self._keys, range) or (np.diff(self._starts) != size).any():
+            return None
+        return np.frombuffer(self._content, np.uint8).reshape(-1, size)[self._rows]
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._keys)
@@ -143,7 +155,9 @@ def read_accuracy(path: Path) -> Answers:
     read.
     """
     bounds.check(path.name, min(path.stat().st_size, _LARGEST), bounds.LOG)
-    problems, columns, lines = Problems(), _plain(path), array("q")
+    problems = Problems()
+    columns = _plain(path)
+    lines = array("q")
     numbers: Sequence[int] = lines
     if columns is None:
         columns = _empty()
@@ -269,8 +283,11 @@ def read_ends(head: bytes, tail: bytes, repeats: bool = False) -> Answers:
         head, tail: the first and the last bytes of the log.
         repeats: whether a sample may occur again, as in a performance run.
     """
-    problems, seq_ids, indices = Problems(), array("q"), array("q")
-    first, last = head.split(b"\n")[:-1], tail.rstrip().split(b"\n")[1:]
+    problems = Problems()
+    seq_ids = array("q")
+    indices = array("q")
+    first = head.split(b"\n")[:-1]
+    last = tail.rstrip().split(b"\n")[1:]
     twice = set(first) - {b"]"}  # the head and tail of a short log contain the same rows
     last = [text for text in last if text not in twice]
     empty = 0
@@ -319,12 +336,15 @@ def _row(text: str) -> Row | None:
         row = strict_json.parse(text)
         if not isinstance(row, dict):
             return None
-        seq_id, index, digits = row.get("seq_id"), row.get("qsl_idx"), row.get("data")
+        seq_id = row.get("seq_id")
+        index = row.get("qsl_idx")
+        digits = row.get("data")
         if type(seq_id) is not int or type(index) is not int or type(digits) is not str:
             return None
         if not (0 <= seq_id < _LARGEST_NUMBER and 0 <= index < _LARGEST_NUMBER):
             return None
-        first_token, count = row.get("token_data"), row.get("token_count")
+        first_token = row.get("token_data")
+        count = row.get("token_count")
         return Row(
             seq_id,
             index,

@@ -33,5 +33,6 @@ def wall_seconds(detail: Detail) -> float | None:
     """The seconds between power_begin and power_end, by the calendar; None if one of them is no
     date.
     """
-    begin, end = power_date(detail.get("power_begin")), power_date(detail.get("power_end"))
+    begin = power_date(detail.get("power_begin"))
+    end = power_date(detail.get("power_end"))
     return None if begin is None or end is None else (end - begin).total_seconds()

@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from compliance.logs import strict_json
+from compliance.logs.entry import LOADED_SET, MARK, entry_of
 from compliance.logs.lines import Problems, read_lines
 from formats import bounds
 
-_MARK = ":::MLLOG "
-# LoadGen ends each entry so. It escapes nothing (logging.cc, ArgValueTransform), so a text may have
-# line ends, backslashes and quotes, and a number may be inf or nan.
-_END = "}}"
+_END = "}}"  # LoadGen ends each entry so
 _MOST_LINE_ENDS = 8
-_RAW = re.compile(
-    r'(\{"key": "[^"\\]+", "value": )(?:"(.*)"|(-?(?:inf(?:inity)?|nan)))(, "time_ms": .*)',
-    re.DOTALL | re.IGNORECASE,
-)
-LOADED_SET = "loaded_qsl_set"
-"""The key of the indices of a loaded set. Their value is an array of 8 bytes a sample, because a
-set may have a million of them; another value is a list as in JSON.
-"""
-_INDEX = r"(?:0|[1-9]\d{0,17})"
-_SET = re.compile(
-    rf'(\{{"key": "{LOADED_SET}", "value": )\[((?:{_INDEX}, ?)*+{_INDEX})\](, .*)',
-    re.DOTALL | re.ASCII,
-)
 # The beginning of each line before LoadGen 1.0.
 _EARLIER = re.compile(r'"pid": \d+, "tid": \d+, "ts": \d+ns : ', re.ASCII)
 _VERSION, _ERROR = "version : ", "ERROR : "
@@ -46,19 +26,10 @@ _MAY_REPEAT = re.compile(
 )
 # LoadGen has the times before its log begins as unsigned nanoseconds, which wrap around.
 _WRAPPED_MS = 2**64 / 1e6
-_EVENTS = ("POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END")
 _LARGEST = 256 << 20
 
 
-class Indices(array):
-    """Indices of samples in 8 bytes each, whose text is that of a list."""
-
-    def __repr__(self) -> str:
-        return repr(self.tolist())
-
-
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One entry of the detail log.
 
     Attributes:
@@ -125,7 +96,7 @@ class Detail:
         lines, theirs = self.occurrences.get(LOADED_SET, ()), other.get(LOADED_SET)
         if theirs is None or self.get(LOADED_SET) != theirs:
             return self
-        last = replace(lines[-1], value=theirs)
+        last = lines[-1]._replace(value=theirs)
         values = {**self.values, LOADED_SET: theirs}
         occurrences = {**self.occurrences, LOADED_SET: (*lines[:-1], last)}
         return replace(self, values=values, occurrences=occurrences)
@@ -160,22 +131,21 @@ def read_detail(path: Path) -> Detail:
         if number == 1 and _EARLIER.match(text):
             sentence = _earlier_form(chain([(number, text)], texts))
             return Detail({}, {}, (), (), (), not_judged=sentence)
-        entry, why = _entry(text)
-        if entry is None:
+        entry = entry_of(text)
+        if isinstance(entry, str):
             if number != problems.cut:
-                problems.note(f"line {number} is not an MLLOG entry{why}: {text[:40]!r}")
+                problems.note(f"line {number} is not an MLLOG entry{entry}: {text[:40]!r}")
             continue
-        metadata = entry["metadata"]
-        line = Line(number, entry["key"], entry.get("value"), _time_ms(entry.get("time_ms")))
+        line = Line(number, entry.key, entry.value, _time_ms(entry.time_ms))
         entries.setdefault(line.key, []).append(line)
-        is_error = metadata.get("is_error") or line.key.startswith("error")
-        is_warning = metadata.get("is_warning") or line.key.startswith("warning")
+        is_error = entry.is_error or line.key.startswith("error")
+        is_warning = entry.is_warning or line.key.startswith("warning")
         if is_error:
             errors.append(line)
         if is_warning:
             warnings.append(line)
-        if not odd and (why := _oddity(entry)):
-            odd = f"line {number}: {why}"
+        if not odd and entry.odd:
+            odd = f"line {number}: {entry.odd}"
         if not is_error and not is_warning:  # those may come from other threads
             if not early and not line.time_ms >= last_ms:
                 early = (
@@ -183,7 +153,7 @@ def read_detail(path: Path) -> Detail:
                     " LoadGen logs in order"
                 )
             last_ms = line.time_ms
-        writers.add(metadata.get("pid"))
+        writers.add(entry.pid)
     for first in filter(None, (odd, early)):
         problems.note(first)
     if len(writers) > 1:
@@ -220,8 +190,8 @@ def _whole_entries(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]
     """
     first, text = 0, ""
     for number, line in lines:
-        is_open = text.startswith(_MARK) and not text.endswith(_END)
-        if is_open and not line.startswith(_MARK) and text.count("\n") < _MOST_LINE_ENDS:
+        is_open = text.startswith(MARK) and not text.endswith(_END)
+        if is_open and not line.startswith(MARK) and text.count("\n") < _MOST_LINE_ENDS:
             text = f"{text}\n{line}"
             continue
         if first:
@@ -243,65 +213,7 @@ def _earlier_form(lines: Iterable[tuple[int, str]]) -> str:
     return f"LoadGen{version} wrote it in the form before 1.0, which is not judged{error}"
 
 
-def _oddity(entry: dict[str, Any]) -> str:
-    """One sentence about a part of an entry that LoadGen would not have written
-    (loadgen/logging.cc, AsyncLog); empty if there is none.
-    """
-    metadata = entry["metadata"]
-    if entry.get("namespace") != "mlperf::logging" or entry.get("event_type") not in _EVENTS:
-        return "the entry has another namespace or event_type than LoadGen's"
-    for key in ("is_error", "is_warning"):
-        if type(metadata.get(key)) is not bool:
-            return f"{key} is true or false in each of LoadGen's entries"
-    for word in ("error", "warning"):
-        if entry["key"].startswith(word) and not metadata[f"is_{word}"]:
-            return f"is_{word} is false, and LoadGen logs such a key with true"
-    for key in ("pid", "tid", "line_no"):
-        if type(metadata.get(key)) is not int:
-            return f"{key} is not a number"
-    file = str(metadata.get("file"))
-    if not file.endswith((".cc", ".h")):
-        return f"it was logged by {file[:40]}, which is not a source file of LoadGen"
-    return ""
-
-
 def _time_ms(value: Any) -> float:
     if type(value) not in (int, float) or abs(value) >= 1e20:
         return math.nan
     return float(value - _WRAPPED_MS if value > _WRAPPED_MS / 2 else value)
-
-
-def _entry(text: str) -> tuple[dict[str, Any] | None, str]:
-    """(the entry, "") or (None, the reason in brackets why the text is no entry)."""
-    if not text.startswith(_MARK):
-        return None, ""
-    content = text[len(_MARK) :]
-    indices = _SET.fullmatch(content)
-    if indices:
-        content = f"{indices[1]}null{indices[3]}"
-    try:
-        entry = strict_json.parse(content)
-    except ValueError as e:
-        no_json = isinstance(e, json.JSONDecodeError)
-        entry = _raw_entry(content, no_json)
-        if entry is None:
-            return None, "" if no_json else f" ({e})"
-    if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
-        return None, ""
-    if indices:
-        entry["value"] = Indices("q", np.fromstring(indices[2], np.int64, sep=",").tobytes())
-    return (entry, "") if isinstance(entry.get("metadata"), dict) else (None, "")
-
-
-def _raw_entry(content: str, no_json: bool) -> Any:
-    """An entry whose value is no JSON because LoadGen escapes nothing; None if something else is
-    wrong with it. `no_json`: no reader of JSON would read it.
-    """
-    match = _RAW.fullmatch(content)
-    if match is None or not (no_json or match[3]):
-        return None
-    try:
-        entry = strict_json.parse(f"{match[1]}null{match[4]}")
-    except ValueError:
-        return None
-    return entry | {"value": float(match[3]) if match[3] else match[2]}

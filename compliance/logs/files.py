@@ -27,7 +27,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from compliance.logs import strict_json, strict_yaml
+from compliance.logs import strict_json
 from formats import bounds, reading
 from formats.bounds import TooLarge
 from formats.job import Job
@@ -55,13 +55,16 @@ DAMAGE = (
     zipfile.BadZipFile,
     tokenize.TokenError,
 )
-_LARGEST_BYTES, _LARGEST_TEXT = 64 << 20, 16 << 20
+_LARGEST_BYTES = 64 << 20
+_LARGEST_TEXT = 16 << 20
 _BLOCK = 1 << 20
 # No real submission comes near these limits.
-_DEEPEST_FOLDER, _MOST_ENTRIES = 32, 200_000
+_DEEPEST_FOLDER = 32
+_MOST_ENTRIES = 200_000
 # An .npz may unpack to at most so many bytes, and to at most so many times its size. The harness
 # writes it uncompressed.
-_LARGEST_ARRAYS, _LARGEST_RATIO = 8 << 30, 16
+_LARGEST_ARRAYS = 8 << 30
+_LARGEST_RATIO = 16
 _LOG = "mlperf_log_"
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 """The suffixes of compressed files, which are not read."""
@@ -223,6 +226,8 @@ def json_object(path: Path) -> dict[str, Any]:
 
 def yaml_object(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file. Raises ValueError if the file contains none; see strict_yaml."""
+    from compliance.logs import strict_yaml  # most commands read no YAML
+
     value = strict_yaml.parse(text(path))
     if not isinstance(value, dict):
         raise ValueError("not a YAML mapping")

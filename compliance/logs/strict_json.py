@@ -9,13 +9,15 @@ import math
 from typing import Any
 
 # No document of this project or of LoadGen comes near these.
-_DEEPEST, _MOST_DIGITS = 64, 40
+_DEEPEST = 64
+_MOST_DIGITS = 40
 
 
 TWICE = "occurs twice in one object"
 """The words of the error for such a key."""
 
-_NO_JSON, _TOO_LARGE = "is not JSON", "is too large for a number"
+_NO_JSON = "is not JSON"
+_TOO_LARGE = "is too large for a number"
 LENIENT = (TWICE, _NO_JSON, _TOO_LARGE)
 """The words of the errors for content that Python's own `json.load` accepts."""
 
@@ -33,22 +35,18 @@ def parse(text: str) -> Any:
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     if text.count("[") + text.count("{") > _DEEPEST:
-        _check_depth(value)
+        level = [value] if isinstance(value, dict | list) else []
+        for _ in range(_DEEPEST + 1):
+            inner: list[Any] = []
+            for outer in level:
+                inner += outer.values() if isinstance(outer, dict) else outer
+            level = [each for each in inner if isinstance(each, dict | list)]
+        if level:
+            raise ValueError(_TOO_DEEP)
     return value
 
 
 _TOO_DEEP = f"it is nested more than {_DEEPEST} levels deep"
-
-
-def _check_depth(value: Any) -> None:
-    level = [value] if isinstance(value, dict | list) else []
-    for _ in range(_DEEPEST + 1):
-        inner: list[Any] = []
-        for outer in level:
-            inner += outer.values() if isinstance(outer, dict) else outer
-        level = [each for each in inner if isinstance(each, dict | list)]
-    if level:
-        raise ValueError(_TOO_DEEP)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from compliance.logs.strict_json import TWICE
 _MOST_CHARACTERS = 1 << 16
 # A document has at most as many nodes as characters, and aliases may repeat them.
 _MOST_NODES = 1 << 16
-_TOO_MANY, _TOO_LONG = "its aliases unpack to more than", "characters; at most"
+_TOO_MANY = "its aliases unpack to more than"
+_TOO_LONG = "characters; at most"
 LENIENT = (_TOO_MANY, _TOO_LONG)
 """The words of the errors for content that PyYAML's own loader accepts."""
 

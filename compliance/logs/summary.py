@@ -43,7 +43,8 @@ def read_summary(path: Path) -> Summary:
         label, colon, value = text.partition(":")
         if not colon:
             continue
-        label, value = label.strip(), value.strip()
+        label = label.strip()
+        value = value.strip()
         if label.startswith("* "):  # early stopping's sentence about each latency
             continue
         earlier = values.get(label, value)

@@ -27,7 +27,8 @@ _BEGIN = (
     b'"query_seq":,"sample_idx":,"issue_start_ns":,"complete_ns":}},\n'
 )
 _END = b'{"name":"Sample","cat":"default","ph":"e", "pid":,"id":,"ts":.},\n'
-_BEGINS, _ENDS = _BEGIN.partition(b',"pid"')[0], _END.partition(b', "pid"')[0]
+_BEGINS = _BEGIN.partition(b',"pid"')[0]
+_ENDS = _END.partition(b', "pid"')[0]
 _PAIR = _BEGIN + _END
 _DIGITS = b"0123456789"
 # The places of the numbers in a pair, those of `_SAMPLE` among them, and the most digits of these.
@@ -47,11 +48,13 @@ _GENERATED = re.compile(
 )
 # start_ns, sequence, query, index, delay_ns and latency_ns.
 _TYPES = "qiiiqq"
-_BLOCK, _LONGEST_LINE = 1 << 20, 8 << 20
+_BLOCK = 1 << 20
+_LONGEST_LINE = 8 << 20
 _MOST_SAMPLES = 20_000_000
 # A sample takes 300 bytes in Offline and 1.2 KB in SingleStream. A file with more unpacked bytes a
 # sample is no trace of LoadGen.
-_SAMPLE_BYTES, _FIXED_BYTES = 4096, 64 << 20
+_SAMPLE_BYTES = 4096
+_FIXED_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +184,8 @@ def _pairs(lines: bytes) -> np.ndarray | None:
     edges = np.flatnonzero(np.diff(text - ord("0") < 10)) + 1
     if len(edges) != 2 * count * len(_PLACES):
         return None
-    starts, sizes = edges[::2], edges[1::2] - edges[::2]
+    starts = edges[::2]
+    sizes = edges[1::2] - edges[::2]
     # A number is in its place if as many other characters are before it as in the pair.
     others = (starts - np.cumsum(sizes) + sizes).reshape(count, -1)
     places = _PLACES + len(_PAIR) * np.arange(count)[:, None]

@@ -23,7 +23,8 @@ from compliance.logs.digits import close, signed
 from formats.checks import Fault
 
 _WORD = re.compile(r"[^ \t\v\f\r]+")
-_COMMENT, _BYTE_ORDER_MARK = "#", "\ufeff"
+_COMMENT = "#"
+_BYTE_ORDER_MARK = "\ufeff"
 _DOUBLE = re.compile(
     r"[+-]?(0x([0-9a-f]+(\.[0-9a-f]*)?|\.[0-9a-f]+)(p[+-]?[0-9]+)?"
     r"|([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?"
@@ -127,7 +128,8 @@ def parse(text: str) -> Conf:
     """Reads the lines of user.conf. A line ends only with a line feed."""
     values: dict[str, str] = {}
     lines: dict[str, int] = {}
-    refused, ignored = [], []
+    refused = []
+    ignored = []
     for number, line in enumerate(text.split("\n"), 1):
         key, *rest = _WORD.findall(line) or [_COMMENT]
         if key == _COMMENT or rest[:1] == [_COMMENT]:
@@ -201,7 +203,8 @@ def trap(scenario: str, key: str, word: str) -> str:
     that it reads, and the reason. Empty if it reads the same.
     """
     kind, factor = _reading(scenario, key)
-    taken, meant = read(scenario, key, word), as_double(word) * factor
+    taken = read(scenario, key, word)
+    meant = as_double(word) * factor
     effective = signed(taken) if kind is _Kind.WHOLE and key in _SIGNED else taken
     if kind is _Kind.NOT_ZERO:
         meant = meant != 0
@@ -209,7 +212,8 @@ def trap(scenario: str, key: str, word: str) -> str:
         return ""
     if kind is not _Kind.WHOLE:
         return f"is read as {taken} by LoadGen: {_reason(kind, word)}"
-    number, milliseconds = as_whole(word), f"{effective / factor:.10g} ms"
+    number = as_whole(word)
+    milliseconds = f"{effective / factor:.10g} ms"
     if number * factor == taken == effective:
         return f"is read as {number} by LoadGen: {_reason(kind, word)}"
     if close(number, as_double(word), _ROUNDING):

@@ -58,7 +58,8 @@ def _tables(round: str) -> dict[str, Any]:
     """
     tables = _completed(round)
     loadgen = tables.pop("loadgen")
-    shared, differences = loadgen["file_sha1"], loadgen.pop("file_sha1_differences", {})
+    shared = loadgen["file_sha1"]
+    differences = loadgen.pop("file_sha1_differences", {})
     file_sha1 = {}
     for version in loadgen["versions"]:
         file_sha1[version] = shared | differences.get(version, {})

@@ -97,7 +97,13 @@ def score(
     with np.errstate(all="ignore"):  # a value that is not finite gives NaN, which never passes
         found = how.take(answers, reference, tolerance, keys, logits)
         if "argmax_fraction" in tolerance:
-            return _with_own_choice(found, answers, tolerance, own)
+            # The score, which also fails if too few tokens are the SUT's own argmax.
+            fraction, compared = own_choice.argmax_fraction(
+                answers, own, tolerance["rounding_step"]
+            )
+            least = own_choice.least_fraction(tolerance["argmax_fraction"], compared)
+            detail = {**found.detail, "argmax_fraction": fraction, "argmax_fraction_limit": least}
+            return replace(found, passed=found.passed and fraction >= least, detail=detail)
         return found
 
 
@@ -122,29 +128,17 @@ def _check_arrays(
 
 def _check_samples(answers: AnswerBytes, count: int) -> None:
     """Raises ValueError if the answers are not those of the samples from 0 to `count` - 1."""
-    if missing := [i for i in range(count) if i not in answers]:
+    answered, samples = np.fromiter(answers, np.int64, len(answers)), np.arange(count)
+    if (missing := np.setdiff1d(samples, answered, True)).size:
         raise ValueError(
             f"{len(missing)} of {count} samples have no answer, the first is {missing[0]}: the"
             " accuracy run is not complete"
         )
-    if extra := sorted(i for i in answers if not 0 <= i < count):
+    if (extra := np.setdiff1d(answered, samples, True)).size:
         raise ValueError(
             f"{len(extra)} answers are of samples that the reference does not have, the first is"
-            f" {extra[0]}: they are of another data set"
+            f" {extra.min()}: they are of another data set"
         )
-
-
-def _with_own_choice(
-    found: Accuracy,
-    answers: AnswerBytes,
-    tolerance: Mapping[str, float],
-    own: np.ndarray | None,
-) -> Accuracy:
-    """The score, which also fails if too few tokens are the SUT's own argmax."""
-    fraction, compared = own_choice.argmax_fraction(answers, own, tolerance["rounding_step"])
-    least = own_choice.least_fraction(tolerance["argmax_fraction"], compared)
-    detail = {**found.detail, "argmax_fraction": fraction, "argmax_fraction_limit": least}
-    return replace(found, passed=found.passed and fraction >= least, detail=detail)
 
 
 def variants(answers: Iterable[tuple[int, bytes]]) -> Iterator[dict[int, bytes]]:

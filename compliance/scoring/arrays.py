@@ -28,7 +28,8 @@ from compliance.scoring.payload import split
 from compliance.scoring.value import LEVELS, Accuracy, AnswerBytes, Arrays, counted, units
 
 IS_TOKEN = "is_token"
-_PEAK, _EQUAL_DB = 255.0, 100.0
+_PEAK = 255.0
+_EQUAL_DB = 100.0
 
 
 def score(
@@ -74,7 +75,9 @@ def score(
         raise ValueError(
             f"the tolerance has no limit for {', '.join(missing)}: state one in the model's file"
         )
-    passed, used, detail = [], [], {"samples": float(count)}
+    passed = []
+    used = []
+    detail = {"samples": float(count)}
     for name, value, best in metrics:
         limit = tolerance[name]
         passed.append(value <= limit if best == 0 else value >= limit)

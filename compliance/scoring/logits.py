@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from compliance.scoring import root_mean_square
-from compliance.scoring.payload import values
+from compliance.scoring.payload import matrix
 from compliance.scoring.value import Accuracy, AnswerBytes, Arrays, spread, units
 
 
@@ -27,14 +27,13 @@ def score(
     expected = np.concatenate(
         [reference[k].reshape(len(reference[k]), -1) for k in keys], axis=1
     ).astype(np.float64)
-    found = np.empty_like(expected)
-    # Rows are read one by one, because a million small arrays would take more memory than their
-    # content.
-    for i in range(len(found)):
-        found[i] = values(answers, i, np.float32, expected.shape[1])
+    found = matrix(answers, len(expected), np.float32, expected.shape[1])
     limit = tolerance["logit_error"]
     spread(expected, "logits")  # logits that are all equal judge nothing
-    errors = np.abs(found - expected) / units(expected, limit, "logits")
+    unit = units(expected, limit, "logits")
+    errors = found - expected
+    np.abs(errors, out=errors)
+    errors /= unit
     error = float(errors.max())
     rms, rms_passes = root_mean_square.judge(errors, tolerance)
     same_class = float(np.mean(found.argmax(1) == expected.argmax(1)))

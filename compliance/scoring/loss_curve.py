@@ -33,12 +33,10 @@ def score(
         raise ValueError(f"the tolerance has no limit for {', '.join(missing)}")
     with np.errstate(all="ignore"):  # a value that is not finite gives NaN, which never passes
         errors = np.abs(np.asarray(losses, np.float64) - reference) / spread(reference, "losses")
-    first, worst, limit, first_limit = (
-        float(errors[0]),
-        float(errors.max()),
-        tolerance["loss_error"],
-        tolerance["first_loss_error"],
-    )
+    first = float(errors[0])
+    worst = float(errors.max())
+    limit = tolerance["loss_error"]
+    first_limit = tolerance["first_loss_error"]
     detail = {
         "steps": float(len(errors)),
         "first_loss_error": first,

@@ -43,8 +43,9 @@ def score(run: Path, official: Official, answers: AnswerBytes) -> Scored:
 
     Raises OSError, and ValueError with one sentence if it cannot be computed.
     """
-    if official.metric not in METRICS:
-        raise ValueError(f"there is no metric {official.metric}; there are {', '.join(METRICS)}")
+    metric = official.metric
+    if metric not in METRICS:
+        raise ValueError(f"there is no metric {metric}; there are {', '.join(METRICS)}")
     contents = {}
     for name, md5 in official.files.items():
         if Path(name).name != name:
@@ -53,7 +54,7 @@ def score(run: Path, official: Official, answers: AnswerBytes) -> Scored:
         if hashlib.md5(content, usedforsecurity=False).hexdigest() != md5:
             raise ValueError(f"{FOLDER}/{name} is not the file of the run: its md5 is not {md5}")
         contents[name] = content
-    scored: Scored = importlib.import_module(METRICS[official.metric]).score(contents, answers)
+    scored: Scored = importlib.import_module(METRICS[metric]).score(contents, answers)
     return scored
 
 

@@ -42,12 +42,13 @@ def argmax_fraction(
     counts = np.array([len(answers[row]) // _TOKEN_BYTES for row in range(rows)])
     longest = counts.max(initial=0)
     is_table = own.dtype.kind == "f" and own.ndim == 3
-    if not is_table or own.shape[::2] != (rows, 2) or own.shape[1] < longest:
+    shape = own.shape
+    if not is_table or shape[::2] != (rows, 2) or shape[1] < longest:
         raise ValueError(
-            f"own_logits.npy is {own.dtype} {own.shape}: not two logits for each token of the first"
+            f"own_logits.npy is {own.dtype} {shape}: not two logits for each token of the first"
             f" {rows} answers"
         )
-    generated = np.arange(own.shape[1]) < counts[:, None]
+    generated = np.arange(shape[1]) < counts[:, None]
     largest, chosen = np.moveaxis(own[generated].astype(np.float64), -1, 0)
     # False if either is not a number.
     highest = chosen >= largest - rounding_step * np.abs(largest)

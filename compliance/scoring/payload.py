@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from compliance.logs.answers import Payloads
 from compliance.scoring.value import AnswerBytes
 
 
@@ -34,6 +35,19 @@ def values(
     return np.frombuffer(data, dtype)
 
 
+def matrix(answers: AnswerBytes, samples: int, dtype: type[np.generic], count: int) -> np.ndarray:
+    """The answers of the samples from 0 to `samples` - 1, [samples, count]. Raises ValueError as
+    `values` does.
+    """
+    rows = answers.rows(count * np.dtype(dtype).itemsize) if isinstance(answers, Payloads) else None
+    if rows is not None and len(rows) == samples:
+        return rows.view(dtype)
+    found = np.empty((samples, count), dtype)
+    for index in range(samples):
+        found[index] = values(answers, index, dtype, count)
+    return found
+
+
 def split(
     answers: AnswerBytes, index: int, like: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
@@ -45,7 +59,9 @@ def split(
 
     Raises ValueError if the answer has another number of bytes.
     """
-    data, start, arrays = answers[index], 0, {}
+    data = answers[index]
+    start = 0
+    arrays = {}
     sizes = {name: _bytes(array) for name, array in like.items()}
     if len(data) != sum(sizes.values()):
         parts = []

@@ -23,5 +23,6 @@ def judge(errors: np.ndarray, tolerance: Mapping[str, float]) -> tuple[dict[str,
     """
     if NAME not in tolerance:
         return {}, True
-    value, limit = float(np.sqrt(np.mean(errors**2))), tolerance[NAME]
+    value = float(np.sqrt(np.mean(errors**2)))
+    limit = tolerance[NAME]
     return {NAME: value, f"{NAME}_limit": limit}, value <= limit

@@ -132,7 +132,8 @@ def _whole(tokens: np.ndarray, reference: Arrays, row: int, count: int) -> bool:
     ends = reference.get("end_tokens")
     if ends is None:
         return len(tokens) == count
-    most, ended = int(reference["max_new_tokens"][row]), np.isin(tokens, ends)
+    most = int(reference["max_new_tokens"][row])
+    ended = np.isin(tokens, ends)
     if not 0 < len(tokens) <= most or ended[:-1].any():
         return False
     return bool(ended[-1]) or len(tokens) == most

@@ -87,12 +87,14 @@ class Scored:
         return self.printed
 
 
-_OF_SPREAD, _SAMPLES = 10.0, 4
+_OF_SPREAD = 10.0
+_SAMPLES = 4
 """The unit of a place over its own spread, at most, and the samples from which a spread is known.
 Places of sam's answers differ up to five times less than the whole array, and in four samples up to
 ten times less. So the measured disagreements of honest SUTs are the same in both units.
 """
-_OF_VALUE, _OF_LIMIT = 0.1, 4.0
+_OF_VALUE = 0.1
+_OF_LIMIT = 4.0
 _ROUNDINGS = 2.0**-20  # a place that differs by 16 roundings of float32 or less is constant
 
 

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from compliance.scoring.value import Accuracy
 
@@ -56,7 +55,8 @@ def judged(
     errors, matched = _matched(own, reference)
     sizes = reference[:, 0]
     share = float(sizes[matched].sum() / sizes.sum())
-    error, limit = max(errors, default=math.inf), tolerance[ERROR]
+    error = max(errors, default=math.inf)
+    limit = tolerance[ERROR]
     passed = curve.passed and error <= limit and share >= _LEAST_MATCHED
     more = {ERROR: error, f"{ERROR}_limit": limit, "matched_parameters": share}
     return replace(curve, passed=passed, detail={**curve.detail, **more})
@@ -64,10 +64,14 @@ def judged(
 
 def _matched(own: np.ndarray, reference: np.ndarray) -> tuple[list[float], list[int]]:
     """(The errors of the reference's parameters that the SUT has, their rows)."""
+    from scipy.optimize import linear_sum_assignment  # it takes half a second to import
+
     size = reference[:, 0]
-    errors, rows = [], []
+    errors = []
+    rows = []
     for count in np.unique(size):
-        found, wanted = own[own[:, 0] == count], np.flatnonzero(size == count)
+        found = own[own[:, 0] == count]
+        wanted = np.flatnonzero(size == count)
         unlike = _unlike(found[:, None], reference[None, wanted])
         error = _errors(found[:, None], reference[None, wanted])
         # Parameters that begin alike, such as biases of zeros, are matched by their updates.

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from compliance.checks.run import evidence
@@ -29,7 +30,8 @@ def line(training: TrainingRun) -> ResultLine:
     """Return the result that the directory states. A field is empty if record.json cannot be
     read.
     """
-    record, steps = training.record, training.steps["performance"]
+    record = training.record
+    steps = training.steps["performance"]
     if record is None:
         return ResultLine(
             place=".", division="none", submitter="", system="", benchmark="", scenario=""
@@ -53,7 +55,8 @@ def checks(training: TrainingRun) -> list[Check]:
     record = training.record
     if record is None:
         return [files_check]
-    steps_file, good = "raw/performance/steps.json", _sum(training)
+    steps_file = "raw/performance/steps.json"
+    good = _sum(training)
     return [
         files_check,
         judge(
@@ -87,7 +90,8 @@ def _files(training: TrainingRun) -> Faults:
 
 def _record(training: TrainingRun, record: Record) -> Iterator[Fault]:
     """Yield a fault for each contradiction between record, jobs and step files."""
-    cell, trained = record.cell, record.training
+    cell = record.cell
+    trained = record.training
     jobs = {test: job for test, job in training.jobs.items() if job}
     if len(jobs) < len(training.jobs):
         yield Fault("a job.json is missing")
@@ -143,7 +147,7 @@ def _steps(training: TrainingRun) -> Iterator[Fault]:
             steps.returned_ns,
         ]
         marks += [steps.evaluation_started_ns, steps.evaluation_ended_ns]
-        if any(b < a for a, b in zip(marks, marks[1:], strict=False)):
+        if any(b < a for a, b in pairwise(marks)):
             yield Fault(f"the times of the {test} test do not ascend", file=where)
         if steps.queued_ns > 1.1 * (steps.returned_ns - steps.closed_ns) + 1e6:
             yield Fault(f"the {test} test waited in a queue for longer than it took", file=where)
@@ -151,14 +155,17 @@ def _steps(training: TrainingRun) -> Iterator[Fault]:
             text = f"the {test} test took longer to hand over its batches than it lasted"
             yield Fault(text, file=where)
         outcome = training.outcomes[test]
-        test_ns, sum_ns = outcome and outcome.test_ns, steps.window_ns
+        test_ns = outcome and outcome.test_ns
+        sum_ns = steps.window_ns
         if test_ns != sum_ns or int(steps.times_ns.sum()) != sum_ns:
-            what, file = f"test_ns of the {test} test", f"raw/{test}/outcome.json"
+            what = f"test_ns of the {test} test"
+            file = f"raw/{test}/outcome.json"
             yield mismatch(what, test_ns, sum_ns, "its steps add up to", file=file)
 
 
 def _count(training: TrainingRun) -> Iterator[Fault]:
-    steps, least = training.steps["performance"], limits()["least_steps"]
+    steps = training.steps["performance"]
+    least = limits()["least_steps"]
     count = steps and steps.count
     if count is None or count < least:
         what = "the number of timed steps"
@@ -171,7 +178,8 @@ def _window(training: TrainingRun) -> Iterator[Fault]:
 
     The time counts from when the device had finished the last step.
     """
-    steps, tail = training.steps["performance"], limits()["tail"]
+    steps = training.steps["performance"]
+    tail = limits()["tail"]
     if steps is None:
         yield Fault("the performance test left no steps that can be read")
         return
@@ -186,7 +194,8 @@ def _window(training: TrainingRun) -> Iterator[Fault]:
 
 
 def _evidence(training: TrainingRun, record: Record) -> Iterator[Check]:
-    execution, precision = record.execution, record.cell.precision
+    execution = record.execution
+    precision = record.cell.precision
     rule = limits()["evidence"].get(execution)
     faults: list[Fault | str] = []
     if not rule:
@@ -222,7 +231,8 @@ def _speed(training: TrainingRun, record: Record) -> Check:
 
     The model's operations a second are compared with those of a large matrix product.
     """
-    steps, outcome = training.steps["performance"], training.outcomes["performance"]
+    steps = training.steps["performance"]
+    outcome = training.outcomes["performance"]
     evidence_after = outcome.evidence_after if outcome else None
     product = evidence_after.matrix_flops if evidence_after else None
     if steps is None or record.least_flops is None or not product or product <= 0:

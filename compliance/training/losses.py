@@ -23,13 +23,16 @@ _TRAIN = "correct the SUT: it must train as the reference does"
 
 def checks(training: TrainingRun, record: Record) -> Iterator[Check]:
     """The checks of the tolerance, and of the losses of both tests."""
-    tolerance, precision = record.accuracy.tolerance, record.cell.precision
+    tolerance = record.accuracy.tolerance
+    precision = record.cell.precision
     bounds = limits()["tolerance_of_lora" if record.cell.lora else "tolerance"].get(precision, {})
     loose = []
     for name in ("first_loss_error", "loss_error", weight_updates.ERROR):
-        limit, most = tolerance.get(name), bounds.get(name, -1)
+        limit = tolerance.get(name)
+        most = bounds.get(name, -1)
         if not is_number(limit) or not limit <= most:
-            what, who = f"accuracy.tolerance.{name}", f"{precision} may have"
+            what = f"accuracy.tolerance.{name}"
+            who = f"{precision} may have"
             loose.append(mismatch(what, limit, f"at most {most}", who))
     good = "within this project's limits"
     yield judge("training-tolerance", loose, good, file="record.json", fix=fixes.RUN)
@@ -62,11 +65,12 @@ def checks(training: TrainingRun, record: Record) -> Iterator[Check]:
 def score(training: TrainingRun) -> loss_curve.Accuracy:
     """The score of the accuracy test's losses. Raises ValueError if there is nothing to compare."""
     steps = training.steps["accuracy"]
-    if steps is None or training.reference is None or training.record is None:
+    reference = training.reference
+    if steps is None or reference is None or training.record is None:
         raise ValueError("steps, reference or record are missing")
     tolerance = training.record.accuracy.tolerance
-    curve = loss_curve.score(steps.losses, training.reference["loss"], tolerance)
-    certain = training.reference["updates"][~training.reference["noise"]]
+    curve = loss_curve.score(steps.losses, reference["loss"], tolerance)
+    certain = reference["updates"][~reference["noise"]]
     return weight_updates.judged(curve, steps.updates, certain, tolerance)
 
 
@@ -84,7 +88,8 @@ def _held_out(training: TrainingRun, record: Record) -> Iterator[Fault]:
     """Compare the losses on held-out batches after the training with those of the reference, or
     with those of the accuracy test if there is no reference.
     """
-    limit, each = record.accuracy.tolerance.get("loss_error"), training.steps["accuracy"]
+    limit = record.accuracy.tolerance.get("loss_error")
+    each = training.steps["accuracy"]
     has_reference = training.reference or record.no_reference
     if each is None or len(each.losses) < 3 or not is_number(limit) or not has_reference:
         yield Fault("there are no losses to compare, or no tolerance")
@@ -112,7 +117,8 @@ def _while_timed(training: TrainingRun, record: Record) -> Iterator[Fault]:
     """Compare the two losses of the timed run with those of the accuracy test: the loss of the
     first step and the mean of the others.
     """
-    timed, each = training.steps["performance"], training.steps["accuracy"]
+    timed = training.steps["performance"]
+    each = training.steps["accuracy"]
     limit = record.accuracy.tolerance.get("loss_error")
     if timed is None or each is None or not is_number(limit):
         yield Fault("a test left no losses, or there is no tolerance")
@@ -121,7 +127,8 @@ def _while_timed(training: TrainingRun, record: Record) -> Iterator[Fault]:
         yield Fault("a test left too few losses, or too many")
         return
     allowed = limits()["timed_loss"] * limit * float(np.std(each.losses))
-    first, mean = each.losses[0], float(np.mean(each.losses[1:]))
+    first = each.losses[0]
+    mean = float(np.mean(each.losses[1:]))
     pairs = {
         "the loss of the first step": (timed.losses[0], first),
         "the mean loss of the others": (timed.losses[1], mean),

@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
-from scipy import special
 
 from compliance.logs import files
 
@@ -122,7 +121,8 @@ def read(path: Path) -> Steps:
 
 def figures(steps: Steps) -> dict[str, float]:
     """Name with unit → value. Figures of single steps are included only if `steps.seen`."""
-    times_ms, mean_ms = steps.times_ns / 1e6, steps.window_ns / 1e6 / steps.count
+    times_ms = steps.times_ns / 1e6
+    mean_ms = steps.window_ns / 1e6 / steps.count
     values = {
         "ms_per_step": mean_ms,
         "samples_per_second": 1e3 * steps.batch_size / mean_ms,
@@ -132,6 +132,8 @@ def figures(steps: Steps) -> dict[str, float]:
     }
     if not steps.seen:
         return values
+    from scipy import special  # it takes a third of a second to import
+
     quantile = special.stdtrit(steps.count - 1, (1 + _CONFIDENCE) / 2)
     half = float(quantile * times_ms.std(ddof=1) / np.sqrt(steps.count))
     third = max(1, steps.count // 3)

@@ -62,28 +62,29 @@ class Follower:
             ) from None
 
     def _run(self) -> None:
-        for number in self.array.numbers:  # so that only new results are printed
+        array = self.array
+        for number in array.numbers:  # so that only new results are printed
             list(self._new(number))
         live = self._look()
-        others = [number for number in self.array.numbers if number not in live]
+        others = [number for number in array.numbers if number not in live]
         missing = [number for number in others if not self._is_finished(number)]
         try:
             if missing:
-                self.array.write(missing)
+                array.write(missing)
                 for number in missing:
-                    self.array.log(number).write_text("", encoding="utf-8")
-                self.cluster.submit(self.array, missing)
+                    array.log(number).write_text("", encoding="utf-8")
+                self.cluster.submit(array, missing)
             quiet = 0 if live or missing else 2
             while quiet < 2:
                 time.sleep(POLL_S)
                 quiet = 0 if self._look() else quiet + 1
-                for number in self.array.numbers:
+                for number in array.numbers:
                     for label, result in self._new(number):
                         assert result.sweep
                         words = f"{label}, repeat {result.sweep.repeat}: {loop.in_words(result)}"
                         self.reporter.say(f"comparison {number}: {words}")
         except KeyboardInterrupt:
-            self.cluster.cancel(self.array)
+            self.cluster.cancel(array)
             raise
 
     def _look(self) -> set[int]:

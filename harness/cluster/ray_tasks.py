@@ -31,7 +31,9 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-_LOOK_S, _ANSWER_S, _SILENT = 1.0, 2.0, 2
+_LOOK_S = 1.0
+_ANSWER_S = 2.0
+_SILENT = 2
 """The head counts as gone if it does not take a connection within two seconds, twice."""
 _CHOSEN_BY = "CUDA_VISIBLE_DEVICES"
 _NODE = "REPLICA_NODE"

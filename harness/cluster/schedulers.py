@@ -67,7 +67,8 @@ class Slurm:
         done = _run("squeue", *flags, *_own(array))
         if done.returncode:
             return None
-        states, live = {}, set()
+        states = {}
+        live = set()
         lines = [line.split("|") for line in done.stdout.splitlines()]
         for _, number, state, reason, node in sorted(lines, key=lambda fields: int(fields[0])):
             words = state if reason in ("None", "") else f"{state} ({reason})"

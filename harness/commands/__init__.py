@@ -8,6 +8,10 @@ COMMANDS = {
         "measure many cells in turns, each several times: ./run.sh sweep --sut all --scenario"
         " Offline --model bert"
     ),
+    "bisect": (
+        "which release of a package made a cell slower: ./run.sh bisect --sut keras3-jax --model"
+        " bert --scenario Offline --package jax --from 0.9.0 --to 0.10.2"
+    ),
     "choose": (
         "which framework is fastest for a model, within a time: ./run.sh choose my-model/"
         " prompts.txt --within 10m"

@@ -73,15 +73,17 @@ def main(arguments: list[str]) -> int:
     directory = terminal.near(str(flags.directory.absolute()))
     if flags.html:
         _write_page(flags, directory, level, report)
+    strict = flags.strict
     if flags.json:
-        terminal.document(asdict(report.document(directory, level, flags.strict)))
+        terminal.document(asdict(report.document(directory, level, strict)))
     else:
-        terminal.audited(report, level, flags.strict, flags.quiet)
-    return 0 if report.passes(level, flags.strict) else 1
+        terminal.audited(report, level, strict, flags.quiet)
+    return 0 if report.passes(level, strict) else 1
 
 
 def _check_audited(flags: Any) -> None:
-    directory, html = flags.directory, flags.html
+    directory = flags.directory
+    html = flags.html
     if not directory.is_dir():
         if directory.exists():
             raise UsageError(f"audit {directory}: is a file; an audit takes a directory")

@@ -15,7 +15,7 @@ from harness import terminal
 from harness.commands.pages import drawing, write_page
 from harness.errors import UsageError
 from harness.execution import machine, rundir
-from harness.execution.environments import is_made
+from harness.execution.pins import is_made
 from harness.inputs import keras_file
 from harness.report import content, exports, sections
 from harness.report.content import Content
@@ -102,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         usage="./run.sh choose MODEL [DATA] [--within TIME] [flags]",
         description=(
             "Find the SUT that is fastest for a model: all SUTs once in each scenario, then repeats"
-            " where they decide. A SUT that is less than half as fast in its"
+            " where they decide. A SUT that is less than two thirds as fast in its"
             " calibration is measured at the end. The same command continues."
         ),
     )
@@ -141,10 +141,11 @@ def _values(flags: argparse.Namespace) -> dict[str, list[str]]:
             raise UsageError(f"choose {value}: leave out {options.flag(name)}, which also names it")
         if value is not None:
             values[name] = [value]
-    # Its compiler may take minutes, in which several of the others are measured.
+    # What is slow is put off earlier if what is ready soon comes first: Keras is traced in Python,
+    # and Inductor may take minutes.
     current = sorted(
         (name for name, spec in SUTS.items() if spec.current),
-        key=lambda name: SUTS[name].execution == "compile",
+        key=lambda name: (SUTS[name].execution == "compile", name.startswith("keras")),
     )
     defaults = {"sut": current, "scenario": [_SCENARIOS], "duration": [_DURATION_S]}
     if flag == "model" and not keras_file.is_path(flags.of) and not machine.accelerators():
@@ -174,7 +175,8 @@ def _without_environment(series: Sequence[Series]) -> frozenset[int]:
         name = request.spec.environment
         needed = [spec_of(reference).environment for reference in request.references]
         round_ = request.rules.round
-        if name not in needed and not is_made(request.options.cache, name, request.device, round_):
+        place = (request.options.cache, name, request.device, round_)
+        if (request.pins or name not in needed) and not is_made(*place, request.pins):
             found.add(each.number)
     return frozenset(found)
 

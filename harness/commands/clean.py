@@ -14,7 +14,7 @@ from harness.request.flags import Parser, add_common, known_name
 from sut.devices import DEVICES
 
 _KINDS = {
-    "environments": "made again from their locks, over the network",
+    "environments": "made again from their locks, over the network; --with is resolved again",
     "checkpoints": (
         "seeded weights are drawn again; of your own weights only links and copies are here"
     ),
@@ -26,7 +26,8 @@ _KINDS = {
 }
 """Folder of the cache → the cost of its removal."""
 _OWN = re.compile(
-    rf"dev|.+-({'|'.join(DEVICES)})|.+-([0-9a-f]{{12}}(-[0-9a-f]{{8}})?|[0-9a-f]{{16}})(\..+)?"
+    rf"dev|.+-({'|'.join(DEVICES)})|.+-[0-9a-f]{{12}}-({'|'.join(DEVICES)})\.txt"
+    r"|.+-([0-9a-f]{12}(-[0-9a-f]{8})?|[0-9a-f]{16})(\..+)?"
 )
 """Names that the harness gives. The folder of --cache may also contain a user's own `checkpoints`
 or `inputs`.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
 
@@ -27,18 +26,25 @@ def main(arguments: list[str]) -> int:
     """
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     flags = _parser().parse_args(arguments)
-    limit = None if flags.fail_if_slower is None else _share(flags.fail_if_slower)
+    fail_if_slower = flags.fail_if_slower
+    limit = None if fail_if_slower is None else _share(fail_if_slower)
     comparisons = _comparisons(flags.a, flags.b)
     if flags.allow_unproven and limit is None:
         raise UsageError("--allow-unproven: is for --fail-if-slower; give both, or neither")
-    _show(comparisons, flags)
+    a = str(flags.a)
+    b = str(flags.b)
+    if flags.json:
+        cells = [asdict(comparison) for comparison in comparisons]
+        terminal.document({"schema": "compare-1", "a": a, "b": b, "comparisons": cells})
+    else:
+        terminal.comparisons(comparisons, (a, b), flags.quiet)
     if limit is None:
         return 0
     unproven = [c for c in comparisons if c.unproven]
     proven = [c for c in comparisons if c.ratio and not c.unproven]
     slower = [c for c in proven if c.ratio and c.ratio.slower_than(limit)]
     for c in slower:
-        _say(f"slower than {flags.fail_if_slower}: {c.b}, {c.name}: {c.verdict}")
+        _say(f"slower than {fail_if_slower}: {c.b}, {c.name}: {c.verdict}")
     for c in unproven:
         sut = c.b or c.a
         _say(f"nothing proven: {sut}, {c.name}: {c.unproven}")
@@ -49,15 +55,6 @@ def main(arguments: list[str]) -> int:
 
 def _say(text: str) -> None:
     sys.stderr.write(f"{text}\n")
-
-
-def _show(comparisons: list[Pair], flags: Namespace) -> None:
-    a, b = str(flags.a), str(flags.b)
-    if flags.json:
-        cells = [asdict(comparison) for comparison in comparisons]
-        terminal.document({"schema": "compare-1", "a": a, "b": b, "comparisons": cells})
-    else:
-        terminal.comparisons(comparisons, (a, b), flags.quiet)
 
 
 def _parser() -> Parser:

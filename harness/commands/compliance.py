@@ -25,7 +25,7 @@ from formats.writing import write_json
 from harness import locks, result, terminal
 from harness.commands import checks
 from harness.errors import EnvironmentFailure, Refused, UsageError, about
-from harness.execution import environments, loadgen_run, rundir
+from harness.execution import loadgen_run, pins, rundir
 from harness.execution.loadgen_run import Reporter
 from harness.execution.process import read_outcome
 from harness.measurement import preparation
@@ -204,8 +204,8 @@ def _prepared(directory: Path, record: Record, cache: Path, reporter: Reporter) 
             f"compliance {near(str(directory))}: {e}{where}; {_anew(record)}"
         ) from None
     name = request.spec.environment
-    is_made = environments.is_made(cache, name, request.device, request.rules.round)
-    if not asked.python and not is_made:
+    place = (cache, name, request.device, request.rules.round)
+    if not asked.python and not pins.is_made(*place, request.pins):
         raise EnvironmentFailure(
             f"compliance {near(str(directory))}: the environment {name} is not in {cache}, or its"
             f" lock has changed: give its --cache, or {_anew(record)}"
@@ -215,7 +215,8 @@ def _prepared(directory: Path, record: Record, cache: Path, reporter: Reporter) 
 
 def _changed(record: Record, job: Job, prepared: Attempt) -> list[str]:
     """Name what is not as it was when the run was measured."""
-    before, now = job.made_with, prepared.made_with
+    before = job.made_with
+    now = prepared.made_with
     names = [words for key, words in _MADE_WITH.items() if before.get(key) != now[key]]
     if prepared.checkpoint.digest != record.digests.weights:
         names.append("the weights")

@@ -33,7 +33,8 @@ from scenarios.worker.preflight import available_memory_bytes
 
 # From environments/*-cuda.txt and https://docs.nvidia.com/cuda/cuda-toolkit-release-notes, which
 # lists the driver that each CUDA needs.
-_CUDA, _DRIVER = 13, 580
+_CUDA = 13
+_DRIVER = 580
 _LOW_DISK_BYTES = 8 << 30
 _LOW_MEMORY_BYTES = 2 << 30
 _BUSY_LOAD_PER_THREAD = 0.25
@@ -197,15 +198,17 @@ def _speeds(m: Machine) -> Iterator[Check]:
     see, even if a container grants only a share of it. Boost makes the first seconds faster than
     the tenth minute.
     """
-    usable = m.usable_threads or m.threads or 1
-    text = f"{usable} of {m.threads} threads usable"
+    threads = m.threads
+    usable = m.usable_threads or threads or 1
+    text = f"{usable} of {threads} threads usable"
     if m.cores:
         text += f" ({m.cores} cores)"
-    if m.cpu_quota:
-        text += f", a quota of {m.cpu_quota:g}"
+    cpu_quota = m.cpu_quota
+    if cpu_quota:
+        text += f", a quota of {cpu_quota:g}"
     yield _check(
         "processors",
-        usable == m.threads and (m.cpu_quota is None or m.cpu_quota >= usable),
+        usable == threads and (cpu_quota is None or cpu_quota >= usable),
         text,
         (
             "lift the container's CPU limit, or pin it to whole processors (--cpuset-cpus);"

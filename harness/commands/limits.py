@@ -103,16 +103,20 @@ def _places(flags: argparse.Namespace, here: Machine, reporter: terminal.Termina
     devices = [HOST]
     if here.accelerators:
         devices += [name for name, device in DEVICES.items() if device.accelerator]
-    if flags.python and not flags.limits:
+    python = flags.python
+    if python and not flags.limits:
         raise UsageError(
             "--python: also name the SUT whose packages to look for: --limits native-torch-eager"
         )
     cache = flags.cache.absolute()
     places = []
     for name, device in _named(flags, devices):
-        _refuse_variables(name, device)
-        if flags.python:
-            environment = environments.adopt(flags.python, name, CURRENT, device, cache)
+        # No SUT of the environment may run with some environment variables.
+        for spec in limits.suts_of(name).values():
+            if refusal := variables.refusal(spec, device, os.environ):
+                raise UsageError(refusal)
+        if python:
+            environment = environments.adopt(python, name, CURRENT, device, cache)
         else:
             environment = environments.ensure(cache, name, device, CURRENT, reporter.say)
         places.append((environment, device))
@@ -151,13 +155,6 @@ def _named(flags: argparse.Namespace, devices: Sequence[str]) -> list[tuple[str,
     return pairs
 
 
-def _refuse_variables(environment: str, device: str) -> None:
-    """Raises UsageError for an environment variable that no SUT of the environment may run with."""
-    for spec in limits.suts_of(environment).values():
-        if refusal := variables.refusal(spec, device, os.environ):
-            raise UsageError(refusal)
-
-
 def show(measured: Sequence[Measured], here: Machine) -> None:
     """Print a table for each device, and in words what differs and what was refused."""
     rows = [each for of_one in measured for each in of_one.limits]
@@ -167,7 +164,8 @@ def show(measured: Sequence[Measured], here: Machine) -> None:
         for sentence in _explained(of_device, here):
             terminal.line(f"- {sentence}")
     for of_one in measured:
-        environment, device = of_one.made_with["environment"], of_one.made_with["device"]
+        environment = of_one.made_with["environment"]
+        device = of_one.made_with["device"]
         for precision, words in of_one.lacking.items():
             lacks = f"{environment} has no matrix product in {precision} on {device}"
             terminal.line(f"- {lacks}: {words}")
@@ -192,10 +190,11 @@ def _show_table(device: str, rows: Sequence[Limits]) -> None:
 
 def _text(spread: Spread) -> str:
     """`471 ±2%`: the median in 10⁹ a second, and the distance of the repeat that is furthest."""
-    value = spread.median / 1e9
+    median = spread.median
+    value = median / 1e9
     digits = f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"
-    furthest = max(spread.maximum - spread.median, spread.median - spread.minimum)
-    return f"{digits} ±{furthest / spread.median:.0%}"
+    furthest = max(spread.maximum - median, median - spread.minimum)
+    return f"{digits} ±{furthest / median:.0%}"
 
 
 def _explained(rows: Sequence[Limits], here: Machine) -> Iterator[str]:

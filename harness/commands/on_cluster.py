@@ -94,24 +94,25 @@ def _array(
     impossible without the flags in `_OF_NODE`.
     """
 
-    if any("replicas_on" in grid for grid in recipe.grids):
+    grids = recipe.grids
+    if any("replicas_on" in grid for grid in grids):
         raise UsageError(
             "--replicas-on: with --on, a comparison and its replicas have one node: leave out one"
             " of both"
         )
     on_host = []
-    for grid in recipe.grids:
+    for grid in grids:
         on_host.append({flag: value for flag, value in grid.items() if flag not in _OF_NODE})
     series = cells.make(on_host, values, control=False)
     options = next(s.request.options for s in series if s.request)
     name = re.sub(r"[^\w.-]+", "-", recipe.name)
-    of_node = [[grid.get(flag) for flag in _OF_NODE] for grid in recipe.grids]
+    of_node = [[grid.get(flag) for flag in _OF_NODE] for grid in grids]
     more = [*of_node, _variables(series, devices)]
     plain = shlex.split(without(shlex.join(arguments), "--on", "--slurm"))
     command = ["sweep", *(word for word in plain if word not in _NOT_OF_JOB), "--yes"]
     jobs = array.Array(
         sweep=journal.folder(options.out, name, series, flags.again, more),
-        comparisons=array.comparisons(recipe.grids),
+        comparisons=array.comparisons(grids),
         command=command,
         options=clusters.slurm_options(flags.slurm, "sbatch", schedulers.OURS),
     )

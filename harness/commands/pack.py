@@ -31,7 +31,8 @@ from harness.request.serving import OF_SERVING
 from harness.terminal import near
 
 _MODE = "submission"
-_OPEN, _CLOSED = "open", "closed"
+_OPEN = "open"
+_CLOSED = "closed"
 _MAPPING = "model_mapping.json"
 _NO_CALIBRATION = (
     "# Calibration\n\nNo data set is used to calibrate weights or activations. The"
@@ -220,9 +221,10 @@ def _must_hold(run: Measured) -> None:
 def _must_be_closed(run: Measured) -> None:
     """Raises UsageError if a run may not enter the closed division."""
     why = "was measured without --benchmark, so it is of no benchmark of the closed division"
-    if run.official:
-        why = f"may not enter the closed division ({'; '.join(run.official.not_closed)})"
-    if run.official is None or run.official.not_closed:
+    official = run.official
+    if official:
+        why = f"may not enter the closed division ({'; '.join(official.not_closed)})"
+    if official is None or official.not_closed:
         raise UsageError(f"pack {run}: {why}: leave it out, or pack without --division")
 
 
@@ -234,7 +236,9 @@ def _merged(runs: list[Measured]) -> dict[str, Source]:
     configurations: dict[str, Measured] = {}
     for run in runs:
         for path, name in _files(run):
-            place = _result(name)
+            # `<system>/<benchmark>/<scenario>` of a file of a result. None for other files.
+            parts = name.split("/")
+            place = "/".join(parts[3:6]) if len(parts) > 6 and parts[2] == "results" else None
             if place:
                 benchmark = place.rpartition("/")[0]
                 first = configurations.setdefault(benchmark, run)
@@ -275,19 +279,14 @@ def _files(run: Measured) -> Iterator[tuple[Path, str]]:
                 yield path, path.relative_to(run.directory).as_posix()
 
 
-def _result(name: str) -> str | None:
-    """`<system>/<benchmark>/<scenario>` of a file of a result. None for other files."""
-    parts = name.split("/")
-    return "/".join(parts[3:6]) if len(parts) > 6 and parts[2] == "results" else None
-
-
 def _must_be_one_configuration(place: str, first: Measured, second: Measured) -> None:
     """Raises UsageError if one benchmark of a system was measured with two configurations. Batch
     sizes of its scenarios may differ.
     """
     differences = []
     for key in _CONFIGURATION:
-        one, other = getattr(first.cell, key), getattr(second.cell, key)
+        one = getattr(first.cell, key)
+        other = getattr(second.cell, key)
         if one != other:
             differences.append(f"{key} {one} and {other}")
     if differences:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from harness.terminal import Terminal
 
 _OUT = ROOT / "profiles"
-_SCENARIO, _OF_TRAINING = "Offline", "Fit"
+_SCENARIO = "Offline"
+_OF_TRAINING = "Fit"
 _SECONDS = 60.0  # of one SUT, for those who wait for the machine
 
 
@@ -41,7 +42,15 @@ def main(arguments: list[str]) -> int:
         return 0
     reporter = terminal.Terminal(flags.quiet)
     command = shlex.join(["./run.sh", "profile", *arguments])
-    directory = _folder(requests[0])
+    # The folder of this profile does not exist yet.
+    request = requests[0]
+    parts = (request.benchmark, request.options.scenario, f"b{request.batch_size}")
+    stem = "-".join((*parts, request.precision, request.device))
+    out = request.options.out
+    number = 1
+    while (out / f"{stem}-{number}").exists():
+        number += 1
+    directory = out / f"{stem}-{number}"
     with reporter.progress:
         found = _measure(requests, directory, reporter, command)
     path = directory / "profile.json"
@@ -110,17 +119,6 @@ def _same_work(series: Sequence[Series]) -> list[Request]:
     return requests
 
 
-def _folder(request: Request) -> Path:
-    """Return the folder of this profile, which does not exist yet."""
-    parts = (request.benchmark, request.options.scenario, f"b{request.batch_size}")
-    stem = "-".join((*parts, request.precision, request.device))
-    out = request.options.out
-    number = 1
-    while (out / f"{stem}-{number}").exists():
-        number += 1
-    return out / f"{stem}-{number}"
-
-
 def _measure(
     requests: Sequence[Request], directory: Path, reporter: Terminal, command: str
 ) -> Profile:
@@ -129,7 +127,8 @@ def _measure(
     from harness.execution import machine, rundir
     from harness.measurement import profile
 
-    out, cache = requests[0].options.out, requests[0].options.cache
+    out = requests[0].options.out
+    cache = requests[0].options.cache
     rundir.check_writable("--out", out)
     rundir.check_writable("--cache", cache)
     directory.mkdir(parents=True)

@@ -26,14 +26,15 @@ def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     flags = _parser().parse_args(arguments)
-    results, faults = found_below(flags.root)
+    root = flags.root
+    results, faults = found_below(root)
     if flags.history:
         _show_history(flags, tables.grouped(results))
         return 0
     report = replace(
-        content.of_results(results, terminal.near(str(flags.root.absolute()))),
+        content.of_results(results, terminal.near(str(root.absolute()))),
         faults=faults,
-        not_measured=journal.obstacles(flags.root),
+        not_measured=journal.obstacles(root),
     )
     parts = sections.of(report)
     document = exports.document(report, parts) if flags.html or flags.json else {}

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from formats.cell import fields_with
 from formats.outcome import CUT_SHORT
 from harness.commands import COMMANDS
-from harness.execution.environments import is_made
 from harness.request import options
 from harness.request.flags import Parser, add_output, without
 from sut.registry import spec_of
@@ -105,14 +104,15 @@ def _next(result: Any, request: Any) -> str:
     from harness.request.request import LONGEST_TIMES
 
     directory = shlex.quote(terminal.near(result.directory))
+    cell = result.cell
     if result.status == "oom":
         # What may help a cell that was out of memory.
         flags = []
-        if result.cell.batch_size > 1:
+        if cell.batch_size > 1:
             flags.append("--batch-size")
         if not request.weights:
             flags.append("--size")
-        if result.cell.seq_len is not None:
+        if cell.seq_len is not None:
             flags.append("--seq-len")
         if not flags:
             return "a machine with more memory"
@@ -139,7 +139,7 @@ def _next(result: Any, request: Any) -> str:
     estimate = result.metric.estimate if result.metric else ""
     if mode == "quick" and result.loadgen != "VALID" and estimate in _OF_FEW_QUERIES:
         # Room for 80 queries, of which 64 are needed; MultiStream needs 662.
-        queries = 80 if result.cell.batch_size == 1 else 800
+        queries = 80 if cell.batch_size == 1 else 800
         longer_s = 1e-3 * queries * result.metrics["ms_per_step"] / LONGEST_TIMES
         duration = float(f"{longer_s:.2g}")
         return f"{plain} --duration {duration:g}  (LoadGen had too few queries to call it VALID)"
@@ -159,7 +159,7 @@ def _all_suts(command: str, mid: bool, valid: bool) -> str:
 
     `valid`: whether mode valid takes the cell.
     """
-    left_out = ["--sut", "--sut-option", "--python", "--slurm"]
+    left_out = ["--sut", "--sut-option", "--python", "--with", "--slurm"]
     if mid:
         left_out.append("--size")
     program, *rest = shlex.split(without(command, *left_out))
@@ -226,6 +226,8 @@ def planned(
     """Return the plan of a run, for --dry-run. Nothing is written, so weights and inputs have no
     digest yet.
     """
+    from harness.request.estimate import to_make
+
     samples = request.samples if request.trains else request.count or request.samples
     limits = request.limits(samples)
     benchmark = request.benchmark
@@ -254,7 +256,7 @@ def planned(
         "min_duration_s": limits.min_duration_ms / 1e3,
         "min_query_count": limits.min_query_count,
         "weights": f"{request.size.facts}, {at_most}{megabytes}{source}",
-        "environments_to_make": ", ".join(_environments_to_make(request)) or "none",
+        "environments_to_make": ", ".join(to_make(request)) or "none",
         "reference": f"{_references(request)}; {no_reference}",
         "cost": cost,
         "refused": obstacle or "no",
@@ -267,12 +269,3 @@ def _references(request: Request) -> str:
     precisions = (spec_of(name).precisions[0] for name in request.references)
     named = zip(request.references, precisions, strict=True)
     return " and ".join(f"{name} in {precision}" for name, precision in named)
-
-
-def _environments_to_make(request: Request) -> list[str]:
-    references = [spec_of(name).environment for name in request.references]
-    names = dict.fromkeys((request.spec.environment, *references))
-    if request.options.python:
-        names.pop(request.spec.environment, None)
-    place = (request.device, request.rules.round)
-    return [name for name in names if not is_made(request.options.cache, name, *place)]

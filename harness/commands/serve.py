@@ -66,12 +66,11 @@ def main(arguments: list[str]) -> int:
 
     if not 0 <= flags.port <= _MOST_PORT:
         raise UsageError(f"--port {flags.port}: from 0 (any free port) to {_MOST_PORT}")
-    if not 0 <= flags.max_wait_ms < math.inf:
-        raise UsageError(f"--max-wait-ms {flags.max_wait_ms:g}: at least 0")
+    max_wait_ms = flags.max_wait_ms
+    if not 0 <= max_wait_ms < math.inf:
+        raise UsageError(f"--max-wait-ms {max_wait_ms:g}: at least 0")
     command = shlex.join(["./run.sh", "serve", *arguments])
-    served = serving.plan(
-        _of_run(flags, command), flags.max_tokens, flags.new_tokens, flags.max_wait_ms
-    )
+    served = serving.plan(_of_run(flags, command), flags.max_tokens, flags.new_tokens, max_wait_ms)
     request = served.request
     reporter = terminal.Terminal(quiet=False)
     for reason in request.reasons:

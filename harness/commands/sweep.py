@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 import textwrap
 from collections.abc import Mapping
 from dataclasses import replace
@@ -31,7 +30,6 @@ _EPILOG = textwrap.fill(
     width=100,
 )
 _REPEATS = 3
-_LONG_S = 3600.0
 _UNTIL = "the answer says how many more runs decide, and a larger --repeats adds them"
 
 
@@ -70,7 +68,7 @@ def main(arguments: list[str]) -> int:
     for line in words.announcement(summary):
         reporter.say(line)
     if not deadline:
-        _confirm(summary["seconds"], flags.yes)
+        words.confirm(summary["seconds"], flags.yes)
     rundir.check_writable("--out", out)
     folder.mkdir(parents=True, exist_ok=True)
     command = shlex.join(["./run.sh", "sweep", *arguments])
@@ -174,22 +172,3 @@ def _recipe(name: str | None, values: Mapping[str, list[str]]) -> Recipe:
             f" {', '.join(recipe.names())}"
         )
     return recipe.Recipe(name="sweep", grids=(values,), missing={})
-
-
-def _confirm(seconds: float, yes: bool) -> None:
-    """Ask on a terminal whether a plan of more than an hour is wanted.
-
-    Raises UsageError if it is not, and without a terminal if `--yes` is not given.
-    """
-    if yes or seconds <= _LONG_S:
-        return
-    question = f"this takes about {terminal.duration(seconds)}: go on? [y/N] "
-    if not sys.stdin.isatty() or not sys.stderr.isatty():
-        raise UsageError(
-            f"this takes about {terminal.duration(seconds)}: give --yes if you want that;"
-            " --dry-run shows the plan, and fewer cells, a smaller --size or --duration, or"
-            " --for TIME make it shorter"
-        )
-    terminal.ask(question)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise UsageError("nothing was measured")

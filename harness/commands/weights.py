@@ -40,13 +40,14 @@ def main(arguments: list[str]) -> int:
     folder = flags.folder.absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"weights {flags.folder}: exists; give a new folder")
-    name = str(flags.source).lower()
-    if name in _PACKAGES and not Path(flags.source).exists():
+    source = flags.source
+    name = str(source).lower()
+    if name in _PACKAGES and not Path(source).exists():
         kind, where = _PACKAGES[name]
         packed = next(_packages(name, cache, reporter).glob(where))
         conversion: _Conversion = (kind, packed, None)
     else:
-        conversion = _brought(flags.source, flags.base)
+        conversion = _brought(source, flags.base)
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)

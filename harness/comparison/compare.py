@@ -11,6 +11,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from formats.cell import LORA, STANDARD_INPUTS, Cell, cell_words, fields_with
 from formats.result import Result
 from harness.comparison import statistics, tables
@@ -146,10 +148,11 @@ def named(group: Group) -> str:
 def called(group: Group) -> str:
     """The name of the model: that of a user's folder, or else of the model and its size."""
     record = group.last.record
+    cell = group.cell
     if record is None or record.digests.weights_folder is None:
-        return f"{group.cell.model} {group.cell.size}"
+        return f"{cell.model} {cell.size}"
     if record.architecture == _KERAS_FILE:
-        return group.cell.model
+        return cell.model
     folder = Path(record.digests.weights_folder)
     if folder.parent.name == "snapshots":  # in the Hub's cache, models--ORGANISATION--NAME
         return folder.parents[1].name.removeprefix("models--").replace("--", "/")
@@ -207,7 +210,28 @@ def differences(a: Group, b: Group) -> list[str]:
         if x.get(name) == y.get(name) or (a.cell.sut != b.cell.sut and not is_of_both):
             continue
         sentences.append(f"other version of {name}: {x.get(name, 'none')} / {y.get(name, 'none')}")
+    named = map(canonicalize_name, {*x, *y})
+    others = moved(a, b, {*named}) if a.cell.sut == b.cell.sut else {}
+    if others:
+        words = (f"{name} {one} / {other}" for name, (one, other) in others.items())
+        sentences.append(f"other packages: {', '.join(words)}")
     return sentences
+
+
+def moved(a: Group, b: Group, without: Collection[str]) -> dict[str, tuple[str, str]]:
+    """Distribution → its versions in the environments of two groups, for each that differs.
+
+    `without`: packages that are left out. Empty if one of the groups reported none.
+    """
+    x, y = installed(a), installed(b)
+    names = sorted({*x, *y} - {*without}) if x and y else []
+    versions = {name: (x.get(name, "none"), y.get(name, "none")) for name in names}
+    return {name: both for name, both in versions.items() if both[0] != both[1]}
+
+
+def installed(group: Group) -> dict[str, str]:
+    """Distribution, in the normal form → its version in the SUT's environment."""
+    return {canonicalize_name(name): v for name, v in group.last.installed.items()}
 
 
 def conditions(a: Group, b: Group) -> list[str]:
@@ -267,10 +291,11 @@ def beside_earlier(result: Result) -> str | None:
 
     The earlier runs are those in the same parent folder as the run.
     """
-    if not result.directory:
+    directory = result.directory
+    if not directory:
         return None
-    found, _ = find(Path(result.directory).parent)
-    others = [each for each in found if each.directory != result.directory]
+    found, _ = find(Path(directory).parent)
+    others = [each for each in found if each.directory != directory]
     if not others:
         return None
     last = read(result)
@@ -289,8 +314,9 @@ def beside_earlier(result: Result) -> str | None:
         changes.append("no setting or version that is recorded differs")
     equal = [run for run in earlier if not differences(Group(runs=(run,)), new)]
     every = Group(runs=(*equal, last))
-    if every.summary and every.summary.low is not None:
-        repeats = every.summary.repeats
+    summary = every.summary
+    if summary and summary.low is not None:
+        repeats = summary.repeats
         changes.append(f"the {repeats} runs so far: {figure(every)}")
     return (
         f"{tables.ratio(new, before).value:.3g} × the speed of"

@@ -107,7 +107,7 @@ def _sentence(stretches: Sequence[Group], changes: Sequence[Change]) -> str:
     """The changes of speed that are shown, or that none is."""
     shown = [each for each in changes if each.speed.different]
     if shown:
-        return "; ".join(f"{each.verdict} since {each.at[:16]} ({each.what[0]})" for each in shown)
+        return "; ".join(f"{each.verdict} since {each.at[:16]} ({_why(each)})" for each in shown)
     runs = statistics.plural(sum(len(group.runs) for group in stretches), "run")
     if changes:
         count = statistics.plural(len(changes), "change")
@@ -115,6 +115,12 @@ def _sentence(stretches: Sequence[Group], changes: Sequence[Change]) -> str:
     only = stretches[0]
     figure = _drift(only.figures) or compare.figure(only)
     return f"{runs}, nothing changed: {figure}"
+
+
+def _why(change: Change) -> str:
+    """The first difference, and each release that changed."""
+    first, *others = change.what
+    return "; ".join([first, *(what for what in others if what.startswith("other version of"))])
 
 
 def _drift(figures: Sequence[float]) -> str:

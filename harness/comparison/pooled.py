@@ -81,22 +81,22 @@ class Pooled:
         Only the runs of the two count if one of them is noisier than the others, or if only two
         SUTs are compared and six rounds allow a permutation test.
         """
-        common = [of for of in self.series[a] if of in self.series[b]]
+        series = self.series
+        common = [of for of in series[a] if of in series[b]]
         if len(common) < FEWEST:
             return None
-        flips = self.compared == 2 and len(common) >= FEWEST_FLIPPED
+        compared = self.compared
+        flips = compared == 2 and len(common) >= FEWEST_FLIPPED
         if flips or {a, b} & set(self.noisy):
-            x, y = ([self.series[name][of] for of in common] for name in (a, b))
-            return compare(x, y, paired=True, compared=self.compared)
+            x, y = ([series[name][of] for of in common] for name in (a, b))
+            return compare(x, y, paired=True, compared=compared)
         fit = self._fit
         contrast = np.zeros(len(fit.covariance))
         contrast[fit.names.index(a)] = 1
         contrast[fit.names.index(b)] = -1
         error = fit.deviation * math.sqrt(contrast @ fit.covariance @ contrast)
-        counts = (len(self.series[a]), len(self.series[b]))
-        return judged(
-            float(contrast @ fit.effects), error, fit.freedom, self.compared, "pooled", counts
-        )
+        counts = (len(series[a]), len(series[b]))
+        return judged(float(contrast @ fit.effects), error, fit.freedom, compared, "pooled", counts)
 
     @cached_property
     def noisy(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -36,6 +36,11 @@ class Run:
     record: Record | None = None
     planned_seconds: float | None = None
 
+    @property
+    def installed(self) -> Mapping[str, str]:
+        """Distribution → its version in the SUT's environment. Empty if no worker reported any."""
+        return self.record.environment.versions if self.record else {}
+
     @cached_property
     def versions(self) -> dict[str, str]:
         """Versions of Python, the SUT's packages and an accelerator's driver. Empty if no worker
@@ -43,7 +48,7 @@ class Run:
         """
         if self.record is None:
             return {}
-        installed = self.record.environment.versions
+        installed = self.installed
         spec = SUTS.get(self.result.cell.sut)
         packages = spec.packages if spec else ()
         names = recorded_names(("python", *packages, "mlcommons-loadgen"), installed)
@@ -104,9 +109,11 @@ class Run:
 
         Sweeps of the same cells have the same id for every --out.
         """
-        mark, below = self.result.sweep, 1 + len(Path(self.result.cell.name).parts)
+        result = self.result
+        mark = result.sweep
+        below = 1 + len(Path(result.cell.name).parts)
         return (
-            (Path(self.result.directory).absolute().parts[:-below], mark.id, mark.repeat)
+            (Path(result.directory).absolute().parts[:-below], mark.id, mark.repeat)
             if mark
             else None
         )
@@ -200,7 +207,8 @@ def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
     reason).
     `directory` is the present path of each run.
     """
-    results, faults = [], {}
+    results = []
+    faults = {}
     for path in sorted(_results(root)):
         try:
             result = reading.from_file(path, Result)
@@ -215,7 +223,8 @@ def read(result: Result) -> Run:
     cannot be read counts as missing.
     """
     directory = Path(result.directory)
-    record, job = None, None
+    record = None
+    job = None
     with suppress(OSError, ValueError):
         record = reading.from_file(directory / "record.json", Record)
     with suppress(OSError, ValueError):

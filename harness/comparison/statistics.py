@@ -30,11 +30,14 @@ EQUAL = 0.1
 # With sign flips, 6 differences are the fewest that can reach 95 %. A difference counts at most 1.5
 # times the median difference. Two equal cells are called different with a chance of `_FLIP_LEVEL`.
 # It is a little below 5 %, because the p value of flips has steps.
-FEWEST_FLIPPED, _CLIP, _FLIP_LEVEL = 6, 1.5, 0.045
+FEWEST_FLIPPED = 6
+_CLIP = 1.5
+_FLIP_LEVEL = 0.045
 _MOST_FLIPS = 12  # up to 4096 sign flips are all counted; of more, 4096 are drawn
 # A repeat is an outlier if it exceeds both this number of deviations (Iglewicz & Hoaglin 1993, the
 # modified z score) and this share.
-_OUTLYING_Z, _OUTLYING_SHARE = 5.0, 0.08
+_OUTLYING_Z = 5.0
+_OUTLYING_SHARE = 0.08
 _MOST_DECIMALS = 4
 _ROUNDING = 1e-12  # the logarithms of equal figures may differ by this much
 
@@ -121,10 +124,12 @@ class Ratio:
         """(`1.47 ×`, `1.43–1.52`), with enough digits to distinguish the ends of the interval. The
         second is `no interval` if there is none.
         """
-        if self.low is None or self.high is None:
+        low = self.low
+        high = self.high
+        if low is None or high is None:
             return f"{self.value:.3g} ×", "no interval"
-        value = _digits(self.value, self.low, self.high)
-        return f"{value} ×", interval(self.low, self.high)
+        value = _digits(self.value, low, high)
+        return f"{value} ×", interval(low, high)
 
     def times(self, b: str = "") -> str:
         """`1.47 × B (1.43–1.52)`."""
@@ -146,9 +151,12 @@ def summarise(figures: Sequence[float]) -> Estimate:
     """
     logs = _logs(figures)
     mean = float(logs.mean())
-    low, high = None, None
+    low = None
+    high = None
     if len(logs) >= FEWEST:
-        half = _t_half(logs)
+        # Half the width of the t interval of a mean.
+        n = len(logs)
+        half = _student(n - 1) * float(logs.std(ddof=1)) / math.sqrt(n)
         low = math.exp(mean - half)
         high = math.exp(mean + half)
     return Estimate(repeats=len(logs), mean=math.exp(mean), low=low, high=high)
@@ -181,7 +189,8 @@ def compare(
     Raises ValueError if paired repeats have different counts.
     """
     sign = 1 if higher_is_better else -1
-    x, y = sign * _logs(a), sign * _logs(b)
+    x = sign * _logs(a)
+    y = sign * _logs(b)
     counts = (len(x), len(y))
     if paired and len(x) != len(y):
         raise ValueError(
@@ -334,12 +343,6 @@ def _logs(figures: Sequence[float]) -> np.ndarray:
     if not len(values) or not (np.isfinite(values) & (values > 0)).all():
         raise ValueError(f"figures are numbers above 0, and these are {list(figures)[:5]}")
     return np.log(values)
-
-
-def _t_half(values: np.ndarray) -> float:
-    """Half the width of the t interval of a mean."""
-    n = len(values)
-    return _student(n - 1) * float(values.std(ddof=1)) / math.sqrt(n)
 
 
 def _welch(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 from statistics import median
@@ -40,7 +41,7 @@ _METRICS = (
     "bytes_per_second",
     "flops_per_byte",
     "bandwidth_share",
-    "operators_per_batch",
+    "operators_per_pass",
     "latency_p50_ms",
     "latency_p90_ms",
     "latency_p99_ms",
@@ -110,11 +111,12 @@ class Group:
         """`2 of 5 runs are not ok: invalid (accuracy): …`, with the last failed run's reason. Empty
         if all are ok or none is.
         """
-        if not self.failed or not self.good:
+        failed = self.failed
+        if not failed or not self.good:
             return ""
-        count = len(self.failed)
+        count = len(failed)
         are = "is" if count == 1 else "are"
-        return f"{count} of {count + len(self.good)} runs {are} not ok: {self.failed[-1].obstacle}"
+        return f"{count} of {count + len(self.good)} runs {are} not ok: {failed[-1].obstacle}"
 
     @property
     def failure_counts(self) -> bool:
@@ -192,16 +194,17 @@ class Group:
         compliance/schemas/report.json describes them. None: not known.
         """
         result = self.last.result
-        runs = self.good or (self.last,)
+        good = self.good
+        runs = good or (self.last,)
         found = {name: _median(run.result.metrics.get(name) for run in runs) for name in _METRICS}
         for name in _OF_COMPILING:
-            found[name] = _median(run.result.metrics.get(name) for run in self.good)
+            found[name] = _median(run.result.metrics.get(name) for run in good)
         accuracy = result.accuracy
         limit = accuracy.threshold if accuracy else None
         host_bytes = max(run.result.peak_host_bytes for run in self.runs)
         device_bytes = max(run.result.peak_device_bytes or 0 for run in self.runs)
         return found | {
-            "load_seconds": _median(run.result.seconds.get("load") for run in self.good),
+            "load_seconds": _median(run.result.seconds.get("load") for run in good),
             "peak_host_bytes": host_bytes or None,
             "peak_device_bytes": device_bytes or None,
             "accuracy": accuracy.value if accuracy else None,
@@ -215,11 +218,12 @@ class Group:
         """`2 of 3 repeats were disturbed: …`, with the first disturbance. Empty if at most half of
         the repeats were disturbed.
         """
-        disturbed = [run.disturbances for run in self.good if run.disturbances]
-        if 2 * len(disturbed) <= len(self.good):
+        good = self.good
+        disturbed = [run.disturbances for run in good if run.disturbances]
+        if 2 * len(disturbed) <= len(good):
             return ""
-        were = "repeat was" if len(self.good) == 1 else "repeats were"
-        count = f"{len(disturbed)} of {len(self.good)} {were} disturbed"
+        were = "repeat was" if len(good) == 1 else "repeats were"
+        count = f"{len(disturbed)} of {len(good)} {were} disturbed"
         return f"{count}: {'; '.join(disturbed[0])}"
 
     @cached_property
@@ -372,7 +376,7 @@ def pool(
         value: a run → its figure; None: the one by which it is compared.
     """
     swept = any(run.turn for group in groups for run in group.good)
-    by_hand = not swept and all(in_turns(a, b) for a, b in zip(groups, groups[1:], strict=False))
+    by_hand = not swept and all(in_turns(a, b) for a, b in pairwise(groups))
     named = {group.sut: group for group in groups}
     named |= {control_name(n): control for n, control in enumerate(controls)}
     series = {name: _rounds(group, by_hand, value or _compared) for name, group in named.items()}

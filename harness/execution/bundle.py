@@ -123,7 +123,8 @@ def download(
 def _download(package: Package, python: str, device: str, folder: Path) -> str:
     text = str(package)
     flags = [f"--platform={tag}" for tag in _tags(package.platform)]
-    if not package.hashes:
+    hashes = package.hashes
+    if not hashes:
         for path in folder.glob(f"{package.name}-*.whl"):
             if not zipfile.is_zipfile(path):  # an interrupted copy, which pip cannot detect
                 path.unlink()
@@ -133,10 +134,10 @@ def _download(package: Package, python: str, device: str, folder: Path) -> str:
         flags.append(f"--extra-index-url={CPU_INDEXES[package.name]}")
     flags += ["--implementation=cp", "--only-binary=:all:", f"--python-version={python}"]
     try:
-        output = _pip("download", text, [f"--dest={folder}", *flags], package.hashes)
+        output = _pip("download", text, [f"--dest={folder}", *flags], hashes)
     except EnvironmentFailure as e:
         reason = f"no wheel of {package} for Python {python} on {package.platform}: {e}"
-        if len(package.hashes) != 1:
+        if len(hashes) != 1:
             raise EnvironmentFailure(reason) from None
         return _build(package, folder, reason)
     return _FILE.findall(output)[0]

@@ -15,7 +15,8 @@ from harness.execution import environments
 from scenarios.worker.replicas.placement import NODE
 
 SLURM = "slurm"
-_RAY, _CLIENT = "ray", "ray://"
+_RAY = "ray"
+_CLIENT = "ray://"
 _RAY_ENVIRONMENT = "cluster-ray"
 _OPTION = re.compile(r"([a-z][a-z0-9-]*)=(.+)")
 _OF_STEPS = (

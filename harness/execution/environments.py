@@ -8,6 +8,7 @@ if it differs, the environment is removed and made again while a lock file is he
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -349,9 +350,20 @@ def _run(command: list[str], what: str) -> None:
     process = subprocess.run(
         command, capture_output=True, text=True, check=False, preexec_fn=end_with_parent
     )
-    if process.returncode:
-        words = " / ".join((process.stderr or process.stdout).strip().splitlines()[-4:])
-        raise EnvironmentFailure(f"cannot make {what}: {words}")
+    check_done(process, what)
+
+
+def check_done(process: subprocess.CompletedProcess[str], what: str) -> None:
+    """Raises EnvironmentFailure with the last words of an installer that failed."""
+    if process.returncode == 0:
+        return
+    words = " / ".join((process.stderr or process.stdout).strip().splitlines()[-4:])
+    if process.returncode < 0:
+        number = signal.Signals(-process.returncode).name
+        words = f"the installer was ended by {number}: the same command tries again"
+    elif os.strerror(errno.ENOSPC) in words:
+        words = "the disk is full: free some space, or choose another --cache"
+    raise EnvironmentFailure(f"cannot make {what}: {words}")
 
 
 def _requirements(file: Path) -> list[tuple[str, str]]:

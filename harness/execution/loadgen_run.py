@@ -62,17 +62,20 @@ class Reporter(Protocol):
 
 def run(job: Job, worker: Worker, reporter: Reporter) -> WorkerOutcome:
     """Run the test, or keep an earlier one. → its outcome. The logs are in job.log_dir."""
+    test = job.test
     if earlier := rundir.kept(job):
-        reporter.say(f"{job.test}: kept from an earlier attempt")
+        reporter.say(f"{test}: kept from an earlier attempt")
         return earlier
-    job.log_dir.mkdir(parents=True)
-    draw = reporter.watch(job.test)
-    plan_file, shown = job.log_dir / "plan.json", False
+    log_dir = job.log_dir
+    log_dir.mkdir(parents=True)
+    draw = reporter.watch(test)
+    plan_file = log_dir / "plan.json"
+    shown = False
 
     def watch(beat: Beat) -> None:
         nonlocal shown
         if not shown and plan_file.exists():
-            reporter.planned(job.test, json.loads(plan_file.read_text(encoding="utf-8")))
+            reporter.planned(test, json.loads(plan_file.read_text(encoding="utf-8")))
             shown = True
         draw(beat)
 
@@ -80,9 +83,9 @@ def run(job: Job, worker: Worker, reporter: Reporter) -> WorkerOutcome:
     if (
         outcome.status == "ok"
         and job.procedure == "loadgen"
-        and not (job.log_dir / "mlperf_log_detail.txt").exists()
+        and not (log_dir / "mlperf_log_detail.txt").exists()
     ):
-        reason = f"LoadGen wrote no log in the {job.test} test; see {job.log_dir / 'worker.log'}"
+        reason = f"LoadGen wrote no log in the {test} test; see {log_dir / 'worker.log'}"
         return replace(outcome, status="error", reason=reason)
     return outcome
 
@@ -94,18 +97,19 @@ def better_calibration(job: Job, outcome: WorkerOutcome) -> tuple[dict[str, floa
     if outcome.status != "ok" or job.procedure != "loadgen":
         return None
     detail = logs.read_detail(job.log_dir / "mlperf_log_detail.txt")
+    calibration = outcome.calibration
     if job.serving:
         kept_up = outcome.queue is not None and outcome.queue.kept_up
         valid = detail.get("result_validity") == "VALID" and kept_up
         if valid or job.serving.rate:
             return None
-        rate = outcome.calibration["rate"]
+        rate = calibration["rate"]
         lower = _LOWER * rate
         why = "within the limits" if kept_up else "without a growing queue"
         reason = (
             f"the SUT did not hold {rate:.4g} requests/s {why}; measured once more at {lower:.4g}"
         )
-        return {**outcome.calibration, "rate": lower}, reason
+        return {**calibration, "rate": lower}, reason
     rate = detail.get("result_samples_per_second") or detail.get(
         "result_qps_without_loadgen_overhead"
     )
@@ -116,7 +120,7 @@ def better_calibration(job: Job, outcome: WorkerOutcome) -> tuple[dict[str, floa
         "over sooner than LoadGen's least duration; measured once more, at the rate that it showed"
     )
     return {
-        **outcome.calibration,
+        **calibration,
         "fastest_sample_ns": sample_ns,
         "median_sample_ns": sample_ns,
     }, reason
@@ -126,7 +130,8 @@ def compressed_trace(log_dir: Path) -> str | None:
     """Compress LoadGen's trace, if it wrote one, to .json.gz. → sha256 of the uncompressed trace,
     or None.
     """
-    trace, packed = log_dir / "mlperf_log_trace.json", log_dir / "mlperf_log_trace.json.gz"
+    trace = log_dir / "mlperf_log_trace.json"
+    packed = log_dir / "mlperf_log_trace.json.gz"
     if trace.exists() and trace.stat().st_size:
         with trace.open("rb") as whole, gzip.GzipFile(packed, "wb", mtime=0) as target:
             shutil.copyfileobj(whole, target, 1 << 20)

@@ -49,7 +49,8 @@ class Worker:
         """`python`: the interpreter of the SUT's environment. `process_env`: environment variables
         in addition to those of the device. `zygotes`: fork the process, if they can.
         """
-        self._python, self._process_env = python, process_env
+        self._python = python
+        self._process_env = process_env
         self._zygotes = zygotes
         self._process: Child | Forked | None = None
         self._replies = -1
@@ -65,17 +66,18 @@ class Worker:
         """Run the job. → the worker's WorkerOutcome, or one that says how the worker died. The logs
         stay in job.log_dir.
         """
-        write_json(job.log_dir / "job.json", job)
+        log_dir = job.log_dir
+        write_json(log_dir / "job.json", job)
         process = self._ready(job)
         process.oom_kills = host_memory.kernel_oom_kills()
         try:
-            hang = _watch(process, self._replies, job.log_dir / "heartbeat", watch)
+            hang = _watch(process, self._replies, log_dir / "heartbeat", watch)
         except BaseException:
             self._end()
             raise
         if hang or process.poll() is not None:
             self._end()
-        if outcome := read_outcome(job.log_dir):
+        if outcome := read_outcome(log_dir):
             return outcome
         self._end()
         # A child's peak starts at the peak of its parent, which may have mapped large files.
@@ -96,11 +98,12 @@ class Worker:
         self._held_before = _peak_bytes(resource.RUSAGE_CHILDREN)
         self._replies, replies = os.pipe()
         device = DEVICES[job.workload.device]
-        chosen = [place.device for place in job.places if place.device]
+        places = job.places
+        chosen = [place.device for place in places if place.device]
         own = device.environment(os.environ, chosen)
         env = {**own, **self._process_env, "PYTHONPATH": str(ROOT)}
         # The LoadGen process of several replicas pins them, and not itself.
-        own_cores = job.places[0].cores if len(job.places) == 1 else ()
+        own_cores = places[0].cores if len(places) == 1 else ()
         pinned_to = own_cores or cores.available()
         try:
             self._process = self._forked(job, env, pinned_to, replies)
@@ -190,11 +193,13 @@ def _watch(
     """Wait until the worker has done its job or ends (→ None), or until it has no new heartbeat for
     its phase's limit (→ the last one).
     """
-    last, changed_s = Beat("start", 0, 0, _START_LIMIT_S), time.monotonic()
+    last = Beat("start", 0, 0, _START_LIMIT_S)
+    changed_s = time.monotonic()
     while not _ended_within(process, _LOOK_S, replies):
         beat = heartbeat.read(path) or last
         if beat != last:
-            last, changed_s = beat, time.monotonic()
+            last = beat
+            changed_s = time.monotonic()
             watch(beat)
         elif time.monotonic() - changed_s > (last.limit_s or _START_LIMIT_S):
             return last
@@ -233,7 +238,8 @@ def _post_mortem(
         PROFILE: "while it was profiled",
     }
     where = places.get(job.test, f"in the {job.test} test")
-    log = f"see {job.log_dir / 'worker.log'}"
+    log_dir = job.log_dir
+    log = f"see {log_dir / 'worker.log'}"
     if hang:
         return WorkerOutcome(
             "error",
@@ -249,10 +255,10 @@ def _post_mortem(
             f"the kernel killed the worker {where} for want of memory{held}: choose a smaller"
             " --size or --batch-size",
         )
-    if free_bytes(job.log_dir) < 1 << 20:
+    if free_bytes(log_dir) < 1 << 20:
         return WorkerOutcome(
             "error",
-            f"the disk of {job.log_dir} is full {where}: free some space or choose another --out",
+            f"the disk of {log_dir} is full {where}: free some space or choose another --out",
         )
     how = process.how(where=f" {where}")
     no_outcome = "" if (process.returncode or 0) < 0 else " and no outcome"

@@ -21,7 +21,8 @@ from formats.result import FINAL
 from harness.errors import EnvironmentFailure, UsageError
 from harness.locks import Taken, held
 
-_RESERVE, _RESERVE_BYTES = ".reserve", 1 << 20
+_RESERVE = ".reserve"
+_RESERVE_BYTES = 1 << 20
 
 
 @contextmanager

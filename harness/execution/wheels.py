@@ -20,7 +20,8 @@ from typing import Any
 
 from harness.errors import EnvironmentFailure
 
-MANIFEST, FOLDER = "bundle.json", "wheels"
+MANIFEST = "bundle.json"
+FOLDER = "wheels"
 BESIDE = "beside"
 """The environment of a bundle that adds packages to a user's own interpreter."""
 
@@ -77,7 +78,8 @@ def check(folder: Path, environment: str) -> None:
     for name in dict.fromkeys(
         name for names in (own, *document["environments"].values()) for name in names
     ):
-        path, file = folder / FOLDER / name, document["files"][f"{FOLDER}/{name}"]
+        path = folder / FOLDER / name
+        file = document["files"][f"{FOLDER}/{name}"]
         if not path.is_file():
             raise EnvironmentFailure(f"the bundle {folder} lacks the wheel {name}: {again}")
         if path.stat().st_size != file["bytes"] or (name in own and sha256(path) != file["sha256"]):

@@ -30,17 +30,18 @@ def resized(
         height, width: of the whole resized picture.
         rows, columns: the part of it that is computed.
     """
-    tall = _scale(picture.shape[0], height)
-    wide = _scale(picture.shape[1], width)
-    if picture.shape[:2] == (height, width):
+    shape = picture.shape
+    tall = _scale(shape[0], height)
+    wide = _scale(shape[1], width)
+    if shape[:2] == (height, width):
         return picture[rows, columns]
     if min(tall, wide) < 1:
         return _larger(picture, height, width, rows, columns)
     if _is_whole(tall) and _is_whole(wide):
         return _by_whole_pixels(picture, round(tall), round(wide), rows, columns)
     values = picture.astype(np.float32)
-    values = _sums(values, _parts(picture.shape[1], width, columns), axis=1)
-    values = _sums(values, _parts(picture.shape[0], height, rows), axis=0)
+    values = _sums(values, _parts(shape[1], width, columns), axis=1)
+    values = _sums(values, _parts(shape[0], height, rows), axis=0)
     return np.rint(values).clip(0, 255).astype(np.uint8)
 
 
@@ -89,7 +90,8 @@ def _by_whole_pixels(
     """A pixel of the result is the mean of `tall` × `wide` pixels. A mean of four is rounded up at
     a half, others to the even number.
     """
-    height, width = picture.shape[0] // tall, picture.shape[1] // wide
+    height = picture.shape[0] // tall
+    width = picture.shape[1] // wide
     blocks = picture[: height * tall, : width * wide].reshape(height, tall, width, wide, -1)
     sums = blocks[rows, :, columns].sum((1, 3), dtype=np.int64)
     if tall == wide == 2:
@@ -101,13 +103,15 @@ def _by_whole_pixels(
 def _larger(
     picture: np.ndarray, height: int, width: int, rows: slice, columns: slice
 ) -> np.ndarray:
-    last = picture.shape[1] - 1
-    left, of_left, of_right = _neighbours(picture.shape[1], width, columns)
-    above, of_above, of_below = _neighbours(picture.shape[0], height, rows)
+    shape = picture.shape
+    last = shape[1] - 1
+    left, of_left, of_right = _neighbours(shape[1], width, columns)
+    above, of_above, of_below = _neighbours(shape[0], height, rows)
     of_left[left >= last] = 1 << _ONE_BITS
     of_right[left >= last] = 0
     wide = picture.astype(np.int64)
-    right, below = left + 1, above + 1
+    right = left + 1
+    below = above + 1
     mixed = wide.take(left, 1, mode="clip") * of_left[:, None]
     mixed += wide.take(right, 1, mode="clip") * of_right[:, None]
     mixed >>= 4

@@ -21,11 +21,9 @@ from jinja2.exceptions import TemplateError
 from harness.errors import UsageError
 from harness.inputs import chat_render, tokenizer, user_folder
 
-_SETTINGS, _FILE, _NAMED_FILES = (
-    "tokenizer_config.json",
-    "chat_template.jinja",
-    "additional_chat_templates/*.jinja",
-)
+_SETTINGS = "tokenizer_config.json"
+_FILE = "chat_template.jinja"
+_NAMED_FILES = "additional_chat_templates/*.jinja"
 DEFAULT = "default"
 """The name of the usual template."""
 _GIVEN = ("messages", "tools", "documents", "add_generation_prompt")

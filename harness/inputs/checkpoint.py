@@ -197,11 +197,12 @@ def of_file(model: Model, cache: Path) -> Checkpoint:
     assert model.file
     file = model.file
     code = f"-{file.code_digest}" if file.code_digest else ""
-    path = cache / "checkpoints" / f"{model.name}-own-{file.digest[:12]}{code}"
+    digest = file.digest
+    path = cache / "checkpoints" / f"{model.name}-own-{digest[:12]}{code}"
     copy = path / "model.keras"
     path.parent.mkdir(parents=True, exist_ok=True)
     with held(path.with_name(path.name + ".lock"), lambda: None):
-        if not copy.exists() or digest_of([copy]) != file.digest:
+        if not copy.exists() or digest_of([copy]) != digest:
             keras_file.check_weights(file.path)
             shutil.rmtree(path, ignore_errors=True)
             path.mkdir()
@@ -210,7 +211,7 @@ def of_file(model: Model, cache: Path) -> Checkpoint:
             partial_copy = copy.with_suffix(".partial")
             shutil.copyfile(file.path, partial_copy)
             partial_copy.replace(copy)
-    return Checkpoint(path, file.digest, model.sizes["user"].parameters, copy.stat().st_size)
+    return Checkpoint(path, digest, model.sizes["user"].parameters, copy.stat().st_size)
 
 
 def _linked(
@@ -284,7 +285,8 @@ def _make(path: Path, model: Model, size: Size, recipe: Document) -> Checkpoint:
     dtype = recipe["dtype"]
     folders = _folders(model, size, recipe["config"])
     headers = [_header(tensors, dtype) for _, file, tensors in folders.values() if file]
-    total = sum(map(len, headers)) + size.parameters * _ITEM_BYTES[dtype]
+    parameters = size.parameters
+    total = sum(map(len, headers)) + parameters * _ITEM_BYTES[dtype]
     _check_space(path, total, "free some space, or choose a smaller --size")
     for folder, (config, file, tensors) in folders.items():
         (path / folder).mkdir(exist_ok=True)
@@ -293,11 +295,11 @@ def _make(path: Path, model: Model, size: Size, recipe: Document) -> Checkpoint:
         if file:
             _write(path / folder / file, tensors, dtype)
     digest = digest_of([path / name for name in files(path)])
-    known = {"digest": digest, "parameters": size.parameters, "bytes": total}
+    known = {"digest": digest, "parameters": parameters, "bytes": total}
     partial = path / f"{_DIGEST}.partial"
     partial.write_text(json.dumps(known) + "\n", encoding="utf-8")
     partial.replace(path / _DIGEST)
-    return Checkpoint(path, digest, size.parameters, total)
+    return Checkpoint(path, digest, parameters, total)
 
 
 _Contents = tuple[Mapping[str, Any], str, tuple[Tensor, ...]]
@@ -309,11 +311,12 @@ def _folders(model: Model, size: Size, config: Config) -> dict[str, _Contents]:
 
     The first is the checkpoint itself, which has no weights if the model has parts.
     """
-    if not model.parts:
+    parts = model.parts
+    if not parts:
         return {"": (config, "model.safetensors", size.tensors)}
-    configs = model.parts.configs(size.config)
+    configs = parts.configs(size.config)
     folders: dict[str, _Contents] = {"": (config, "", ())}
-    for part, file in sorted(model.parts.files.items()):
+    for part, file in sorted(parts.files.items()):
         tensors = tuple(t for t in size.tensors if t.name.startswith(f"{part}/"))
         folders[part] = (configs[part], file, tensors)
     return folders

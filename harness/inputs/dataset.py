@@ -117,7 +117,8 @@ def prepare(
         arrays = draw(size, samples, 0)
     else:
         given = given or read(UserFile(path=dataset, model=model, size=size), trains)
-        arrays, notes = given.arrays, given.notes
+        arrays = given.arrays
+        notes = given.notes
     if trains:
         held_out = draw(size, _HELD_OUT * batch_size, _OTHERS)
         if dataset is not None:

@@ -23,7 +23,8 @@ from harness.errors import Refused, UsageError
 from harness.inputs import area_resize, picture_processor, pictures
 from harness.inputs.picture_processor import PerChannel
 
-SIDE, CHANNELS = 224, 3
+SIDE = 224
+CHANNELS = 3
 _SHORTER = 256
 
 

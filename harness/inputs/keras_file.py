@@ -25,7 +25,9 @@ from sut.registry import KERAS_PACKAGES
 SUFFIX = ".keras"
 CUSTOM = "custom "
 """The beginning of the name of a loss that is a user's own code."""
-_CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
+_CONFIG = "config.json"
+_METADATA = "metadata.json"
+_WEIGHTS = "model.weights.h5"
 _OLD_SUFFIXES = (".h5", ".hdf5")
 _SAVED_MODEL = "saved_model.pb"
 _CONVERT = (
@@ -157,13 +159,17 @@ def _description(path: Path, custom: bool, trains: bool) -> Description:
             " with Keras 3"
         ) from None
     policies = set(_policies(own))
+    # The settings with which Keras does not compile the model after it has loaded the file.
+    compiled = config.get("compile_config") or {}
+    slow = {"jit_compile": False, "run_eagerly": True}
+    frozen = tuple(f"{key}={value}" for key, value in slow.items() if compiled.get(key) is value)
     return Description(
         inputs=inputs,
         outputs=outputs,
         depth=max(1, depth),
         policies=tuple(sorted(policies)),
         version=version,
-        frozen=_frozen(config),
+        frozen=frozen,
         weight_bytes=weight_bytes,
         compiled=_compiled(config, outputs) if trains else None,
     )
@@ -243,12 +249,13 @@ def _documents(path: Path) -> tuple[Document, Document, int]:
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
     """A JSON document of the file. Raises KeyError if there is none."""
     member = archive.getinfo(name)
-    if member.file_size > LARGEST_JSON:
+    file_size = member.file_size
+    if file_size > LARGEST_JSON:
         raise Refused(
-            f"{name} unpacks to {member.file_size / 1e6:,.0f} MB, and at most"
+            f"{name} unpacks to {file_size / 1e6:,.0f} MB, and at most"
             f" {LARGEST_JSON / 1e6:.0f} MB are read: save the model again"
         )
-    bounds.check(f"--model {path}: {name}", member.file_size, bounds.JSON)
+    bounds.check(f"--model {path}: {name}", file_size, bounds.JSON)
     return archive.read(member)
 
 
@@ -313,13 +320,6 @@ def _compiled(config: Config, outputs: tuple[str, ...]) -> Compiled:
         )
     rates = [keras_config.random_rates(each) for each in keras_config.objects(config["config"])]
     return Compiled(losses=losses, drops_out=any(rates))
-
-
-def _frozen(config: Config) -> tuple[str, ...]:
-    """The settings with which Keras does not compile the model after it has loaded the file."""
-    compiled = config.get("compile_config") or {}
-    slow = {"jit_compile": False, "run_eagerly": True}
-    return tuple(f"{key}={value}" for key, value in slow.items() if compiled.get(key) is value)
 
 
 def _losses(given: Any, outputs: tuple[str, ...]) -> tuple[str | None, ...] | None:
@@ -475,7 +475,12 @@ def _readers(model: Config, name: str) -> Iterator[Document]:
     """
     for number, layer in enumerate(model["layers"]):
         if "input_layers" in model:
-            places = _read_tensors(layer)
+            # The names of the layers whose outputs a layer reads, in order.
+            described = keras_config.objects(layer.get("inbound_nodes"))
+            tensors = [
+                each["config"] for each in described if each["class_name"] == "__keras_tensor__"
+            ]
+            places = [tensor["keras_history"][0] for tensor in tensors]
         else:
             places = [model["layers"][number - 1]["config"]["name"]] if number else []
         if name not in places:
@@ -504,13 +509,6 @@ def _padding(layer: Config) -> Any:
         return layer["config"].get("mask_value", 0.0)
     to_bool = layer["class_name"] == "Cast" and layer["config"].get("dtype") == "bool"
     return 0 if to_bool or layer["config"].get("mask_zero") else None
-
-
-def _read_tensors(layer: Config) -> list[str]:
-    """The names of the layers whose outputs a layer reads, in order."""
-    described = keras_config.objects(layer.get("inbound_nodes"))
-    tensors = [each["config"] for each in described if each["class_name"] == "__keras_tensor__"]
-    return [tensor["keras_history"][0] for tensor in tensors]
 
 
 def newer(version: str, installed: str) -> bool:

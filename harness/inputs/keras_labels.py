@@ -15,7 +15,11 @@ from harness.errors import Refused
 from harness.inputs.keras_file import CUSTOM
 
 PREFIX = "label"
-IDS, ONE_HOT, BINARY, NUMBERS, UNKNOWN = "ids", "one-hot", "0 or 1", "numbers", "unknown"
+IDS = "ids"
+ONE_HOT = "one-hot"
+BINARY = "0 or 1"
+NUMBERS = "numbers"
+UNKNOWN = "unknown"
 # The name of a loss, in small letters and without underscores, contains the first word.
 _KINDS = {
     "sparsecategorical": IDS,
@@ -77,12 +81,13 @@ def drawn(label: Label, samples: int, stream: int) -> np.ndarray:
     """Return random labels. Another stream gives other values."""
     rng = np.random.default_rng([stream, *label.name.encode()])
     shape = (samples, *label.shape)
-    if label.kind in (IDS, ONE_HOT):
+    kind = label.kind
+    if kind in (IDS, ONE_HOT):
         ids = rng.integers(label.shape[-1], size=shape[:-1])
-        if label.kind == IDS:
+        if kind == IDS:
             return ids.astype(np.int32)
         return np.eye(label.shape[-1], dtype=np.float32)[ids]
-    if label.kind == BINARY:
+    if kind == BINARY:
         return rng.integers(2, size=shape).astype(np.float32)
     return rng.random(shape, np.float32)
 

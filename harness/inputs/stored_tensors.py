@@ -127,7 +127,8 @@ def _places(file: Path) -> Iterator[tuple[str, Place]]:
 
 def _append(target: int, place: Place) -> None:
     with place.file.open("rb") as source:
-        at, end = place.start, place.start + place.bytes
+        at = place.start
+        end = place.start + place.bytes
         while at < end:
             sent = os.sendfile(target, source.fileno(), at, end - at)
             if not sent:

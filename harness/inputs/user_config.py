@@ -48,9 +48,10 @@ def read(path: Path, model: Model) -> tuple[Document, list[str]]:
             f"config.json says dtype {named[0]} and torch_dtype {named[1]}: the first counts, as in"
             " Transformers"
         )
-    if model.like and models.of_type(model.name) != model.like:
+    like = model.like
+    if like and models.of_type(model.name) != like:
         follow = (
-            f"those of {model.like}, by precision, depth and width"
+            f"those of {like}, by precision, depth and width"
             if architectures.of(model).limits is None
             else "the precision, the number of layers with weights and the spread of the"
             " reference's answers"
@@ -59,7 +60,7 @@ def read(path: Path, model: Model) -> tuple[Document, list[str]]:
             f"the distance of honest SUTs from the reference was not measured for {model.name}:"
             f" the limits of accuracy follow from {follow}"
         )
-    if not model.like:
+    if not like:
         complete["architectures"] = [model.native_class]
     return {key: value for key, value in complete.items() if key not in _DROPPED}, notes
 
@@ -85,7 +86,12 @@ def _complete(model: Model, config: Config) -> Document:
                 " write it there"
             )
     if not model.like:
-        _derive(complete, model)
+        # Fill in the sizes of heads that Transformers derives from other keys.
+        sizes = model.sizes["full"].config
+        if "head_dim" in sizes and complete.get("head_dim") is None:
+            complete["head_dim"] = complete["hidden_size"] // complete["num_attention_heads"]
+        if "num_key_value_heads" in sizes and complete.get("num_key_value_heads") is None:
+            complete["num_key_value_heads"] = complete["num_attention_heads"]
     if model.like or "num_labels" in model.sizes["full"].config:
         labels = complete.get("id2label")
         if not labels or not isinstance(labels, dict):
@@ -111,15 +117,6 @@ def _older_rope(config: Config) -> Document:
     if kind != "default" or rope:
         rest["rope_scaling"] = {"rope_type": kind, **rope}
     return rest
-
-
-def _derive(config: Document, model: Model) -> None:
-    """Fill in the sizes of heads that Transformers derives from other keys."""
-    sizes = model.sizes["full"].config
-    if "head_dim" in sizes and config.get("head_dim") is None:
-        config["head_dim"] = config["hidden_size"] // config["num_attention_heads"]
-    if "num_key_value_heads" in sizes and config.get("num_key_value_heads") is None:
-        config["num_key_value_heads"] = config["num_attention_heads"]
 
 
 def load(path: Path, name: str = "config.json") -> Document:

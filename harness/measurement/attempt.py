@@ -86,8 +86,10 @@ class Attempt:
     @cached_property
     def kernels(self) -> Path:
         """The folder for the SUT's compiled programs."""
-        cache, device = self.request.options.cache, self.request.device
-        places = self.request.places
+        request = self.request
+        cache = request.options.cache
+        device = request.device
+        places = request.places
         return kernels.folder(cache, self.environment, self.machine, device, places)
 
     @property
@@ -177,9 +179,11 @@ def make_job(
         log_dir: the folder of the job's files.
         calibration: that of the performance test, for the tests after it.
     """
-    request, inputs = attempt.request, attempt.inputs
-    if calibration is None and attempt.known:
-        calibration = attempt.known.calibration or None
+    request = attempt.request
+    inputs = attempt.inputs
+    known = attempt.known
+    if calibration is None and known:
+        calibration = known.calibration or None
     # Neither serving nor a profile is resumed.
     is_test = test not in (SERVE, PROFILE)
     procedure = FIT if request.trains else LOADGEN
@@ -198,7 +202,7 @@ def make_job(
         reference=attempt.reference.path,
         logits_rows=0 if request.spec.remote else attempt.logits_rows,
         calibration=calibration,
-        known=attempt.known,
+        known=known,
         batch_sizes=request.batch_sizes,
         percentile=request.serving.percentile if request.serving else None,
         made_with=attempt.made_with if is_test else {},

@@ -20,9 +20,10 @@ def find(attempt: Attempt) -> Known | None:
     """The measurements of the latest good and undisturbed repeat. None if there is none, or if the
     machine or something that a test is made with has changed since then.
     """
-    options = attempt.request.options
+    request = attempt.request
+    options = request.options
     # Nodes of a cluster may be others each time.
-    if options.sweep is None or attempt.request.trains or attempt.request.launch:
+    if options.sweep is None or request.trains or request.launch:
         return None
     for directory in reversed(rundir.attempts(options.out / attempt.cell.name, options.mode)):
         outcome = read_outcome(directory / "raw" / PERFORMANCE)

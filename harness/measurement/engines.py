@@ -6,7 +6,6 @@ by the reference's own logits (`compliance.scoring.text`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,18 +48,15 @@ def config(request: Request) -> dict[str, Any]:
     path = str(request.weights.path.resolve() / "tokenizer.json")
     if engines.api(request.options) != engines.CHAT:
         return {"tokenizer": path}
-    return {"tokenizer": path, "conversations": _conversations(request)}
-
-
-def _conversations(request: Request) -> list[tuple[list[int], Sequence[Mapping[str, Any]]]]:
-    """The ids of each prompt and its messages."""
+    # The ids of each prompt and its messages.
     tokenizer = _tokenizer(request)
     assert request.options.dataset
     prompts, _ = prompt_files.read(request.options.dataset, request.prompt_options)
     encode = tokenizer.encode
     if request.chat and tokenizer.encode_marked:
         encode = tokenizer.encode_marked
-    return [(encode(prompt.text), prompt.messages) for prompt in prompts]
+    conversations = [(encode(prompt.text), prompt.messages) for prompt in prompts]
+    return {"tokenizer": path, "conversations": conversations}
 
 
 def with_texts(request: Request, reference: Path) -> Path:

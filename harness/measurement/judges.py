@@ -114,7 +114,8 @@ def _layers(
     """
     values: dict[str, dict[str, np.ndarray]] = {}
     with tempfile.TemporaryDirectory() as folder, np.load(attempt.inputs.path) as arrays:
-        given, out = Path(folder) / "inputs.npz", Path(folder) / "layers.npz"
+        given = Path(folder) / "inputs.npz"
+        out = Path(folder) / "layers.npz"
         np.savez(given, allow_pickle=False, **{name: arrays[name][rows] for name in arrays.files})
         for name in (*found, attempt.request.options.sut):
             framework = framework_of(name)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from formats.job import Job
 from formats.outcome import WorkerOutcome
 from harness.errors import EnvironmentFailure
-from harness.execution import environments
+from harness.execution import environments, pins
 from harness.execution.environments import Environment
 from harness.execution.loadgen_run import Reporter
 from harness.execution.process import Worker
@@ -129,10 +129,9 @@ def environment_of(
         for note in environment.notes:
             reporter.say(f"--python: {note}")
         return environment
+    place = (request.options.cache, name, request.device, request.rules.round)
     with timed(setup, f"environment {name}"):
-        return environments.ensure(
-            request.options.cache, name, request.device, request.rules.round, reporter.say
-        )
+        return pins.ensure(*place, request.pins, reporter.say)
 
 
 def reference_environment(
@@ -143,11 +142,13 @@ def reference_environment(
     setup: dict[str, float],
 ) -> Environment:
     """Return the environment of a reference, or `environment`, which is that of the SUT, if it is
-    the same. It is the interpreter of --python if that has the needed packages.
+    the same. It is the interpreter of --python if that has the needed packages. It never has
+    packages of --with.
     """
     name = spec_of(reference).environment
-    if name == request.spec.environment:
+    if name == request.spec.environment and not request.pins:
         return environment
+    request = replace(request, pins=())
     try:
         return environment_of(request, name, reporter, setup)
     except EnvironmentFailure:
@@ -163,6 +164,7 @@ def timed(durations: dict[str, float], name: str) -> Iterator[None]:
     """Add the seconds of the block to `durations`, without those timed within it under another
     name.
     """
-    start, before = time.monotonic(), sum(durations.values())
+    start = time.monotonic()
+    before = sum(durations.values())
     yield
     durations[name] = round(time.monotonic() - start - (sum(durations.values()) - before), 3)

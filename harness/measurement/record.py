@@ -30,7 +30,8 @@ from sut.registry import framework_of
 
 def make(attempt: Attempt) -> Record:
     """The record of an attempt, before its first test."""
-    request, environment = attempt.request, attempt.environment
+    request = attempt.request
+    environment = attempt.environment
     notes = (
         *request.reasons,
         *attempt.inputs.notes,
@@ -127,12 +128,13 @@ def _training(request: Request) -> Trained | None:
 
 def _qsl(attempt: Attempt) -> InputFacts:
     inputs = attempt.inputs
-    dataset = attempt.request.options.dataset
+    request = attempt.request
+    dataset = request.options.dataset
     return InputFacts(
         samples=inputs.count,
-        performance_sample_count=attempt.request.loaded(inputs.count),
+        performance_sample_count=request.loaded(inputs.count),
         **inputs.description.lengths,
-        denoising_steps=attempt.request.size.config.get("denoising_steps"),
+        denoising_steps=request.size.config.get("denoising_steps"),
         synthetic=dataset is None,
         dataset=None if dataset is None else str(dataset.absolute()),
     )
@@ -140,14 +142,16 @@ def _qsl(attempt: Attempt) -> InputFacts:
 
 def _accuracy(attempt: Attempt) -> Judged:
     request = attempt.request
-    model, size = request.model, request.size
-    reason = attempt.reference.reason or ""
+    model = request.model
+    size = request.size
+    reference = attempt.reference
+    reason = reference.reason or ""
     if answers := attempt.inputs.description.config.get("new_token_buckets"):
         # Prompts of a file may request longer answers than those of the size.
         size = replace(size, inputs={**size.inputs, "new_tokens": max(answers)})
     score = model.score
     keys = tuple(model.answer_keys)
-    tolerance = attempt.reference.limits
+    tolerance = reference.limits
     place = (model, size, request.precision, request.device)
     if request.spec.remote:
         score = engines.SCORE
@@ -166,7 +170,7 @@ def _accuracy(attempt: Attempt) -> Judged:
         keys=keys,
         tolerance=tolerance,
         reason=reason,
-        agreeing=attempt.reference.agreeing,
+        agreeing=reference.agreeing,
     )
 
 

@@ -141,14 +141,15 @@ class _Maker:
             path.read_text(encoding="utf-8")
             for path in lock_files(name, request.device, request.rules.round)
         ]
+        attempt = self.attempt
         parts = [
             _FORMAT,
             self.name,
             request.model.name,
-            self.attempt.checkpoint.digest,
-            self.attempt.inputs.digest,
+            attempt.checkpoint.digest,
+            attempt.inputs.digest,
             request.device,
-            self.attempt.logits_rows,
+            attempt.logits_rows,
             TOP,
             self.environment(self.name).lock_sha256 if request.options.python else locks,
             _source_digest(request, self.name),
@@ -181,7 +182,8 @@ class _Maker:
 
     def made(self) -> Reference:
         """Return the reference, or why there is none."""
-        if lacks := missing(self.name, self.request.model.architecture, self.request.task):
+        request = self.request
+        if lacks := missing(self.name, request.model.architecture, request.task):
             return Reference(None, reason=lacks)
         try:
             with self.locked():
@@ -189,7 +191,7 @@ class _Maker:
                 if reason:
                     return Reference(None, reason=reason)
                 counted = self.count()
-                path = engines.with_texts(self.request, self.path)
+                path = engines.with_texts(request, self.path)
         except EnvironmentFailure as e:
             if wheels.bundle(ROOT) is None:
                 raise
@@ -204,28 +206,30 @@ class _Maker:
         """
         if self.path.exists():
             return "", {}
-        reason = shortage(self.request)
+        request = self.request
+        reason = shortage(request)
         if reason:
             return reason, {}
-        outcome = self._run(self._job(self.request, self.scratch))
-        on_device = DEVICES[self.request.device].accelerator and not self.request.trains
+        scratch = self.scratch
+        outcome = self._run(self._job(request, scratch))
+        on_device = DEVICES[request.device].accelerator and not request.trains
         if outcome.status == "oom" and on_device:
-            on_host = replace(self.request, device=HOST)
+            on_host = replace(request, device=HOST)
             reason = shortage(on_host)
             if reason:
-                return f"{reason}; on {self.request.device}: {outcome.reason}", {}
+                return f"{reason}; on {request.device}: {outcome.reason}", {}
             self.reporter.say(
-                f"the reference does not fit on {self.request.device} ({outcome.reason}): the CPU"
+                f"the reference does not fit on {request.device} ({outcome.reason}): the CPU"
                 " makes it, which may take long"
             )
-            outcome = self._run(self._job(on_host, self.scratch))
+            outcome = self._run(self._job(on_host, scratch))
         if outcome.status != "ok":
             return f"{outcome.status}: {outcome.reason}", {}
-        used_files.check(self.request.linked)
+        used_files.check(request.linked)
         shutil.rmtree(self.folder, ignore_errors=True)
-        for part in self.scratch.glob(PARTS):
+        for part in scratch.glob(PARTS):
             part.unlink()
-        self.scratch.rename(self.folder)
+        scratch.rename(self.folder)
         counted_work.keep(self.folder)
         loading_s = (outcome.import_ns + outcome.load_ns) / 1e9
         seconds = {"load": loading_s, **outcome.seconds}
@@ -244,8 +248,10 @@ class _Maker:
         )
 
     def _job(self, request: Request, log_dir: Path) -> Job:
-        inputs = self.attempt.inputs
-        batch = request.batch_size if request.trains else min(REFERENCE_BATCH, inputs.count)
+        attempt = self.attempt
+        inputs = attempt.inputs
+        trains = request.trains
+        batch = request.batch_size if trains else min(REFERENCE_BATCH, inputs.count)
         cell = replace(
             request.cell(),
             sut=self.name,
@@ -257,19 +263,19 @@ class _Maker:
             tuned=False,
             switches=(),
         )
-        return self.attempt.job(
+        return attempt.job(
             cell,
             log_dir,
-            config=self.attempt.workload_config,
+            config=attempt.workload_config,
             test=REFERENCE,
-            procedure=FIT if request.trains else "reference",
+            procedure=FIT if trains else "reference",
             benchmark=request.benchmark,
             answer=request.model.answer_keys,
             limits=Limits(
                 min_duration_ms=0, min_query_count=0, performance_sample_count=inputs.count
             ),
-            logits_rows=self.attempt.logits_rows,
-            fresh=inputs.fresh if request.trains else None,
+            logits_rows=attempt.logits_rows,
+            fresh=inputs.fresh if trains else None,
         )
 
     def _run(self, job: Job) -> WorkerOutcome:

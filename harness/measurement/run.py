@@ -23,6 +23,7 @@ from formats.writing import write_json
 from harness import locks, result
 from harness.execution import kernels, loadgen_run, rundir
 from harness.execution.loadgen_run import Reporter
+from harness.execution.pins import Unresolvable
 from harness.execution.zygotes import Zygotes
 from harness.inputs import dataset, used_files
 from harness.inputs.tokenizer import Tokenizer, of_bytes
@@ -72,7 +73,10 @@ def run(
         with timed(setup, "waiting"):  # only the wait for the lock, not the measurement
             seconds = estimate.of(request).all_seconds
             stack.enter_context(locks.machine(reporter.warn, request.options.command, seconds))
-        attempt = _prepared(request, inputs, reporter, setup, started_monotonic_ns)
+        try:
+            attempt = _prepared(request, inputs, reporter, setup, started_monotonic_ns)
+        except Unresolvable as e:
+            return not_measured(request, Status.UNSUPPORTED, str(e))
         attempt = replace(attempt, zygotes=zygotes)
         options = attempt.request.options
         with (
@@ -157,7 +161,8 @@ def _run_tests(
     """Run all tests until one fails, and add each outcome to the record. Returns (the last outcome,
     the record).
     """
-    request, record = attempt.request, records.make(attempt)
+    request = attempt.request
+    record = records.make(attempt)
     write_json(directory / "record.json", record)
     if attempt.reference.path:
         shutil.copyfile(attempt.reference.path, directory / "reference.npz")
@@ -194,7 +199,8 @@ def _audited(
     attempt: Attempt, record: records.Record, names: tuple[str, ...], directory: Path
 ) -> Result:
     """The result of a cell whose tests all ended well. Writes its submission and audits it."""
-    request, score = attempt.request, None
+    request = attempt.request
+    score = None
     start_s = time.monotonic()
     if not request.trains:
         submitter = request.options.submitter

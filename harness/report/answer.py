@@ -108,11 +108,16 @@ def claim(comparison: Comparison) -> str:
     """Which SUT is fastest and by how much, or why that is not known."""
     if not comparison.good:
         return "no SUT has a figure"
-    if len(comparison.field) == 1:
-        return _of_one(comparison)
+    field = comparison.field
+    if len(field) == 1:
+        # The claim if one SUT has a figure.
+        only = field[0]
+        verb = "computes" if comparison.higher_is_better else "takes"
+        text = f"{only.sut} {verb} {compare.figure(only)}"
+        return text if len(comparison.groups) > 1 else f"{text}, and no other SUT was measured"
     if comparison.doubt:
         return f"nothing is decided, because {comparison.inconclusive}; {remedy([comparison])}"
-    leader, second = comparison.field[:2]
+    leader, second = field[:2]
     ratio = comparison.ratio(leader, second)
     if len(comparison.leading) > 1:
         more = _more(comparison) if comparison.apart_by > EQUAL else ""
@@ -130,14 +135,15 @@ def brief(comparison: Comparison) -> str:
     """The claim without numbers, for a summary of several comparisons."""
     if not comparison.good:
         return "no SUT has a figure"
-    leader = comparison.field[0].sut
-    if len(comparison.field) == 1:
+    field = comparison.field
+    leader = field[0].sut
+    if len(field) == 1:
         return f"only {leader} has a figure"
     if comparison.doubt:
         return "nothing is decided"
     if len(comparison.leading) > 1:
         return _tie(comparison)
-    few = comparison.ratios[comparison.field[1].sut].low is None
+    few = comparison.ratios[field[1].sut].low is None
     return f"{leader} had the best figure" if few else f"{leader} is fastest"
 
 
@@ -185,7 +191,15 @@ def _summary(comparisons: Sequence[Comparison]) -> str:
         for comparison, label in zip(comparisons, labels, strict=True):
             places_of.setdefault(brief(comparison), []).append(label)
         return ", ".join(f"{what} in {listed(where)}" for what, where in places_of.items())
-    return _counted(comparisons)
+    # In how many of many comparisons each SUT is among the fastest.
+    wins = Counter(g.sut for c in comparisons if c.decided for g in c.leading)
+    if not wins:
+        return f"none of {len(comparisons)} is decided: {undecided(comparisons)}"
+    (first, most), *others = wins.most_common(_MOST_NAMED)
+    text = f"{first} is among the fastest in {most} of {len(comparisons)} comparisons"
+    text += "".join(f", {sut} in {count}" for sut, count in others)
+    left = sum(not c.decided for c in comparisons)
+    return f"{text}; {left} not decided" if left else text
 
 
 def _joined(comparisons: Sequence[Comparison], places: str) -> str:
@@ -203,26 +217,6 @@ def _joined(comparisons: Sequence[Comparison], places: str) -> str:
     times = listed([_times(ratio, sut) for ratio, sut in seconds])
     the_next = ", the next" if max(len(c.field) for c in comparisons) > 2 else ""
     return f"{leader} is fastest in {places}: {times}{the_next}"
-
-
-def _counted(comparisons: Sequence[Comparison]) -> str:
-    """In how many of many comparisons each SUT is among the fastest."""
-    wins = Counter(g.sut for c in comparisons if c.decided for g in c.leading)
-    if not wins:
-        return f"none of {len(comparisons)} is decided: {undecided(comparisons)}"
-    (first, most), *others = wins.most_common(_MOST_NAMED)
-    text = f"{first} is among the fastest in {most} of {len(comparisons)} comparisons"
-    text += "".join(f", {sut} in {count}" for sut, count in others)
-    left = sum(not c.decided for c in comparisons)
-    return f"{text}; {left} not decided" if left else text
-
-
-def _of_one(comparison: Comparison) -> str:
-    """The claim if one SUT has a figure."""
-    only = comparison.field[0]
-    verb = "computes" if comparison.higher_is_better else "takes"
-    text = f"{only.sut} {verb} {compare.figure(only)}"
-    return text if len(comparison.groups) > 1 else f"{text}, and no other SUT was measured"
 
 
 def _tie(comparison: Comparison) -> str:
@@ -256,7 +250,8 @@ def _lead(comparison: Comparison) -> str:
     """The only leader, the next SUT and the slowest one."""
     leader = comparison.field[0]
     behind = [group for group, _ in _behind(comparison)]
-    first, last = behind[0], behind[-1]
+    first = behind[0]
+    last = behind[-1]
     text = f"{leader.sut} is fastest: {_times(comparison.ratio(leader, first), first.sut)}"
     if len(comparison.field) > 2:
         text += ", the next"
@@ -275,11 +270,12 @@ def _left_out(comparison: Comparison) -> list[str]:
     """One clause with the SUTs that have no place in the claim, and why."""
     reasons = {g.sut: _outcome(g) for g in comparison.groups if not g.good}
     reasons |= {g.sut: "its figure is another statistic" for g in comparison.refused}
-    more_than_two = comparison.doubt is None and len(comparison.field) > 2
-    if more_than_two and comparison.ratio(*comparison.field[:2]).low is not None:
-        few = [g for g in comparison.field if g.sut in comparison.ratios]
+    field = comparison.field
+    more_than_two = comparison.doubt is None and len(field) > 2
+    if more_than_two and comparison.ratio(*field[:2]).low is not None:
+        few = [g for g in field if g.sut in comparison.ratios]
         reasons |= {g.sut: "too few runs" for g in few if comparison.ratios[g.sut].low is None}
-    outside = [g for g in comparison.good if g not in comparison.field]
+    outside = [g for g in comparison.good if g not in field]
     reasons |= {g.sut: _outcome(g) for g in outside}
     if not reasons:
         return []
@@ -341,8 +337,9 @@ def _common(lists: Sequence[Sequence[str]]) -> list[str]:
 
 def _times(ratio: Ratio, other: str) -> str:
     """`1.47 × other (1.43–1.52)`, or `at least 2.21 × other` if that is very uncertain."""
-    if ratio.unsure and ratio.low and ratio.low > 1:
-        return f"at least {ratio.low:.3g} × {other}"
+    low = ratio.low
+    if ratio.unsure and low and low > 1:
+        return f"at least {low:.3g} × {other}"
     return ratio.times(other)
 
 

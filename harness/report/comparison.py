@@ -366,14 +366,15 @@ class Comparison:
         """(figure, low, high) of a SUT with this ratio to the leader; None: it is the leader."""
         own = self.field[0].summary
         assert own is not None
+        mean = own.mean
         if ratio is None:
             is_single = not self.ratios
-            return own.mean, own.low if is_single else None, own.high if is_single else None
+            return mean, own.low if is_single else None, own.high if is_single else None
         sign = 1 if self.higher_is_better else -1
         if ratio.low is None or ratio.high is None or self.inconclusive:
-            return own.mean * ratio.value**sign, None, None
-        low, high = sorted((own.mean * ratio.low**sign, own.mean * ratio.high**sign))
-        return own.mean * ratio.value**sign, low, high
+            return mean * ratio.value**sign, None, None
+        low, high = sorted((mean * ratio.low**sign, mean * ratio.high**sign))
+        return mean * ratio.value**sign, low, high
 
     @cached_property
     def unlike(self) -> dict[str, list[str]]:
@@ -442,13 +443,15 @@ def _obstacle(sut: str, model: str, task: str, precision: str, device: str) -> s
 
 def _kind(group: Group) -> tuple[str, str]:
     """Return the statistic of a group's figure: its name and how it was estimated."""
-    assert group.metric is not None
-    return group.metric.name, group.metric.estimate
+    metric = group.metric
+    assert metric is not None
+    return metric.name, metric.estimate
 
 
 def _same(group: Group, control: Group) -> bool:
     """Return whether the control run is of this cell, measured in the same way."""
-    one, other = group.last, control.last
+    one = group.last
+    other = control.last
     equal = group.cell.digest == control.cell.digest and one.result.mode == other.result.mode
     return equal and one.machine == other.machine and not compare.differences(group, control)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from formats.cell import STANDARD_INPUTS, Cell
-from formats.record import ENGINE
+from formats.frameworks import ENGINE
 from formats.result import Result
 from harness.comparison import compare, tables
 from harness.comparison.runs import brief_words, kind_words
@@ -83,10 +83,17 @@ class Content:
         """Return a group of a SUT that did the same work as an engine. Return `engine` itself if
         there is none, or if such groups differ among themselves.
         """
-        work = _with_any_engine(engine)
-        suts = [group for group in self.groups if group.execution != ENGINE]
-        others = [group for group in suts if _with_any_engine(group) == work]
+        others = self._suts.get(_with_any_engine(engine), [])
         return others[0] if len({other.work for other in others}) == 1 else engine
+
+    @cached_property
+    def _suts(self) -> dict[tuple[Any, ...], list[Group]]:
+        """Work without what an engine decides → the groups of SUTs that did it."""
+        found: dict[tuple[Any, ...], list[Group]] = {}
+        for group in self.groups:
+            if group.execution != ENGINE:
+                found.setdefault(_with_any_engine(group), []).append(group)
+        return found
 
     @cached_property
     def with_rivals(self) -> list[Comparison]:
@@ -136,7 +143,8 @@ class Content:
             parts.append(f"all cells: {', '.join(chain(*shared))}")
         machines = {}
         for group in self.groups:
-            name, record = group.last.machine, group.last.record
+            name = group.last.machine
+            record = group.last.record
             if record:
                 machines[name] = name if exact else brief_words(record.machine)
         for name, words in machines.items():
@@ -233,9 +241,10 @@ class Content:
 
         At most MOST_SENTENCES are returned.
         """
-        if len(self.with_rivals) == 1:
-            return sentences(self.with_rivals[0])
-        named = [f"{c.name}: {sentence}" for c in self.with_rivals for sentence in sentences(c)]
+        with_rivals = self.with_rivals
+        if len(with_rivals) == 1:
+            return sentences(with_rivals[0])
+        named = [f"{c.name}: {sentence}" for c in with_rivals for sentence in sentences(c)]
         return named[:MOST_SENTENCES]
 
     @cached_property

@@ -67,8 +67,9 @@ def _place(comparison: Comparison, sut: str) -> list[Styled]:
     if entry is None:
         return ["unsupported"] if comparison.obstacle(sut) else []
     figure = short(entry.figure)
-    if entry.reason:
-        return [(figure, "strike dim"), f" {entry.reason}"] if entry.struck else [entry.reason]
+    reason = entry.reason
+    if reason:
+        return [(figure, "strike dim"), f" {reason}"] if entry.struck else [reason]
     texts = [f"{figure} ★" if entry.best else figure, ratio_words(comparison, entry)]
     if entry.unranked:
         texts.append("not ranked")
@@ -91,7 +92,8 @@ def ratio_words(comparison: Comparison, entry: Standing) -> str:
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
-    ratios, best = {}, None
+    ratios = {}
+    best = None
     if not comparison.inconclusive:
         ratios = {sut: asdict(ratio) for sut, ratio in comparison.ratios.items()}
         best = comparison.field[0].sut if comparison.good else None

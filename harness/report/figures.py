@@ -8,7 +8,8 @@ import html
 import io
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import cycle
 from statistics import median_low
 from typing import Any
 
@@ -138,22 +139,34 @@ def _interval(axes: Axes, n: int, entry: Standing, room: float) -> float:
 
 
 def _lines(picture: Lines, colours: Mapping[str, str]) -> Figure:
-    """Draw a line a SUT, both axes from zero."""
+    """Draw a line a SUT, both axes from zero. The lines of one SUT with different packages have one
+    colour and different dashes.
+    """
+    dashes: dict[str, Iterator[str]] = {}
     figure, axes = _canvas(2.2, left=0.14, below=0.5 + _legend_height(len(picture.series)))
     for sut, points in picture.series.items():
         xs, ys = zip(*sorted(points), strict=True)
-        colour = colours.get(sut, _GREY)
-        axes.plot(xs, ys, color=colour, linewidth=1.6, label=sut, marker="o", markersize=4)
+        of_sut = colours.get(sut) or colour(sut.partition(" ")[0])
+        dash = next(dashes.setdefault(of_sut, cycle(("-", "--", ":", "-."))))
+        axes.plot(xs, ys, dash, color=of_sut, linewidth=1.6, label=sut, marker="o", markersize=4)
+        for of, x, low, high in picture.ranges:
+            if of == sut:
+                axes.plot((x, x), (low, high), color=of_sut, linewidth=1)
+    for x in set(picture.steps):
+        axes.axvline(x, color=_INK, linewidth=1, linestyle="--")
     every = [point for points in picture.series.values() for point in points]
     # A mark on the edge would be cut in half.
-    highest = 1.08 * max(y for _, y in every)
+    highest = 1.08 * max(*(y for _, y in every), *(high for *_, high in picture.ranges), 0)
     if picture.limit is not None:
         axes.axhline(picture.limit, color=_INK, linewidth=1, linestyle="--")
         highest = min(max(highest, 1.1 * picture.limit), _OVER_LIMIT * picture.limit)
     axes.set_ylim(0, highest or None)
     axes.set_xlim(left=0)
     measured = sorted({x for x, _ in every})
-    if len(measured) < 7 and all(x == int(x) for x in measured):
+    if picture.ticks:
+        axes.set_xlim(-0.3, len(picture.ticks) - 0.7)
+        axes.set_xticks(range(len(picture.ticks)), picture.ticks)
+    elif len(measured) < 7 and all(x == int(x) for x in measured):
         axes.xaxis.set_major_locator(FixedLocator(measured))
     _label(figure, axes, picture.x, picture.y)
     return figure

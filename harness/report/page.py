@@ -41,7 +41,10 @@ BEGINNING = "\n".join(
 
 # These limits keep a page small and quick. Other cells are only in the table and the list of
 # folders, other rows and pictures only in report.json.
-_MOST_DETAILS, _MOST_ROWS, _MOST_PICTURES, _MOST_SENTENCES = 30, 200, 4, 4
+_MOST_DETAILS = 30
+_MOST_ROWS = 200
+_MOST_PICTURES = 4
+_MOST_SENTENCES = 4
 _SCRIPT = (Path(__file__).parent / "sort.js").read_text(encoding="utf-8")
 # A browser runs only the script with this digest.
 _SHA256 = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
@@ -61,6 +64,7 @@ def render(
         details.append((Details(group, tuple(content.shared)), f"cell{n}"))
     colours = {group.sut: figures.colour(group.cell.sut) for group in content.groups}
     text = json.dumps(document, ensure_ascii=False).encode(errors="backslashreplace")
+    words = f"{when:%Y-%m-%d %H:%M %Z}".strip()
     body = (
         _environment()
         .get_template("page.html")
@@ -73,7 +77,7 @@ def render(
             json=f"data:application/json;base64,{base64.b64encode(text).decode()}",
             script=Markup(_SCRIPT),
             script_digest=f"sha256-{_SHA256}",
-            when=_words(when),
+            when=words,
             details=details,
             colours=colours,
             links={id(one.group): name for one, name in details},
@@ -131,10 +135,6 @@ def _how(content: Content) -> Iterator[str]:
     packages = {f"{k} {v}" for run in runs for k, v in run.versions.items()}
     if packages:
         yield f"Versions: {', '.join(sorted(packages))}."
-
-
-def _words(when: datetime) -> str:
-    return f"{when:%Y-%m-%d %H:%M %Z}".strip()
 
 
 @cache

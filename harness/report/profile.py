@@ -15,10 +15,12 @@ from formats.profile import (
 )
 from results.figure import short
 
-_NORMS, _POINTWISE = "normalisation", "pointwise"
+_NORMS = "normalisation"
+_POINTWISE = "pointwise"
 _NAMES = 3
 _FASTER = 0.9  # a profiled step below this share of the other one
-_SIDE_BY_SIDE, _COLUMN = 4, 13  # SUTs of a table, and columns of each
+_SIDE_BY_SIDE = 4
+_COLUMN = 13  # SUTs of a table, and columns of each
 
 
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
@@ -57,7 +59,8 @@ def _by_class(found: Profile, shown: dict[str, StepProfile]) -> Table:
         for step in shown.values():
             row.append(f"{_ms(step.seconds[kind]):>7} {100 * step.shares[kind]:>5.1f}")
         rows.append(row)
-    columns, whole = ["class"], ["profiled step"]
+    columns = ["class"]
+    whole = ["profiled step"]
     if operations:
         columns.append("FLOPs %")
         whole.append(f"{short(sum(operations.flops.values()) / 1e9)} G")

@@ -55,6 +55,9 @@ class Lines:
         series: SUT → (x, y) of its points.
         x, y: names of the axes, which begin at zero.
         limit: the y of a dashed line; None: there is none. Points far above it are cut off.
+        ticks: what x = 0, 1, … mean; empty: x is a number.
+        ranges: (SUT, x, low, high) of each interval.
+        steps: the x of each dashed line across.
     """
 
     work: str
@@ -63,6 +66,9 @@ class Lines:
     x: str
     y: str
     limit: float | None = None
+    ticks: Sequence[str] = ()
+    ranges: list[tuple[str, float, float, float]] = field(default_factory=list)
+    steps: list[float] = field(default_factory=list)
 
     @property
     def caption(self) -> str:

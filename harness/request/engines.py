@@ -24,7 +24,8 @@ def check(options: Options, weights: Folder | None) -> Iterator[str]:
     """
     if not SUTS[options.sut].remote:
         return
-    sut, given = options.sut, options.sut_options
+    sut = options.sut
+    given = options.sut_options
     if "url" not in given:
         raise UsageError(f"--sut {sut}: which engine? Give --sut-option url=http://HOST:PORT/v1")
     tokenizer = weights.tokenizer if weights else None

@@ -20,8 +20,8 @@ from formats.job import Job
 from formats.outcome import TOO_SHORT
 from formats.result import Result, Status
 from harness.execution import rundir
-from harness.execution.environments import is_made
 from harness.execution.loadgen_run import SHORT_TEST
+from harness.execution.pins import Pin, is_made, words
 from harness.inputs.dataset import digest_of
 from harness.request.plan import is_uneven
 from harness.request.request import LONGEST_TIMES, Request
@@ -39,7 +39,8 @@ _STARTS, _FRAMEWORK_START = {"core": (1.0, 60_000_000)}, (8.0, 600_000_000)
 _COMPILE_S_A_LAYER = {"eager": 0.05, "graph": 0.5, "xla": 0.7, "compile": 4.0, "runtime": 1.0}
 # The share of the machine's rate that a model's matrix products reach. Products for one token are
 # small.
-_EFFICIENCY, _GENERATING_EFFICIENCY = 0.3, 0.15
+_EFFICIENCY = 0.3
+_GENERATING_EFFICIENCY = 0.15
 _PARAMETERS_A_SECOND = 50e6  # to draw and write them
 _COPIED_A_SECOND = 300e6  # bytes
 _LOGS = {"quick": 3_000_000, "valid": 300_000_000, "submission": 600_000_000}
@@ -159,36 +160,42 @@ def _by_rule(request: Request) -> Cost:
     """Estimate the cost of a worker that starts, loads, compiles, and runs both tests. A training
     has one worker for each test.
     """
-    start_s, start_bytes = _STARTS.get(request.spec.environment, _FRAMEWORK_START)
-    weights = request.size.weight_bytes(request.precision) if request.spec.reads_weights else 0
-    sample_s, layers = _sample_seconds(request), request.size.config.get("num_hidden_layers", 12)
+    spec = request.spec
+    start_s, start_bytes = _STARTS.get(spec.environment, _FRAMEWORK_START)
+    precision = request.precision
+    weights = request.size.weight_bytes(precision) if spec.reads_weights else 0
+    sample_s = _sample_seconds(request)
+    layers = request.size.config.get("num_hidden_layers", 12)
     samples = _samples(request)
     limits = request.limits(samples)
     performance_s = max(
         limits.planned_ms / 1e3, limits.min_duration_ms / 1e3, limits.min_query_count * sample_s
     )
-    if request.trains:  # one pass over all samples
+    trains = request.trains
+    batch_size = request.batch_size
+    if trains:  # one pass over all samples
         performance_s = samples * sample_s
     elif not SCENARIOS[request.options.scenario].one_sample_a_query:
-        performance_s = max(performance_s, 3 * request.batch_size * sample_s)
-    if request.serving:
+        performance_s = max(performance_s, 3 * batch_size * sample_s)
+    serving = request.serving
+    if serving:
         performance_s = max(performance_s, _LEAST_REQUESTS * sample_s)
-    if request.serving and request.serving.rate is None:
+    if serving and serving.rate is None:
         trial_s = performance_s if limits.quick else OFFICIAL_S
         performance_s += USUAL_TRIALS * trial_s
     worker_s = (
         start_s
         + weights / 200e6
-        + layers * _COMPILE_S_A_LAYER.get(request.spec.execution, 1.0) * len(request.batch_sizes)
-        + 2 * request.batch_size * sample_s
+        + layers * _COMPILE_S_A_LAYER.get(spec.execution, 1.0) * len(request.batch_sizes)
+        + 2 * batch_size * sample_s
     )
     compliance_s = 0.0
-    if request.options.mode == "submission" and not request.trains:
+    if request.options.mode == "submission" and not trains:
         # At most: whether a test applies follows from the answers' task.
         tests = [name for name in request.rules.compliance_tests if name != SHORT_TEST]
         compliance_s = len(tests) * performance_s
-    workers = 2 if request.trains else 1
-    answers_s = max(samples, request.batch_size) * sample_s
+    workers = 2 if trains else 1
+    answers_s = max(samples, batch_size) * sample_s
     return Cost(
         seconds=workers * worker_s
         + limits.calibration_seconds
@@ -200,8 +207,8 @@ def _by_rule(request: Request) -> Cost:
         memory_bytes=int(
             start_bytes
             + 0.5 * weights
-            + (request.state_bytes(request.precision) if weights else 0)
-            + request.batch_bytes(request.precision)
+            + (request.state_bytes(precision) if weights else 0)
+            + request.batch_bytes(precision)
         ),
         basis=RULE,
         once=dict(_made_once(request, weights)),
@@ -222,13 +229,14 @@ def too_short(request: Request) -> str | None:
         return None
     else:
         needed_s = float(f"{_least_test_seconds(request) / LONGEST_TIMES:.2g}")
-    if needed_s <= request.duration:
+    duration = request.duration
+    if needed_s <= duration:
         return None
     basis = "an earlier run" if refused else "an estimate"
     return (
         f"a quick {request.options.scenario} test takes at least"
-        f" {LONGEST_TIMES * needed_s:.3g} s ({basis}), and --duration {request.duration:g}"
-        f" allows {LONGEST_TIMES * request.duration:g} s: give --duration {needed_s:g}"
+        f" {LONGEST_TIMES * needed_s:.3g} s ({basis}), and --duration {duration:g}"
+        f" allows {LONGEST_TIMES * duration:g} s: give --duration {needed_s:g}"
     )
 
 
@@ -297,15 +305,33 @@ def _is_reference_of(request: Request, job: Job) -> bool:
 
 
 def _environments(request: Request) -> Iterator[tuple[str, tuple[float, int]]]:
-    """Yield the environments of the SUT and its references that do not exist yet."""
-    references = [spec_of(name).environment for name in request.references]
-    for name in dict.fromkeys((request.spec.environment, *references)):
-        if (
-            name != "core"
-            and not request.options.python
-            and not is_made(request.options.cache, name, request.device, request.rules.round)
-        ):
-            yield f"environment {name}", _ENVIRONMENT[DEVICES[request.device].accelerator]
+    """Yield the environments that do not exist yet, with their costs."""
+    for name in [] if request.options.python else to_make(request):
+        yield f"environment {name}", environment_cost(request.device)
+
+
+def environment_cost(device: str) -> tuple[float, int]:
+    """(seconds, bytes on disk) to make an environment for a device."""
+    return _ENVIRONMENT[DEVICES[device].accelerator]
+
+
+def to_make(request: Request) -> list[str]:
+    """The environments of the SUT and its references that do not exist yet."""
+    cache, round_ = request.options.cache, request.rules.round
+    own = request.spec.environment
+    names: dict[tuple[str, tuple[Pin, ...]], None] = {}
+    if not request.options.python:
+        names[own, request.pins] = None
+    for name in request.references:
+        environment = spec_of(name).environment
+        if not (request.options.python and environment == own):
+            names[environment, ()] = None
+    lacking = []
+    for name, pins in names:
+        is_core = name == "core" and not pins  # it runs this program
+        if not is_core and not is_made(cache, name, request.device, round_, pins):
+            lacking.append(f"{name} with {words(pins)}" if pins else name)
+    return lacking
 
 
 def _sample_seconds(request: Request) -> float:
@@ -317,14 +343,16 @@ def _sample_seconds(request: Request) -> float:
     """
     if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return 1e-3
-    size, least_flops = request.size, request.architecture.least_flops
-    given = request.given.arrays if request.given and not request.trains else {}
+    size = request.size
+    least_flops = request.architecture.least_flops
+    trains = request.trains
+    given = request.given.arrays if request.given and not trains else {}
     flops = size.weight_bytes("float32") / 2 * size.inputs.get("sequence_length", 1)
     if least_flops:
         flops = least_flops(size, given or request.architecture.synthetic(size, 1, 0))
-    if request.trains:  # forward and backward; with LoRA the weights have no gradients
+    if trains:  # forward and backward; with LoRA the weights have no gradients
         flops *= 2 if request.lora else 3
-    generated = 0 if request.trains else size.inputs.get("new_tokens", 0)
+    generated = 0 if trains else size.inputs.get("new_tokens", 0)
     if "max_new_tokens" in given:
         generated = given["max_new_tokens"].mean()
     computing_s = (
@@ -359,7 +387,8 @@ def bytes_per_second() -> float:
     """
     import numpy as np
 
-    matrix, vector = np.ones((8192, 4096), np.float32), np.ones(4096, np.float32)
+    matrix = np.ones((8192, 4096), np.float32)
+    vector = np.ones(4096, np.float32)
     return matrix.nbytes / _best_s(lambda: matrix @ vector)
 
 

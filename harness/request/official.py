@@ -274,8 +274,9 @@ def _without_partner(
     required = row.required[suite]
     either = set(row.optional.get(suite, ()))
     for each in switches:
-        others = [name for name in required if each.scenarios and name not in each.scenarios]
-        if either and each.scenarios and not either & set(each.scenarios):
+        scenarios = each.scenarios
+        others = [name for name in required if scenarios and name not in scenarios]
+        if either and scenarios and not either & set(scenarios):
             others.append(" or ".join(sorted(either)))
         if others:
             yield _partner(others, each.name)

@@ -24,17 +24,21 @@ from formats.cell import (
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from harness.inputs import keras_file
+from harness.request import pins
 from harness.request.flags import Parser, did_you_mean, known_name, model_names, size_name, sut_name
 from scenarios.table import SCENARIOS
 from sut import tuning
 from sut.devices import DEVICES, accelerators
 from sut.registry import SUTS
 
-OFF, EACH = "off", "each"
+OFF = "off"
+EACH = "each"
 """Values of `--tuned`. `each` is for a sweep."""
 _OF_GAINS = ("on", "both")
 """Values of `--tuned` in earlier releases, which came with gains of one machine."""
 AUTO = "auto"
+_KEYS = {"packages": "with"}
+"""Fields with another name than their flag, because that is a word of Python."""
 _GONE = {
     "--whole": "a row of a .jsonl file may have several lines",
     "--lora": "Fit trains the parameters that the framework's own LoRA adapts",
@@ -355,6 +359,14 @@ class Options:
         metavar="N",
         default=AUTO,
     )
+    packages: tuple[str, ...] = _flag(
+        "another release of a package of the SUT's environment, such as jax==0.10.1, or a build of"
+        " yours: FILE.whl, or PACKAGE@PATH of a wheel or a source folder; may be repeated",
+        read=pins.spelt_all,
+        default=(),
+        action="append",
+        metavar="PACKAGE==VERSION",
+    )
     out: Path = _flag(
         "folder for run directories (default: runs/ next to run.sh)",
         metavar="DIR",
@@ -466,10 +478,11 @@ def add_flags(parser: Parser, only: Iterable[str] | None = None) -> None:
     for each in _flags():
         if only is not None and each.name not in only:
             continue
+        metadata = each.metadata
         arguments = {
             "required": each.default is MISSING,
             **_TYPES.get(str(each.type).partition(" |")[0], {}),
-            **each.metadata["arguments"],
+            **metadata["arguments"],
         }
         if each.name in LISTS:
             arguments["type"] = _single(each.name, arguments.get("type", str))
@@ -477,9 +490,9 @@ def add_flags(parser: Parser, only: Iterable[str] | None = None) -> None:
             arguments["choices"] = arguments["choices"]()
         parser.add_argument(
             flag(each.name),
-            *each.metadata["alias"],
+            *metadata["alias"],
             dest=each.name,
-            help=_told(each.metadata["help"]),
+            help=_told(metadata["help"]),
             **arguments,
         )
 
@@ -516,7 +529,13 @@ def sweep_names() -> tuple[str, ...]:
 
 def flag(name: str) -> str:
     """The flag of a field, such as `--batch-size`."""
-    return f"--{name.replace('_', '-')}"
+    return f"--{_KEYS.get(name) or name.replace('_', '-')}"
+
+
+def name_of(flag: str) -> str:
+    """The inverse of `flag`. The dashes in front may be missing."""
+    key = flag.removeprefix("--")
+    return next((name for name, of in _KEYS.items() if of == key), key.replace("-", "_"))
 
 
 def spelt(name: str, value: str) -> str:

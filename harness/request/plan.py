@@ -30,7 +30,7 @@ from harness.inputs.architectures import keras_file as keras_models
 from harness.inputs.dataset import UserInputs
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
-from harness.request import engines, replicas, serving, shards, tuning
+from harness.request import engines, pins, replicas, serving, shards, tuning
 from harness.request import official as official_runs
 from harness.request.options import Options
 from harness.request.request import STEPS, Request
@@ -45,7 +45,8 @@ from sut.tuning import Place
 if TYPE_CHECKING:  # it imports Jinja, which few runs need
     from harness.inputs.chat import Template
 
-_DURATION_S, _LONGEST_DURATION_S = 10.0, 86_400
+_DURATION_S = 10.0
+_LONGEST_DURATION_S = 86_400
 _LARGEST_BATCH = 1 << 20  # inputs of this batch are gigabytes
 # Memory for weights, activations and a framework's buffers, over the bytes of the weights.
 _MEMORY_FACTOR = 1.3
@@ -87,8 +88,9 @@ def resolve(options: Options) -> Request:
     official = options.benchmark or model.benchmark.get(round_.round, "")
     streams = _streams(options, model, round_, reasons)
     serves = serving.of(options, streams, official, round_, reasons)
-    given = _prompts(options, model, size, weights, chat, round_, used, reasons)
+    given = _prompts(options, model, size, weights, chat, round_, used=used, reasons=reasons)
     count = _count(options, model, given)
+    pinned = pins.of_cell(options.packages, options.python, options.sut, device, round_.round)
     precision = _precision(options, spec, model, size, reasons)
     _check_quantized(options, model)
     shards.check(options, spec, model, size)
@@ -112,6 +114,7 @@ def resolve(options: Options) -> Request:
         serving=serves,
         stream=streams,
         sut_options=engines.with_api(options),
+        pins=pinned,
         end_tokens=end_tokens,
         weights=weights,
         used=used,
@@ -205,28 +208,28 @@ def _model(options: Options) -> Model:
             f"--custom {options.custom}: is for a model in a .keras file (--model FILE.keras):"
             " leave it out"
         )
-    if options.trains and options.task is not None:
+    task = options.task
+    if options.trains and task is not None:
         raise UsageError(
-            f"--task {options.task}: {options.scenario} trains, and only the other scenarios have"
+            f"--task {task}: {options.scenario} trains, and only the other scenarios have"
             " tasks: leave it out"
         )
     if options.model is None:
         if options.weights is None:
             raise UsageError(f"--model is needed, or --weights DIR: {', '.join(models.names())}")
-        return unlisted.model_of(options.weights, options.task)
+        return unlisted.model_of(options.weights, task)
     model = models.load(options.model)
     reader = architectures.of(model)
     has_config = reader.weights_inputs is not None and reader.weights_config is None
     if options.weights is not None and has_config:
-        return unlisted.model_of(options.weights, options.task, model)
-    if options.task is None:
+        return unlisted.model_of(options.weights, task, model)
+    if task is None:
         return model
-    if options.task not in model.tasks:
+    if task not in model.tasks:
         raise UsageError(
-            f"--task {options.task}: {model.name} has only {' and '.join(model.tasks)}:"
-            " leave it out"
+            f"--task {task}: {model.name} has only {' and '.join(model.tasks)}: leave it out"
         )
-    return models.load(options.model, options.task)
+    return models.load(options.model, task)
 
 
 def _model_of_file(options: Options) -> Model:
@@ -241,7 +244,8 @@ def _model_of_file(options: Options) -> Model:
     model = keras_models.model(Path(options.model), options.custom, options.trains)
     installed = _installed_keras()
     assert model.file
-    if options.python is None and keras_file.newer(model.file.version, installed):
+    has_own = options.python or any(text.startswith("keras=") for text in options.packages)
+    if not has_own and keras_file.newer(model.file.version, installed):
         raise UsageError(
             f"--model {options.model}: was saved by Keras {model.file.version}, and the"
             f" environments here have {installed}: save it with Keras {installed}, or give an"
@@ -309,16 +313,17 @@ def _size(
 def _changed(options: Options, model: Model, size: Size) -> Size:
     """Return the size with the requested lengths of inputs and number of steps."""
     architecture = architectures.of(model, options.trains)
-    if options.prompt_tokens is not None or options.new_tokens is not None:
-        flag = "--new-tokens" if options.prompt_tokens is None else "--prompt-tokens"
+    prompt_tokens = options.prompt_tokens
+    if prompt_tokens is not None or options.new_tokens is not None:
+        flag = "--new-tokens" if prompt_tokens is None else "--prompt-tokens"
         if architecture.with_tokens is None:
             raise _no_tokens(flag, options, model)
-        if options.prompt_tokens is not None and options.dataset is not None:
+        if prompt_tokens is not None and options.dataset is not None:
             raise UsageError(
-                f"--prompt-tokens {options.prompt_tokens}: --dataset decides the lengths of the"
+                f"--prompt-tokens {prompt_tokens}: --dataset decides the lengths of the"
                 " prompts: leave it out"
             )
-        size = architecture.with_tokens(model, size, options.prompt_tokens, options.new_tokens)
+        size = architecture.with_tokens(model, size, prompt_tokens, options.new_tokens)
     flags = (
         (
             f"--seq-len {options.seq_len}",
@@ -361,15 +366,16 @@ def _precision(
             )
         return UNKNOWN
     precision = options.precision or size.precision
-    if options.precision is None and precision not in spec.precisions:
-        precision = spec.precisions[0]
+    precisions = spec.precisions
+    if options.precision is None and precision not in precisions:
+        precision = precisions[0]
         reasons.append(
             f"precision {precision}: {options.sut} does not compute in {size.precision}, the"
             " default of this size"
         )
-    if precision not in spec.precisions:
+    if precision not in precisions:
         raise UsageError(
-            f"--precision {precision}: {options.sut} computes in {' or '.join(spec.precisions)}"
+            f"--precision {precision}: {options.sut} computes in {' or '.join(precisions)}"
         )
     judged = model.fit.get("tolerance", {}) if options.trains else model.tolerance
     if judged and precision not in judged:
@@ -449,13 +455,14 @@ def _batch_size(
     """
     batch_size = options.batch_size
     scenario = SCENARIOS[options.scenario]
-    if scenario.samples_a_query:
-        if batch_size not in (None, scenario.samples_a_query):
+    samples_a_query = scenario.samples_a_query
+    if samples_a_query:
+        if batch_size not in (None, samples_a_query):
             raise UsageError(
                 f"--batch-size {batch_size}: a query of {options.scenario} has"
-                f" {scenario.samples_a_query} samples, which are one batch: leave it out"
+                f" {samples_a_query} samples, which are one batch: leave it out"
             )
-        return scenario.samples_a_query
+        return samples_a_query
     if SUTS[options.sut].remote:
         return 1
     if batch_size is None:
@@ -549,10 +556,11 @@ def _chat(
     options: Options, model: Model, weights: user_weights.Folder | None, reasons: list[str]
 ) -> Template | None:
     """The chat template for the prompts. None without --chat."""
+    chat_option = options.chat_option
     if options.chat is None:
-        if options.chat_option:
+        if chat_option:
             raise UsageError(
-                f"--chat-option {options.chat_option[0]}: sets a variable of the chat template:"
+                f"--chat-option {chat_option[0]}: sets a variable of the chat template:"
                 " give --chat too"
             )
         reasons += _template_not_applied(options, model, weights)
@@ -577,10 +585,10 @@ def _chat(
         )
     from harness.inputs import chat
 
-    template = chat.of_folder(weights.path, options.chat, options.chat_option)
+    template = chat.of_folder(weights.path, options.chat, chat_option)
     reasons.append(f"the chat template of {weights.path} is applied to each prompt")
-    if options.chat_option:
-        reasons.append(f"variables of the chat template: {' '.join(options.chat_option)}")
+    if chat_option:
+        reasons.append(f"variables of the chat template: {' '.join(chat_option)}")
     if template.dated:
         reasons.append(
             "the chat template may write today's date into each prompt, so a run of another"
@@ -643,11 +651,12 @@ def _check_files(options: Options, model: Model, size: Size) -> None:
     """Raises UsageError for a path that cannot be read, and if inputs have to be drawn and cannot
     be.
     """
+    trains = options.trains
     if options.standard is not None:
-        architectures.drawn(model, options.standard, options.trains)
+        architectures.drawn(model, options.standard, trains)
     reader = None
     if options.dataset is not None:
-        reader = architectures.dataset_of(model, options.trains)
+        reader = architectures.dataset_of(model, trains)
         if reader.count:
             reader.count(options.dataset)
         elif not options.dataset.is_file():
@@ -657,7 +666,7 @@ def _check_files(options: Options, model: Model, size: Size) -> None:
             elif options.dataset.exists():
                 fault = "is a device or a pipe, and is read more than once"
             raise UsageError(f"--dataset {options.dataset}: {fault}; give one file")
-    elif check := architectures.of(model, options.trains).check:
+    elif check := architectures.of(model, trains).check:
         check(model, size)
     if options.field is not None and (reader is None or reader.count):
         raise UsageError(

@@ -64,17 +64,18 @@ def of(options: Options, spec: SutSpec, device: str, tuned: Tuned) -> Replicas:
 
 def _check_flags(options: Options) -> None:
     """Raises UsageError for flags that are only for replicas of a cluster."""
-    if options.replicas_on and options.replicas is None:
+    replicas_on = options.replicas_on
+    if replicas_on and options.replicas is None:
         raise UsageError(
-            f"--on {options.replicas_on}: a single run uses a cluster for its replicas: give"
+            f"--on {replicas_on}: a single run uses a cluster for its replicas: give"
             " --replicas N. ./run.sh sweep --on spreads comparisons over a cluster"
         )
-    if options.replicas_on and shards.count(options) > 1:
+    if replicas_on and shards.count(options) > 1:
         raise UsageError(
-            f"--on {options.replicas_on}: a model that is split runs on one machine: leave out"
+            f"--on {replicas_on}: a model that is split runs on one machine: leave out"
             f" {shards.flag(options)} or --on"
         )
-    if options.replicas_on:
+    if replicas_on:
         return
     if options.slurm:
         raise UsageError(f"--slurm {options.slurm[0]}: is for --on slurm: leave it out")
@@ -187,7 +188,8 @@ def check_threads(count: int, most: int, whom: str) -> None:
 
 
 def _on_accelerators(flag: str, count: int, device: Device, part: str = "replica") -> list[Place]:
-    if device.chosen_by is None:
+    chosen_by = device.chosen_by
+    if chosen_by is None:
         raise UsageError(
             f"{flag}: no variable is known that shows a process one {device.name} of several"
         )
@@ -196,13 +198,13 @@ def _on_accelerators(flag: str, count: int, device: Device, part: str = "replica
     if len(named) < count:
         raise UsageError(
             f"{flag}: each {part} needs a {device.name} device, and there are {len(named)}"
-            f" ({device.chosen_by} names those to use)"
+            f" ({chosen_by} names those to use)"
         )
     kinds = {card.name for card in cards[:count]}
     if len(kinds) > 1:
         raise UsageError(
             f"{flag}: {part}s need equal devices, and these are {' and '.join(sorted(kinds))}:"
-            f" name equal ones in {device.chosen_by}"
+            f" name equal ones in {chosen_by}"
         )
     return [Place(device=name) for name in named[:count]]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from compliance import rules
 from formats.cell import LORA, Cell, cell_words, sut_words
 from formats.job import Launch, Limits, Place, Serving
+from harness.execution.pins import Pin
 from harness.inputs import architectures, user_weights
 from harness.inputs.architectures import Architecture
 from harness.inputs.dataset import UserInputs
@@ -33,7 +34,8 @@ STEPS = {"quick": 20, "valid": 100}
 # A quick test is planned to last --duration. LoadGen's least duration is a quarter of that, because
 # a SUT may be four times as fast as it was while calibrating on a busy machine. A test may last ten
 # times --duration if a figure needs that (three batches, a pass over uneven prompts).
-_LEAST_SHARE, LONGEST_TIMES = 0.25, 10
+_LEAST_SHARE = 0.25
+LONGEST_TIMES = 10
 _TRAINED_BYTES = 12  # for each parameter: its gradient and AdamW's two moments
 
 
@@ -81,6 +83,7 @@ class Request:
     allowed_s: float = 0.0
     rules: rules.Rules
     sut_options: Mapping[str, Any]
+    pins: tuple[Pin, ...] = ()
     end_tokens: tuple[int, ...] = ()
     weights: user_weights.Folder | None = None
     used: Mapping[Path, Stamp] = field(default_factory=dict)
@@ -219,6 +222,7 @@ class Request:
             threads=self.options.thread_count,
             cluster=self.cluster,
             requested_batch=self.requested_batch,
+            packages=tuple(pin.text for pin in self.pins),
             **self._limits(),
         )
 
@@ -242,10 +246,11 @@ class Request:
         """The sizes of the scenario's batches, ascending. Server has all powers of two below the
         largest batch, so that no size is compiled while requests wait.
         """
-        smaller = [1 << power for power in range(self.batch_size.bit_length())]
+        batch_size = self.batch_size
+        smaller = [1 << power for power in range(batch_size.bit_length())]
         if self.serving is None:
-            return (self.batch_size,)
-        return (*(size for size in smaller if size < self.batch_size), self.batch_size)
+            return (batch_size,)
+        return (*(size for size in smaller if size < batch_size), batch_size)
 
     @property
     def prompt_options(self) -> PromptOptions:
@@ -291,7 +296,8 @@ class Request:
         """A lower bound of the bytes of one batch: the widest activation of a transformer, and the
         keys and values of a model that generates. 0: not known.
         """
-        config, inputs = self.size.config, self.size.inputs
+        config = self.size.config
+        inputs = self.size.inputs
         if self.options.dataset and self.options.seq_len is None:
             return 0  # the prompts may be short
         length = inputs.get("sequence_length", inputs.get("prompt_length", 0))

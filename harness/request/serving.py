@@ -17,7 +17,8 @@ OF_SERVING = ("max_latency_ms", "max_ttft_ms", "max_tpot_ms", "max_wait_ms", "ra
 LIMITS = OF_SERVING[:3]
 _LONGEST_MS = 1e9
 """The longest limit. LoadGen's nanoseconds overflow at 9e12 ms."""
-QUICK_S, OFFICIAL_S = 10.0, 60.0
+QUICK_S = 10.0
+OFFICIAL_S = 60.0
 """The least seconds of a trial by default: of a quick test, and of a longer one."""
 USUAL_TRIALS = 6
 _EARLIER_MS = {"bert-99": 130.0}
@@ -102,12 +103,13 @@ def streams(options: Options, generates: bool, required: bool = False) -> bool:
     Raises UsageError for flags that contradict each other.
     """
     limited = options.max_ttft_ms is not None or options.max_tpot_ms is not None
-    if limited and options.stream == "off":
+    stream = options.stream
+    if limited and stream == "off":
         raise UsageError(
             "--stream off: --max-ttft-ms and --max-tpot-ms need streamed answers: leave it out"
         )
-    if options.stream is not None or limited:
-        return options.stream == "on" or limited
+    if stream is not None or limited:
+        return stream == "on" or limited
     if required:
         return True
     return options.scenario == "Interactive" and generates and options.max_latency_ms is None
@@ -117,14 +119,15 @@ def _limits(
     options: Options, stream: bool, official: str, rules: Rules, reasons: list[str]
 ) -> Mapping[str, float | None]:
     tokens = {"max_ttft_ms": options.max_ttft_ms, "max_tpot_ms": options.max_tpot_ms}
-    if options.max_latency_ms is not None:
+    max_latency_ms = options.max_latency_ms
+    if max_latency_ms is not None:
         if stream:
             raise UsageError(
-                f"--max-latency-ms {options.max_latency_ms:g}: LoadGen judges a streamed answer by"
+                f"--max-latency-ms {max_latency_ms:g}: LoadGen judges a streamed answer by"
                 " its first token and its later tokens: give --max-ttft-ms and --max-tpot-ms"
                 " instead, or leave --stream out"
             )
-        return {"max_latency_ms": options.max_latency_ms}
+        return {"max_latency_ms": max_latency_ms}
     if any(limit is not None for limit in tokens.values()):
         return tokens
     # A benchmark for edge systems has no Server; that of datacenters with the same model has.

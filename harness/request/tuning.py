@@ -52,13 +52,14 @@ def of(options: Options, place: tuning.Place) -> Tuned:
     place, for two that exclude each other, and for an environment variable of the user that a
     switch would replace.
     """
-    if options.tuned == OFF:
+    tuned = options.tuned
+    if tuned == OFF:
         return Tuned()
-    flag = f"--tuned {options.tuned}"
+    flag = f"--tuned {tuned}"
     if options.trains or SUTS[options.sut].remote:
         what = f"--sut {options.sut}" if SUTS[options.sut].remote else options.scenario
         raise UsageError(f"{flag}: there are no switches for {what}: leave it out")
-    chosen = tuple(tuning.switches()[name] for name in options.tuned.split("+"))
+    chosen = tuple(tuning.switches()[name] for name in tuned.split("+"))
     _check_place(place, chosen)
     choices = [switch.choice for switch in chosen if switch.choice]
     if len(set(choices)) < len(choices):

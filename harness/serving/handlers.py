@@ -36,10 +36,11 @@ def application(served: Served, socket: Path) -> web.Application:
     handlers = _Handlers(served, socket)
     application = web.Application(client_max_size=_MOST_BYTES, middlewares=[_explain])
     application.on_response_prepare.append(handlers.sign)
-    application.router.add_get("/health", handlers.health)
-    application.router.add_get("/v1/models", handlers.models)
-    application.router.add_post("/v1/completions", handlers.completions)
-    application.router.add_post("/v1/chat/completions", handlers.chat)
+    router = application.router
+    router.add_get("/health", handlers.health)
+    router.add_get("/v1/models", handlers.models)
+    router.add_post("/v1/completions", handlers.completions)
+    router.add_post("/v1/chat/completions", handlers.chat)
     return application
 
 
@@ -97,7 +98,8 @@ class _Handlers:
 
     def _rendered(self, body: Body) -> tuple[int, ...]:
         """The ids of the messages."""
-        template, encode = self.served.template, self.tokenizer.encode_marked
+        template = self.served.template
+        encode = self.tokenizer.encode_marked
         if template is None or encode is None:
             raise Refusal(400, self.served.no_template, code="no_chat_template")
         try:

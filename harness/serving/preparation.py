@@ -18,7 +18,9 @@ from harness.request.plan import resolve, unsupported
 from harness.request.request import Request
 from sut import registry
 
-_TOKENS, _ANSWER_TOKENS, _ANSWER_SHARE = 512, 128, 4
+_TOKENS = 512
+_ANSWER_TOKENS = 128
+_ANSWER_SHARE = 4
 """Defaults: the longest prompt with its answer, the longest answer, and its least share of both."""
 _LEAST_BITS = 5
 _TRIAL = {"a first message": [{"role": "user", "content": "Hello"}]}

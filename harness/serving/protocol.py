@@ -165,10 +165,11 @@ def completion(body: Body, prompts: Prompts, served: Served, chat: bool = False)
 
 def _new_tokens(body: Body, served: Served, chat: bool, least: int) -> int:
     new = body.max_tokens if body.max_tokens is not None else body.max_completion_tokens
+    new_tokens = served.new_tokens
     if new is None:
-        return served.new_tokens if chat else min(_USUAL_TOKENS, served.new_tokens)
-    if not least <= new <= served.new_tokens:
-        rule = f"{new} is not from {least} to {served.new_tokens} (the server's --new-tokens)"
+        return new_tokens if chat else min(_USUAL_TOKENS, new_tokens)
+    if not least <= new <= new_tokens:
+        rule = f"{new} is not from {least} to {new_tokens} (the server's --new-tokens)"
         raise bad("max_tokens", rule, "context_length_exceeded")
     return new
 

@@ -46,7 +46,9 @@ class Run:
 
 def write(run: Run, name: str, target: Path) -> None:
     """Write the folder of a compliance test that ended well."""
-    rule, layout = run.rules.compliance_tests[name], run.rules.layout
+    rules = run.rules
+    rule = rules.compliance_tests[name]
+    layout = rules.layout
     scenario = run.record.cell.scenario
     performance = target / layout.performance
     performance.mkdir(parents=True)
@@ -54,14 +56,15 @@ def write(run: Run, name: str, target: Path) -> None:
         shutil.copyfile(run.directory / "raw" / name / log, performance / log)
     if rule.tolerance is not None:
         details = (run.detail("performance"), run.detail(name))
-        speeds = speed.compare(rule, scenario, run.rules, *details)
+        speeds = speed.compare(rule, scenario, rules, *details)
         _write(target / "verify_performance.txt", speed.verify_text(speeds))
     if not rule.sampling_target:
         return
     path = run.directory / "raw" / name / _ANSWERS
-    whole, answers = path.read_bytes(), logs.read_logged(path)
+    whole = path.read_bytes()
+    answers = logs.read_logged(path)
     (target / "accuracy").mkdir()
-    kept = run.rules.truncation.cut(whole) if rule.truncated else whole
+    kept = rules.truncation.cut(whole) if rule.truncated else whole
     (target / "accuracy" / _ANSWERS).write_bytes(kept)
     if rule.truncated:
         compared = test01.compare(answers.rows, run.answers)

@@ -48,7 +48,9 @@ def write(
     Args:
         tests: those that ended well. Compliance tests among them get their folders.
     """
-    cell, benchmark, root = record.cell, record.benchmark, directory / "open" / submitter
+    cell = record.cell
+    benchmark = record.benchmark
+    root = directory / "open" / submitter
     whole = answers(directory)
     accuracy_score = score(directory, record, whole)
     metric = official_score(directory, record, whole)
@@ -155,7 +157,9 @@ def system_description(record: Record, submitter: str) -> dict[str, str]:
 
 
 def _readme(record: Record) -> str:
-    cell, git, digests = record.cell, record.git, record.digests
+    cell = record.cell
+    git = record.git
+    digests = record.digests
     model = with_facts(f"{cell.model} {cell.size}", record.model_facts)
     return f"""# {record.benchmark.name} {cell.scenario} on {cell.sut}
 

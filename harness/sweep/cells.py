@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import chain, product
+from typing import Any
 
 from formats.cell import ordered_by
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments
 from harness.inputs import models
-from harness.request import options, plan
+from harness.request import options, pins, plan
 from harness.request.request import Request
 from harness.request.serving import OF_SERVING
 from harness.sweep.recipe import Values
@@ -87,6 +88,7 @@ class Series:
             command="",
             precision=None,
             batch_size=None,
+            packages=(),
         )
         batch_size = r.requested_batch or r.batch_size
         return options, r.size.name, r.precision, batch_size, r.device
@@ -107,10 +109,12 @@ def make(grids: Iterable[Values], where: Values, control: bool) -> list[Series]:
     every: list[Series] = []
     first_error: UsageError | None = None
     for words in cells:
-        request, obstacle = None, ""
+        request = None
+        obstacle = ""
         try:
             request = plan.resolve(options.parse([*words, *places]))
-            python, rules = request.options.python, request.rules
+            python = request.options.python
+            rules = request.rules
             environment = request.spec.environment
             obstacle = plan.unsupported(request) or _lacking(
                 python, environment, rules.round, request.device
@@ -162,7 +166,7 @@ def values_of(words: Sequence[str]) -> dict[str, list[str]]:
     """The inverse of `flags_of`."""
     values: dict[str, list[str]] = {}
     for flag, value in zip(words[::2], words[1::2], strict=True):
-        values.setdefault(flag[2:].replace("-", "_"), []).append(value)
+        values.setdefault(options.name_of(flag), []).append(value)
     return values
 
 
@@ -196,17 +200,22 @@ def expand(grid: Values) -> Iterator[tuple[str, ...]]:
         if scenario and (scenario.one_sample_a_query or scenario.samples_a_query):
             cell.pop("batch_size", None)
         given = {name: [cell[name]] for name in options.LISTS if name in cell} | rest
+        if "packages" in cell:  # a cell has several at once, or none
+            given["packages"] = [*cell["packages"]]
         if scenario and not scenario.serves and served:
             given = {name: value for name, value in given.items() if name not in OF_SERVING}
         yield tuple(flags_of(given))
 
 
-def _each(name: str, texts: list[str]) -> list[str]:
+def _each(name: str, texts: list[str]) -> list[Any]:
     """The values of one list, without duplicates and in the harness' spelling.
 
     `all` as the only value means every scenario, every SUT that reads weights (not the mock), or
-    every model without a group. The name of a group means all its models.
+    every model without a group. The name of a group means all its models. A value of `--with` is a
+    tuple of packages.
     """
+    if name == "packages":
+        return pins.combinations(texts)
     if name == "tuned":
         return _each_set(texts)
     every = {

@@ -14,7 +14,8 @@ from harness.errors import UsageError
 
 LONGEST_CELL = 1 / 3
 """No cell takes more than this share of the time, so that one slow cell leaves room for others."""
-_LAST, _LAST_S = 1 / 20, 60.0
+_LAST = 1 / 20
+_LAST_S = 60.0
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h)")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600}
 

@@ -79,7 +79,8 @@ def _named(series: Series) -> list[str]:
 
 def _brought(request: Request | None) -> list[object]:
     """List what decides a cell in addition to its flags: the standard inputs, variables, digests of
-    the data set's files, names, sizes and dates of weight files, and the chat template's digest.
+    the data set's files, names, sizes and dates of weight files, the chat template's digest, and
+    those of the user's own builds of packages.
 
     Empty without a request.
     """
@@ -97,7 +98,10 @@ def _brought(request: Request | None) -> list[object]:
     stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in weight_files]
     chat = request.chat.digest if request.chat else None
     code = request.model.file.code_digest if request.model.file else None
-    return [code, request.inputs, sorted(request.variables.items()), digests, stats, chat]
+    builds = [pin.text for pin in request.pins if pin.path]
+    variables = sorted(request.variables.items())
+    of_builds = [builds] if builds else []
+    return [code, request.inputs, variables, digests, stats, chat, *of_builds]
 
 
 def seed(folder: Path) -> int:

@@ -48,6 +48,8 @@ class Sweep:
         deadline: the end of --for. None: the sweep ends when all is measured.
         lengthens: whether a test that is longer than planned gets the time of a cell. Otherwise its
             cell is skipped.
+        forks: whether repeats share the import of a framework. Forks have the layout of memory in
+            common, so their figures say more than they should about two builds of a package.
     """
 
     folder: Path
@@ -58,6 +60,7 @@ class Sweep:
     most_again: int = 0
     deadline: Deadline | None = None
     lengthens: bool = False
+    forks: bool = True
 
     @classmethod
     def of(
@@ -71,7 +74,8 @@ class Sweep:
         and writes none.
         """
         requests = {s.number: s.request for s in series if s.request and not s.obstacle}
-        costs, shortages = {}, {}
+        costs = {}
+        shortages = {}
         for number, request in requests.items():
             shortage = memory_shortage(request, request.precision)
             if shortage:
@@ -173,33 +177,34 @@ def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool, zygotes: Zygotes
     finished = journal.finished(sweep.folder.name, sweep.series)
     attempts = Counter(key for key, _ in finished)
     known = _Known(results=dict(finished), attempts=attempts, zygotes=zygotes)
-    earlier = dict(known.results)
-    failed = [key for key, result in known.results.items() if result.status in _AGAIN]
-    noisy = [key for key in known.results if known.disturbed_again(sweep, key)]
+    results = known.results
+    earlier = dict(results)
+    failed = [key for key, result in results.items() if result.status in _AGAIN]
+    noisy = [key for key in results if known.disturbed_again(sweep, key)]
     often_cut = journal.often_cut_off(sweep.folder)
     first = [one for one in sweep.series if one.number not in often_cut]
 
     def phases() -> Iterator[tuple[list[tuple[int, int]], Sequence[Series]]]:
         yield noisy, first
         yield failed, sweep.series
-        put_off = [key for key, result in known.results.items() if PUT_OFF in result.refused]
+        put_off = [key for key, result in results.items() if PUT_OFF in result.refused]
         yield put_off, sweep.series
 
     is_late = False
     for again, series in phases():
         for key in again:
-            earlier[key] = known.results.pop(key)
-        while step := schedule.next_step(series, known.results, sweep.repeats):
+            earlier[key] = results.pop(key)
+        while step := schedule.next_step(series, results, sweep.repeats):
             if not known.has_time(sweep, step[0].number):
                 is_late = True
                 break
             result = _repeat(sweep, *step, known, reporter)
             if fail_fast and result.status in FAILED:
                 reporter.say("--fail-fast: the sweep ends here; the same command continues")
-                return earlier | known.results
+                return earlier | results
     if is_late:
         reporter.say("the time is up; the same command continues")
-    return earlier | known.results
+    return earlier | results
 
 
 def _repeat(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Terminal) -> Result:
@@ -233,7 +238,7 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
         rival_sample_ns=_rival_sample_ns(sweep, series, known),
         options=replace(request.options, sweep=mark),
     )
-    requests = [one.request for one, _ in left if one.request]
+    requests = [one.request for one, _ in left if one.request and sweep.forks]
     known.zygotes.expect(module_of(r.options.sut, r.model.architecture) for r in requests)
     start_ns = time.monotonic_ns()
     result = _result(sweep, series.number, request, reporter, known.zygotes)
@@ -268,19 +273,19 @@ def _result(
     was cut off.
     """
     try:
-        if sweep.deadline is None:
+        deadline = sweep.deadline
+        if deadline is None:
             return run.run(request, reporter, time.monotonic_ns(), run.NO_LIMIT, zygotes)
-        of_cell = sweep.deadline.limit(LONGEST_CELL)
-        with sweep.deadline.limit():
+        of_cell = deadline.limit(LONGEST_CELL)
+        with deadline.limit():
             return run.run(request, reporter, time.monotonic_ns(), of_cell, zygotes)
     except TimeUp as e:
-        cause, reason = (
-            NOT_PREPARED,
-            "the time was up before all was prepared; the same command continues with it",
-        )
+        cause = NOT_PREPARED
+        reason = "the time was up before all was prepared; the same command continues with it"
         if e.measuring:
             journal.note_cut_off(sweep.folder, number)
-            cause, reason = CUT_OFF, f"{e}; the same command continues with this cell"
+            cause = CUT_OFF
+            reason = f"{e}; the same command continues with this cell"
         skipped = run.not_measured(request, Status.SKIPPED, reason)
         return replace(skipped, refused={cause: e.seconds})
     except (HarnessError, TooLarge) as e:

@@ -109,16 +109,16 @@ def _values(where: str, table: Any) -> dict[str, list[str]]:
     """
     if not isinstance(table, dict):
         raise Refused(f"{where} is a table of flags")
-    _check_keys(where, table, [name.replace("_", "-") for name in _FLAGS])
+    _check_keys(where, table, [options.flag(name)[2:] for name in _FLAGS])
     values = {}
     for key, value in table.items():
-        name = key.replace("-", "_")
+        name = options.name_of(key)
         typed = value if isinstance(value, list) else [value]
         # A boolean is an integer, too.
         if not typed or not all(type(each) in (str, int, float) for each in typed):
             raise Refused(f"{where}: {key} is a text, a number or a list of these")
         if len(typed) > 1 and name not in _LISTS:
-            spelt = ", ".join(each.replace("_", "-") for each in _LISTS)
+            spelt = ", ".join(options.flag(each)[2:] for each in _LISTS)
             raise Refused(f"{where}: {key} takes one value; lists are for {spelt}")
         values[name] = [str(v) for v in typed]
     return values

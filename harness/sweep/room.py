@@ -15,7 +15,7 @@ from results.figure import short
 _WHY = {
     CUT_OFF: "the time was too short for a run of",
     NOT_PREPARED: "the time was up before the turn of",
-    PUT_OFF: "calibrations were less than half as fast as the fastest SUT:",
+    PUT_OFF: "calibrations were less than two thirds as fast as the fastest SUT:",
 }
 """Cause of a missing figure → the words before the SUTs."""
 

@@ -54,8 +54,8 @@ def next_step(
     series: Sequence[Series], results: Results, repeats: RepeatPlan
 ) -> tuple[Series, int] | None:
     """The next measurement. All cells are measured once, then all again, so that a drift affects
-    all of them. A decisive sweep measures all cells once, and then repeats comparison by
-    comparison, so that the first question is answered first. None: all are done.
+    all of them, and each comparison of a decisive sweep gets its share of the time. None: all are
+    done.
 
     Each round has another order. So an effect of one cell on the next, such as heat, does not
     affect the same cell in every round.
@@ -77,29 +77,12 @@ def steps(
         targets |= {each.number: 1 for each in rivals}
         targets |= {each.number: target for each in repeated}
     left = []
-    for together, repeat in _rounds(series, repeats, max(targets.values(), default=0)):
-        for each in _order(together, repeats, repeat):
+    for repeat in range(1, max(targets.values(), default=0) + 1):
+        for each in _order(series, repeats, repeat):
             is_planned = repeat <= targets.get(each.number, 0)
             if is_planned and (each.number, repeat) not in results:
                 left.append((each, repeat))
     return left
-
-
-def _rounds(
-    series: Sequence[Series], repeats: RepeatPlan, most: int
-) -> Iterator[tuple[Sequence[Series], int]]:
-    """Yield (series that are measured in turns, repeat), in order. A decisive sweep has a first
-    round of all, and then the repeats of one comparison after the other.
-    """
-    together = range(1, most + 1)[:1] if repeats.decisive else range(1, most + 1)
-    for repeat in together:
-        yield series, repeat
-    groups: dict[tuple[object, ...], list[Series]] = {}
-    for each in series:
-        groups.setdefault(each.comparison, []).append(each)
-    for group in groups.values():
-        for repeat in range(len(together) + 1, most + 1):
-            yield group, repeat
 
 
 def _order(series: Sequence[Series], repeats: RepeatPlan, repeat: int) -> Iterator[Series]:

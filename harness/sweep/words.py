@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from formats.outcome import TOO_SHORT
 from formats.result import Result
 from harness import terminal
 from harness.comparison import statistics
+from harness.errors import UsageError
 from harness.measurement import reference
 from harness.report import content, exports, sections
 from harness.report.content import Content
@@ -22,6 +24,8 @@ from harness.sweep import journal, room, schedule
 from harness.sweep.loop import Sweep
 from harness.sweep.schedule import Results
 from scenarios.worker.preflight import available_memory_bytes
+
+_LONG_S = 3600.0
 
 
 def summary(sweep: Sweep, missing: Mapping[str, str]) -> dict[str, Any]:
@@ -187,3 +191,22 @@ def _advice(results: Results) -> Iterator[str]:
             f"{cells} skipped, because their tests take longer: a sweep with --duration"
             f" {max(durations):g} measures all"
         )
+
+
+def confirm(seconds: float, yes: bool) -> None:
+    """Ask on a terminal whether a plan of more than an hour is wanted.
+
+    Raises UsageError if it is not, and without a terminal if `--yes` is not given.
+    """
+    if yes or seconds <= _LONG_S:
+        return
+    question = f"this takes about {terminal.duration(seconds)}: go on? [y/N] "
+    if not sys.stdin.isatty() or not sys.stderr.isatty():
+        raise UsageError(
+            f"this takes about {terminal.duration(seconds)}: give --yes if you want that;"
+            " --dry-run shows the plan, and fewer cells, a smaller --size or --duration, or"
+            " --for TIME make it shorter"
+        )
+    terminal.ask(question)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise UsageError("nothing was measured")

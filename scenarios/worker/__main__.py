@@ -93,7 +93,8 @@ def main(argv: list[str], fork: Fork = FRESH) -> None:
     host_memory.inherit(fork.file_bytes)
     loaded: Loaded | None = None
     # Programs that a framework starts shall neither read jobs nor hold the replies open.
-    jobs, pipe = os.fdopen(os.dup(0), encoding="utf-8"), os.dup(int(argv[2]))
+    jobs = os.fdopen(os.dup(0), encoding="utf-8")
+    pipe = os.dup(int(argv[2]))
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.close(int(argv[2]))

@@ -15,6 +15,8 @@ import numpy as np
 
 from sut.contract import Batch, Unsupported
 
+TOKENS = ("tokens",)
+"""The value of `Job.answer` of a SUT that generates."""
 Payload = tuple[np.ndarray, Sequence[int] | None]
 """(rows, lengths). The bytes of a row along axis 0 are a sample's answer, in any dtype. Only the
 first `length` bytes of a row count, or all of them without lengths.

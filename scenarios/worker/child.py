@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from scenarios.worker import host_memory
 
@@ -19,7 +19,7 @@ _C = ctypes.CDLL(None)  # loaded here, because a child must not load it between 
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-class _Ending:
+class _Ending(Protocol):
     """How a child process ended.
 
     Attributes:
@@ -31,15 +31,12 @@ class _Ending:
 
     def poll(self) -> int | None:
         """Return its exit code, or the negative number of its signal. None: it runs."""
-        raise NotImplementedError
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end. → as `poll`. Raises subprocess.TimeoutExpired after so many seconds."""
-        raise NotImplementedError
 
     def kill(self) -> None:
         """Kill it."""
-        raise NotImplementedError
 
     def how(self, seconds: float = 0, where: str = "") -> str:
         """Return how it ended, after at most so many seconds. Empty: it runs.

@@ -23,7 +23,8 @@ from sut.devices import DEVICES
 POWERCAP = Path("/sys/class/powercap")
 # The limit for a zone that states none: no package draws more. A stated limit is for the average
 # over seconds, so peaks may exceed it.
-_MOST_WATTS, _PEAK = 1000.0, 1.5
+_MOST_WATTS = 1000.0
+_PEAK = 1.5
 
 
 @dataclass(frozen=True)
@@ -89,24 +90,20 @@ def between(before: Reading, after: Reading) -> Energy:
 def device_name(device: str) -> str:
     """The name of the device that this process uses. Empty: the system does not report it."""
     if DEVICES[device].library == "nvml":
-        return _gpu_name()
+        # The name of the first GPU that this process sees.
+        with suppress(ImportError):
+            import pynvml as nvml
+
+            with suppress(nvml.NVMLError):
+                nvml.nvmlInit()
+                gpus = visible_gpus(nvml)
+                return str(nvml.nvmlDeviceGetName(gpus[0])) if gpus else ""
+        return ""
     if DEVICES[device].accelerator:
         return ""
     lines = _text(Path("/proc/cpuinfo")).splitlines()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else ""
-
-
-def _gpu_name() -> str:
-    """The name of the first GPU that this process sees."""
-    with suppress(ImportError):
-        import pynvml as nvml
-
-        with suppress(nvml.NVMLError):
-            nvml.nvmlInit()
-            gpus = visible_gpus(nvml)
-            return str(nvml.nvmlDeviceGetName(gpus[0])) if gpus else ""
-    return ""
 
 
 def _packages(powercap: Path) -> tuple[dict[str, Counter], dict[str, str]]:
@@ -131,23 +128,20 @@ def _packages(powercap: Path) -> tuple[dict[str, Counter], dict[str, str]]:
         except (OSError, ValueError) as e:
             absent[name] = f"{file} cannot be read: {e}"
         else:
-            found[name] = Counter(microjoules, span, span / 1e6 / _most_watts(zone))
+            # The highest limit the zone states, with room for peaks.
+            watts = [
+                _text(p)
+                for pattern in ("constraint_*_max_power_uw", "constraint_*_power_limit_uw")
+                for p in zone.glob(pattern)
+            ]
+            limits = [int(text) / 1e6 for text in watts if text.isdigit() and int(text)]
+            most_watts = _PEAK * max(limits) if limits else _MOST_WATTS
+            found[name] = Counter(microjoules, span, span / 1e6 / most_watts)
     if not found and not absent:
         absent["cpu"] = (
             "no powercap counter here (a virtual machine, not Linux, or a processor without RAPL)"
         )
     return found, absent
-
-
-def _most_watts(zone: Path) -> float:
-    """The highest limit the zone states, with room for peaks."""
-    watts = [
-        _text(p)
-        for pattern in ("constraint_*_max_power_uw", "constraint_*_power_limit_uw")
-        for p in zone.glob(pattern)
-    ]
-    limits = [int(text) / 1e6 for text in watts if text.isdigit() and int(text)]
-    return _PEAK * max(limits) if limits else _MOST_WATTS
 
 
 def _gpu() -> tuple[int, dict[str, Any], str]:

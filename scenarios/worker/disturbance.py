@@ -28,7 +28,8 @@ _AT_WORK = 0.02
 keep idle processes.
 """
 # A gap counts as a stall if it is longer than both.
-_TIMES_SLOWEST, _LEAST_NS = 3, 20_000_000
+_TIMES_SLOWEST = 3
+_LEAST_NS = 20_000_000
 _CLOCK_READINGS = 5
 
 
@@ -73,7 +74,8 @@ def read() -> ProcessorTimes | None:
     ]
     if not columns or any(len(each) <= _STEAL for each in columns):
         return None
-    ticks, own = os.sysconf("SC_CLK_TCK"), os.times()
+    ticks = os.sysconf("SC_CLK_TCK")
+    own = os.times()
     children = {process: seconds / ticks for process, seconds in _descendants(os.getpid()).items()}
     return ProcessorTimes(
         time.perf_counter_ns(),

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from formats.frameworks import ENGINE
 from formats.job import Job
-from formats.record import ENGINE
 from scenarios.worker.answers import pack
 from scenarios.worker.batching import Overload, Queue
 from scenarios.worker.qsl import Qsl

@@ -5,7 +5,7 @@ watched.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +15,7 @@ import numpy as np
 
 from formats.job import Job
 from scenarios.worker import engine, host_memory, prepared_inputs
+from scenarios.worker.answers import TOKENS
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.replicas import cores
@@ -22,6 +23,10 @@ from scenarios.worker.streaming import Streamed
 from sut import tuning
 from sut.contract import Batch, Evidence, Inference, Training
 from sut.evidence import compilations
+
+_FEW_TOKENS = 4
+LONG_BATCH_NS = 500_000_000
+"""What looks at a batch of at least this time looks no more often than it must."""
 
 Within = Callable[[], AbstractContextManager[None]]
 """Returns the context in which the batches of a call are answered."""
@@ -41,7 +46,8 @@ def batches(job: Job, sut: Inference, requests: Iterable[int] = ()) -> list[Watc
     """Batches of the smallest, the median and the largest size. If there are longer shapes, there
     is one more of the longest. The last batch is the largest one of all.
 
-    The values are synthetic and the shapes have run in the warm-up.
+    The values are synthetic and the shapes have run in the warm-up. Answers have _FEW_TOKENS where
+    each token runs the same code: a profiler makes an eager token several times as long.
 
     Args:
         requests: the requests of each batch of the test that was; empty: it may have any size.
@@ -53,13 +59,18 @@ def batches(job: Job, sut: Inference, requests: Iterable[int] = ()) -> list[Watc
     if last:
         shapes.append((last, shapes[-1][1]))
     samples = _average_inputs(job, synthetic.arrays, last)
-    return [
-        Watched(synthetic.batch([row], size), size * samples if row == last else 0.0)
-        for row, size in shapes
-    ]
+    is_short = job.answer == TOKENS and (job.workload.execution == "eager" or job.stream)
+    watched = []
+    for row, size in shapes:
+        batch = synthetic.batch([row], size)
+        if is_short:
+            fewer = np.minimum(batch["max_new_tokens"], _FEW_TOKENS)
+            batch = {**batch, "max_new_tokens": fewer}
+        watched.append(Watched(batch, size * samples if row == last else 0.0))
+    return watched
 
 
-def _average_inputs(job: Job, synthetic: Mapping[str, np.ndarray], row: int) -> float:
+def _average_inputs(job: Job, synthetic: Batch, row: int) -> float:
     """Return as many average inputs have as many tokens as this row. It is 1 without tokens."""
     for name in ("prompt_length", "attention_mask"):
         if name in synthetic:
@@ -97,6 +108,9 @@ class Taker:
     compiles a program, the next evidence shows it. Two successive ones are of different numbers of
     batches, so that constant counts would be noticed: of the longest one, and of each shape with as
     many more as the SUT has in flight.
+
+    If batches are long and the framework counts compiled programs without its profiler, each shape
+    is watched once, until a program is compiled.
     """
 
     def __init__(
@@ -104,11 +118,13 @@ class Taker:
         sut: Inference,
         shapes: Callable[[Iterable[int]], list[Watched]],
         within: Within = nullcontext,
+        long_batches: bool = False,
     ):
         """`shapes`: the function `batches` of a job and its SUT."""
         self._sut = sut
         self._shapes = shapes
         self._within = within
+        self._long_batches = long_batches
         self._begun: Evidence | int = 0
 
     def begin(self) -> None:
@@ -130,15 +146,20 @@ class Taker:
         are reduced by those of the test. `requests`: see `batches`.
         """
         before = self._begun
+        compiled = compilations.count()
         watched = self._shapes(requests)
+        after = None
         if not isinstance(before, Evidence):
-            while_measuring = (compilations.count() or 0) - before
-            before = self._watch(watched)
-            compiled = before.detail["compilations"] - while_measuring
-            before = _with(before, compilations=compiled)
-        more = watched[:1] * self._sut.in_flight + watched
-        as_many = before.detail["batches"] == len(more)
-        after = self._watch(watched[-1:] if as_many else more)
+            while_measuring = (compiled or 0) - before
+            first = self._watch(watched)
+            before = _with(first, compilations=first.detail["compilations"] - while_measuring)
+            after = first
+        elif compiled == before.detail.get("compilations"):
+            after = before
+        if not self._long_batches or compiled is None or after is None:
+            more = watched[:1] * self._sut.in_flight + watched
+            as_many = before.detail["batches"] == len(more)
+            after = self._watch(watched[-1:] if as_many else more)
         _latest[:] = [(self._sut, after)]
         return before, after
 
@@ -162,12 +183,19 @@ class Taker:
         return _with(evidence, **detail)
 
 
-def taker(job: Job, sut: Inference, beat: Heartbeat, limit_s: float) -> Taker:
-    """Return what takes the evidence of a job's test. `limit_s`: seconds after which a batch counts
-    as hung. The batches of one call show no sign of `beat` between them.
+def taker(
+    job: Job, sut: Inference, beat: Heartbeat, limit_s: float, batch_ns: float = 0.0
+) -> Taker:
+    """Return what takes the evidence of a job's test.
+
+    Args:
+        limit_s: seconds after which a batch counts as hung. The batches of one call show no sign of
+            `beat` between them.
+        batch_ns: nanoseconds of a batch; 0: it is not known.
     """
     most = len(sizes(job)) + 1 + sut.in_flight
-    return Taker(sut, partial(batches, job, sut), partial(beat.within, most * limit_s))
+    within = partial(beat.within, most * limit_s)
+    return Taker(sut, partial(batches, job, sut), within, batch_ns >= LONG_BATCH_NS)
 
 
 def _with(evidence: Evidence, **detail: Any) -> Evidence:

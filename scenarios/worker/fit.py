@@ -117,7 +117,9 @@ def _batches(path: Path, job: Job, sut: Training) -> list[Batch]:
     """The whole batches of a file. Each is prepared separately, because pictures are large and
     preparing needs four copies.
     """
-    qsl, size, batches = Qsl(path, sut.prepare), job.workload.batch_size, []
+    qsl = Qsl(path, sut.prepare)
+    size = job.workload.batch_size
+    batches = []
     for start in range(0, qsl.count, size):
         rows = range(start, min(start + size, qsl.count))
         qsl.load(rows)
@@ -194,15 +196,16 @@ class Timer:
         if self.steps > UNTIMED_STEPS:
             self.marks_ns.append(_clock())
             self.beat.bump(1)
-        if self.steps == self.expected:  # a framework that ran ahead has all steps before it now
-            self.beat.allow(hang_limit_s((self.first_ended_ns - self.began_ns) * self.expected))
-        if self.steps in (1, self.expected) or self.job.test != PERFORMANCE:
+        expected = self.expected
+        if self.steps == expected:  # a framework that ran ahead has all steps before it now
+            self.beat.allow(hang_limit_s((self.first_ended_ns - self.began_ns) * expected))
+        if self.steps in (1, expected) or self.job.test != PERFORMANCE:
             self.losses.append(loss())
         if self.steps == 1:
             self._end_first()
         if self.steps == UNTIMED_STEPS:
             self._start()
-        if self.steps == self.expected:
+        if self.steps == expected:
             self.synchronise()
             self._queued_at_close_ns, self.closed_ns = _queued_ns(), _clock()
             self._after = counters.read(self.job.workload.device), disturbance.read()
@@ -231,10 +234,8 @@ class Timer:
     def surroundings(self, device: str) -> dict[str, Any]:
         """The energy and the disturbances of the window."""
         (energy_before, load_before), (energy_after, load_after) = self._before, self._after
-        gaps_ns, seconds = (
-            np.diff([self.started_ns, *self.marks_ns[:-1], self.closed_ns]),
-            (self.closed_ns - self.started_ns) / 1e9,
-        )
+        gaps_ns = np.diff([self.started_ns, *self.marks_ns[:-1], self.closed_ns])
+        seconds = (self.closed_ns - self.started_ns) / 1e9
         # The framework ran ahead of its device, so these are not the times of steps.
         if gaps_ns[-1] > _LAST_STEP * gaps_ns.mean():
             gaps_ns = gaps_ns[:0]

@@ -31,12 +31,13 @@ met.
 
 _clock = time.perf_counter_ns
 # There are more than _LEAST rounds, and they go on until _ENOUGH_NS is spent. If fresh inputs look
-# slower than _SUSPICIOUS, all rounds are run, up to _MOST, or up to ROUNDS if these are long.
+# slower than _SUSPICIOUS, or DOUBTFUL if batches are long, all rounds are run, up to _MOST, or up
+# to ROUNDS if these are long.
 _LEAST, _MOST, _ENOUGH_NS, _SUSPICIOUS = 1, 33, 500_000_000, 1.15
-_LONG_NS, _LONG_BATCH_NS = 10_000_000_000, 1_000_000_000
-"""After _LONG_NS there are at most ROUNDS. If a batch takes _LONG_BATCH_NS, one round is enough,
+_LONG_NS = 10_000_000_000
+"""After _LONG_NS there are at most ROUNDS. If a batch takes LONG_BATCH_NS, one round is enough,
 and it has no batch that was met, unless fresh inputs look slower. A disturbance is small compared
-with a batch of a second, and a SUT that keeps answers has those of the batch before.
+with such a batch, and a SUT that keeps answers has those of the batch before.
 """
 DOUBTFUL, ROUNDS, OTHERS = 1.3, 12, 0.1
 """Fresh inputs that take more than DOUBTFUL times as long are reported. They show kept answers if
@@ -161,9 +162,9 @@ def _enough(times: Times, spent_ns: int, enough_ns: int) -> bool:
     rounds = len(times)
     if spent_ns >= _LONG_NS and rounds >= ROUNDS:
         return True
-    is_long = bool(times) and times[0][0] >= _LONG_BATCH_NS
-    least = 0 if is_long else _LEAST
-    return rounds > least and spent_ns >= enough_ns and slower(times) <= _SUSPICIOUS
+    if times and times[0][0] >= evidence.LONG_BATCH_NS:
+        return slower(times) <= DOUBTFUL
+    return rounds > _LEAST and spent_ns >= enough_ns and slower(times) <= _SUSPICIOUS
 
 
 def _least(times: Times) -> tuple[float, float, float]:
@@ -186,7 +187,7 @@ def _round(
     met = timed(sut, old, beat) if met_first else None
     first_ns, answers = timed(sut, new, beat)
     again_ns, _ = timed(sut, new, beat)
-    if not met and first_ns >= _LONG_BATCH_NS and first_ns <= _SUSPICIOUS * again_ns:
+    if not met and first_ns >= evidence.LONG_BATCH_NS and first_ns <= DOUBTFUL * again_ns:
         return first_ns, again_ns, again_ns
     met_ns, met_answers = met or timed(sut, old, beat)
     return first_ns, again_ns, met_ns * longer(answers, met_answers)

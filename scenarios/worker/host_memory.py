@@ -15,7 +15,8 @@ from pathlib import Path
 
 from scenarios.worker import control_groups
 
-_STATUS, _CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+_STATUS = Path("/proc/self/status")
+_CLEAR_REFS = Path("/proc/self/clear_refs")
 _VMSTAT = Path("/proc/vmstat")
 _RESET_PEAK = "5"  # proc_pid_clear_refs(5): reset the peak resident set size to the current one
 

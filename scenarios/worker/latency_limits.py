@@ -20,7 +20,8 @@ from scenarios.worker.answers import Payload
 from scenarios.worker.streaming import Responder
 
 _clock = time.perf_counter_ns
-_LEFT, _SPARE = 0.05, 1.5
+_LEFT = 0.05
+_SPARE = 1.5
 """The share of all requests that may be left at the end, and the factor on those that the rate and
 the shortest latency explain.
 """

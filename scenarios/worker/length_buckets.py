@@ -4,14 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
 
 from sut.contract import Batch
 
-_MASK, _PROMPT = "attention_mask", "prompt_length"
+_MASK = "attention_mask"
+_PROMPT = "prompt_length"
 T = TypeVar("T")
 
 
@@ -23,7 +24,7 @@ def widths(longest: int, count: int) -> tuple[int, ...]:
     return tuple(sorted({min(width, longest) for width in (*found, longest)}))
 
 
-def lengths(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+def lengths(arrays: Batch) -> np.ndarray:
     """Return the tokens of each input, int64 [samples]. `arrays`: the inputs, with a mask or with
     the lengths of prompts.
     """

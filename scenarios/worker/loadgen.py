@@ -131,11 +131,12 @@ def settings(job: Job, conf: Mapping[str, float]) -> dict[str, float]:
     names that it knows. A key of the open division is stated only if it changes that configuration.
     """
     embedded = test_settings(job)
+    limits = job.limits
     values = {
-        "min_duration": job.limits.min_duration_ms,
-        "min_query_count": job.limits.min_query_count,
-        "performance_sample_count_override": job.limits.performance_sample_count,
-        "sample_concatenate_permutation": int(job.limits.equal_issue),
+        "min_duration": limits.min_duration_ms,
+        "min_query_count": limits.min_query_count,
+        "performance_sample_count_override": limits.performance_sample_count,
+        "sample_concatenate_permutation": int(limits.equal_issue),
         "use_token_latencies": int(job.stream),
         **conf,
     }

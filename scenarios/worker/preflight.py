@@ -22,9 +22,11 @@ from formats.outcome import PUT_OFF, TOO_SHORT, Plan
 from scenarios.table import SCENARIOS
 from scenarios.worker import control_groups
 
-_MEMORY_BYTES, _ACCURACY_ROW_BYTES = 300, 70
-_DISK_RESERVE_BYTES, _MEMORY_RESERVE_BYTES = 64 << 20, 256 << 20
-_FAR_SLOWER = 2.0
+_MEMORY_BYTES = 300
+_ACCURACY_ROW_BYTES = 70
+_DISK_RESERVE_BYTES = 64 << 20
+_MEMORY_RESERVE_BYTES = 256 << 20
+_FAR_SLOWER = 1.5
 """A calibration is rough: two of one SUT may differ by 20 %."""
 
 
@@ -106,16 +108,17 @@ def check_time(plan: Plan, job: Job, least: str) -> None:
         least: the scenario's own minimum, in words. This function adds whole passes under equal
             issue.
     """
-    longest_s = job.limits.longest_ms / 1e3
-    allowed_s = max(longest_s, job.limits.allowed_ms / 1e3)
-    if job.limits.quick and plan.seconds > allowed_s:
-        asked_s = job.limits.planned_ms / 1e3
+    limits = job.limits
+    longest_s = limits.longest_ms / 1e3
+    allowed_s = max(longest_s, limits.allowed_ms / 1e3)
+    if limits.quick and plan.seconds > allowed_s:
+        asked_s = limits.planned_ms / 1e3
         needed_s = float(f"{1.1 * asked_s * plan.seconds / longest_s:.2g}")
         passes = (
-            f", and whole passes over the {job.limits.performance_sample_count} prompts, which cost"
+            f", and whole passes over the {limits.performance_sample_count} prompts, which cost"
             " different amounts"
         )
-        least += passes if job.limits.equal_issue else ""
+        least += passes if limits.equal_issue else ""
         samples = f"{plan.samples} sample{'' if plan.samples == 1 else 's'}"
         raise Refused(
             f"preflight: a quick {job.scenario} test measures at least {least}: {samples}, about"

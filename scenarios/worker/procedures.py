@@ -46,10 +46,10 @@ from scenarios.worker import (
     teacher_forcing,
     work,
 )
+from scenarios.worker.answers import TOKENS
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
 from scenarios.worker.qsl import Qsl, shuffled
 from scenarios.worker.replicas.dispatcher import Replicated
-from scenarios.worker.warm_up import TOKENS
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
@@ -96,7 +96,9 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     loadgen.write_audit_config(job)
     # A profiler of a GPU may take a minute to start and to read.
     beat.enter("evidence", LOAD_LIMIT_S)
-    taker = sut if isinstance(sut, Replicated) else evidence.taker(job, sut, beat, hang_s)
+    taker: Any = sut
+    if not isinstance(sut, Replicated):
+        taker = evidence.taker(job, sut, beat, hang_s, calibration["slowest_batch_ns"])
     taker.begin()
     beat.enter("test", hang_s, plan.samples)
     fields = _timed(
@@ -438,50 +440,45 @@ def _count_work(job: Job, sut: Any, beat: Heartbeat) -> dict[str, float]:
 
 
 def write_logits(job: Job, sut: Any, beat: Heartbeat) -> None:
-    """Write the SUT's logits on the reference's answers and on its own. One replica computes
-    them.
+    """Write the SUT's logits on the reference's first answers, and on its own. Those of equal
+    answers are computed once. One replica computes them.
     """
     if isinstance(sut, Replicated):
         beat.enter("teacher-forced logits", LOAD_LIMIT_S)
         sut.of_one("logits")
         return
-    _write_forced_logits(job, sut, beat)
-    _write_own_logits(job, sut)
-
-
-def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:
-    """Computes the SUT's logits on the reference's answers. It runs after the test and its
-    evidence, because it may compile another graph.
-    """
+    # It runs after the test and its evidence, because it may compile another graph.
     beat.enter("teacher-forced logits", LOAD_LIMIT_S)
     evidence.forget()
-    rows = slice(0, job.logits_rows)
-    with np.load(str(job.reference)) as reference, np.load(job.inputs) as inputs:
-        logits = teacher_forcing.forced_logits(
-            sut,
-            {k: inputs[k][rows] for k in ("input_ids", "prompt_length")},
-            {"tokens": reference["tokens"][rows]},
-            job.workload.batch_size,
-        )
+    size = job.workload.batch_size
+    with np.load(job.inputs) as inputs:
+        prompts = {k: inputs[k][:OWN_ROWS] for k in ("input_ids", "prompt_length")}
+    with np.load(str(job.reference)) as reference:
+        expected = reference["tokens"][: job.logits_rows]
+    few = {name: values[: job.logits_rows] for name, values in prompts.items()}
+    logits = teacher_forcing.forced_logits(sut, few, {"tokens": expected}, size)
     np.save(job.log_dir / "logits.npy", logits)
+    answers = _first_answers(job, len(prompts["prompt_length"]))
+    longest = max(map(len, answers))
+    tokens = np.array([np.pad(row, (0, longest - len(row))) for row in answers])
+    # Logits follow from the tokens before them, so equal answers have equal logits.
+    as_expected = len(expected) == len(answers) and all(
+        np.array_equal(own, row[: len(own)]) for own, row in zip(answers, expected, strict=True)
+    )
+    if as_expected:
+        own = teacher_forcing.of_chosen(logits[:, :longest], tokens)
+    else:
+        own = teacher_forcing.own_logits(sut, prompts, tokens, size)
+    np.save(job.log_dir / "own_logits.npy", own)
 
 
-def _write_own_logits(job: Job, sut: Inference) -> None:
-    """Computes the SUT's logits on the first answers, as LoadGen logged them. A repeated answer
-    might differ.
-    """
+def _first_answers(job: Job, count: int) -> list[np.ndarray]:
+    """The first answers as LoadGen logged them, int32 [new]. A repeated one might differ."""
     entries = json.loads((job.log_dir / "mlperf_log_accuracy.json").read_text(encoding="utf-8"))
     answers = {
         entry["qsl_idx"]: np.frombuffer(bytes.fromhex(entry["data"]), np.int32) for entry in entries
     }
-    with np.load(job.inputs) as inputs:
-        first = {k: inputs[k][:OWN_ROWS] for k in ("input_ids", "prompt_length")}
-    rows = [answers[row] for row in range(len(first["prompt_length"]))]
-    tokens = np.array([np.pad(row, (0, max(map(len, rows)) - len(row))) for row in rows])
-    np.save(
-        job.log_dir / "own_logits.npy",
-        teacher_forcing.own_logits(sut, first, tokens, job.workload.batch_size),
-    )
+    return [answers[row] for row in range(count)]
 
 
 PROCEDURES: dict[str, Procedure] = {

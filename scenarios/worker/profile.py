@@ -28,7 +28,9 @@ Steps = Callable[[int, Window], None]
 """(number of steps, context around them) → None. It runs the steps within the context."""
 
 _FILE = "profile.json"
-_SECONDS, _LEAST, _MOST = 3.0, 3, 20
+_SECONDS = 3.0
+_LEAST = 3
+_MOST = 20
 _FIRST_STEPS = 2  # of a training: one compiles, and the next may record CUDA graphs
 
 

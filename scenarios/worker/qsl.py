@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +69,8 @@ class Qsl:
         self.changed = [
             k for k, digest in _digests(self.loaded).items() if digest != self._digests[k]
         ]
-        self.loaded, self.singles = {}, {}
+        self.loaded = {}
+        self.singles = {}
         self.slot[np.asarray(indices)] = -1
 
     def one(self, index: int) -> Batch:
@@ -119,5 +120,5 @@ def _read_only(array: np.ndarray) -> np.ndarray:
     return held
 
 
-def _digests(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
+def _digests(arrays: Batch) -> dict[str, str]:
     return {name: hashlib.sha256(array.data).hexdigest() for name, array in arrays.items()}

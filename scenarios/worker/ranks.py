@@ -31,9 +31,12 @@ from scenarios.worker.replicas import link
 from sut.devices import DEVICES
 from sut.registry import spec_of
 
-LOAD, HELD, STREAM = "load", "held", "stream"
+LOAD = "load"
+HELD = "held"
+STREAM = "stream"
 """The calls that a rank does not hand over to the SUT with their arrays alone."""
-_TICK_S, _END_S = 0.25, 2.0
+_TICK_S = 0.25
+_END_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -190,7 +193,14 @@ class Ranks:
             return None
         # Other ranks end after the first one, by an error of their connection.
         first = min(ended, key=lambda rank: rank.process.returncode)
-        reply = _last_message(first.connection)
+        # The header of the last message of a rank that has ended. Empty: it sent none.
+        connection = first.connection
+        reply: dict[str, Any] = {}
+        try:
+            while connection.poll():
+                reply = link.receive(connection).header
+        except (EOFError, OSError):
+            pass
         if first.process.returncode >= 0 and "status" in reply:
             return _of_rank(first, reply)
         return self._gone(first)
@@ -208,14 +218,3 @@ class Ranks:
 def _of_rank(rank: _Rank, reply: Mapping[str, Any]) -> WorkerOutcome:
     """The outcome that a rank reported."""
     return WorkerOutcome(reply["status"], f"rank {rank.number}: {reply['reason']}")
-
-
-def _last_message(connection: Connection) -> dict[str, Any]:
-    """The header of the last message of a rank that has ended. Empty: it sent none."""
-    header: dict[str, Any] = {}
-    try:
-        while connection.poll():
-            header = link.receive(connection).header
-    except (EOFError, OSError):
-        pass
-    return header

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -36,8 +36,11 @@ _CLOSE = 1.05
 _FEW_IN_ONE_PART = 0.5
 _ALONE = 3
 """Requests that are answered one by one before the search."""
-_START, _CONFIDENCE, _SEED = 0.6, 0.99, 20261126
-_ALMOST_ALONE, _OVER_CAPACITY = 0.2, 1.25
+_START = 0.6
+_CONFIDENCE = 0.99
+_SEED = 20261126
+_ALMOST_ALONE = 0.2
+_OVER_CAPACITY = 1.25
 """If requests come so seldom that one in five waits for another, a lower rate helps no more. Rates
 are tried up to so many times the capacity, because a calibration may be disturbed.
 """
@@ -83,7 +86,8 @@ def find(
     alone_s = _alone_s(begin, job)
     expected = job.known.rate if job.known else None
     most = _OVER_CAPACITY * capacity
-    low, high = 0.0, math.inf
+    low = 0.0
+    high = math.inf
     rate = expected or _START * capacity
     while len(trials) < MOST_TRIALS:
         trial = _try(begin, job, beat, count, rate, capacity, number=len(trials), seed=seed)
@@ -96,7 +100,14 @@ def find(
             break
         rate = min(_next(low, high, bool(expected)), most)
     if not low:
-        raise Refused(_hopeless(serving_of(job), trials, capacity))
+        serving = serving_of(job)
+        lowest = trials[-1]
+        hopeless = (
+            f"no rate is within the limits ({_in_words(serving)}): at {lowest.rate:.3g} requests/s"
+            f" {lowest.over} of {lowest.requests} were over them, and full batches reach"
+            f" {capacity:.3g} requests/s: give a higher limit or a smaller --batch-size"
+        )
+        raise Refused(hopeless)
     return low, tuple(trials)
 
 
@@ -159,15 +170,6 @@ def _in_words(serving: Serving) -> str:
         "--max-tpot-ms": serving.max_tpot_ms,
     }
     return " ".join(f"{flag} {limit:g}" for flag, limit in limits.items() if limit is not None)
-
-
-def _hopeless(serving: Serving, trials: Sequence[Trial], capacity: float) -> str:
-    lowest = trials[-1]
-    return (
-        f"no rate is within the limits ({_in_words(serving)}): at {lowest.rate:.3g} requests/s"
-        f" {lowest.over} of {lowest.requests} were over them, and full batches reach"
-        f" {capacity:.3g} requests/s: give a higher limit or a smaller --batch-size"
-    )
 
 
 def kept_up(
@@ -265,7 +267,9 @@ def allowed(requests: int, percentile: float) -> int:
     That is the largest t with P(Binomial(requests, 1 - percentile) ≤ t) ≤ 1 - confidence
     (loadgen/early_stopping.cc).
     """
-    probability, total, count = 1.0, 0.0, -1
+    probability = 1.0
+    total = 0.0
+    count = -1
     log_choose = 0.0
     while count < requests:
         following = count + 1

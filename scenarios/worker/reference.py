@@ -8,7 +8,7 @@ the last whole batch.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,9 @@ TOP = 8
 """The number of candidates for each position, which is enough to say how wrong another token is."""
 PARTS = "*-part-*.npz"
 """The files of single batches, in the folder of reference.npz. Its owner deletes them."""
-ANSWERS, CANDIDATES, WRITING = "answers", "candidates", "writing"
+ANSWERS = "answers"
+CANDIDATES = "candidates"
+WRITING = "writing"
 _SECONDS = "seconds"  # of a part: of its answers and of its candidates
 _OF_TOKENS = ("tokens", "top_ids", "top_logits", "logits")
 
@@ -87,11 +89,19 @@ def _part(
     answers = {name: np.array(values)[:count] for name, values in outputs.items()}
     answered = time.monotonic()
     if "tokens" in answers:
-        answers |= _candidates(sut, rows, answers, batch_size, logits_rows)
+        # The candidates of a batch, and the full logits of its first `logits_rows` rows.
+        logits = forced_logits(sut, rows, {"tokens": answers["tokens"]}, batch_size)
+        top = largest(logits, TOP)
+        candidates = {
+            "top_ids": top,
+            "top_logits": np.take_along_axis(logits, top, -1),
+            "logits": logits[:logits_rows],
+        }
+        answers |= candidates
     return {**answers, _SECONDS: np.array([answered - began, time.monotonic() - answered])}
 
 
-def _save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+def _save(path: Path, arrays: Batch) -> None:
     """Write the file under its name only when it is whole."""
     partial = path.with_suffix(".partial")
     with partial.open("wb") as f:
@@ -104,7 +114,7 @@ def _load(path: Path) -> dict[str, np.ndarray]:
         return dict(file)
 
 
-def _joined(name: str, parts: Sequence[Mapping[str, np.ndarray]]) -> np.ndarray:
+def _joined(name: str, parts: Sequence[Batch]) -> np.ndarray:
     """One array of all parts. Arrays of tokens are padded to the widest part, because batches may
     have generated different counts.
     """
@@ -120,16 +130,3 @@ def _widened(array: np.ndarray, width: int) -> np.ndarray:
     missing = [(0, 0)] * array.ndim
     missing[1] = (0, width - array.shape[1])
     return np.pad(array, missing)
-
-
-def _candidates(
-    sut: Inference, inputs: Batch, answers: Batch, batch_size: int, logits_rows: int
-) -> dict[str, np.ndarray]:
-    """The candidates of a batch, and the full logits of its first `logits_rows` rows."""
-    logits = forced_logits(sut, inputs, {"tokens": answers["tokens"]}, batch_size)
-    top = largest(logits, TOP)
-    return {
-        "top_ids": top,
-        "top_logits": np.take_along_axis(logits, top, -1),
-        "logits": logits[:logits_rows],
-    }

@@ -145,7 +145,8 @@ def _level(
     watch = Watch()
     respond = loadgen.responder(beat, watch, dry=True)
     requests = engine.flight(sut, respond, job.answer, watch, in_flight)
-    earlier_busy_ns, start_ns = busy_ns(), _clock()
+    earlier_busy_ns = busy_ns()
+    start_ns = _clock()
     engine.answer_all(requests, qsl, range(len(rows)), rows)
     share = (busy_ns() - earlier_busy_ns) / (_clock() - start_ns)
     if in_flight == 1 and job.serving and not job.serving.rate:

@@ -32,14 +32,17 @@ def own_logits(sut: Inference, inputs: Batch, tokens: np.ndarray, batch_size: in
     that was generated there.
     """
     pairs = []
-    for start, logits in enumerate(_batches(sut, inputs, tokens, batch_size)):
-        chosen = tokens[start * batch_size :][: len(logits), :, None]
-        pairs.append(
-            np.concatenate(
-                [logits.max(-1, keepdims=True), np.take_along_axis(logits, chosen, -1)], axis=-1
-            )
-        )
+    for number, logits in enumerate(_batches(sut, inputs, tokens, batch_size)):
+        pairs.append(of_chosen(logits, tokens[number * batch_size :][: len(logits)]))
     return np.concatenate(pairs)
+
+
+def of_chosen(logits: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """logits [rows, new, vocabulary], tokens int32 [rows, new] → the largest logit of each
+    position, and the logit of its token, float32 [rows, new, 2].
+    """
+    chosen = np.take_along_axis(logits, tokens[:, :, None], -1)
+    return np.concatenate([logits.max(-1, keepdims=True), chosen], axis=-1)
 
 
 def _batches(

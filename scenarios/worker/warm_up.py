@@ -8,15 +8,13 @@ from typing import Any
 
 from formats.job import LOADGEN, Job
 from scenarios.worker import length_buckets
-from scenarios.worker.answers import check_rows, describe
+from scenarios.worker.answers import TOKENS, check_rows, describe
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Inference
 from sut.devices import DEVICES
 
 _clock = time.perf_counter_ns
-TOKENS = ("tokens",)
-"""The value of `Job.answer` of a SUT that generates."""
 
 
 def warm_up(

@@ -105,10 +105,8 @@ class Watch:
         The .npz contains numbers and indices, int64 [k]; content, uint8, all kept answers one after
         the other; starts, int64 [k + 1]; visits, int64 [count].
         """
-        numbers, indices = (
-            np.array([number for number, _ in self.kept], np.int64),
-            np.asarray(self.indices, np.int64),
-        )
+        numbers = np.array([number for number, _ in self.kept], np.int64)
+        indices = np.asarray(self.indices, np.int64)
         arrays: dict[str, Any] = {
             "numbers": numbers,
             "indices": indices[numbers],

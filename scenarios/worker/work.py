@@ -22,7 +22,7 @@ from sut.contract import Batch
 from sut.registry import COUNTER, FIT, REFERENCE
 
 FILE = "work.json"
-_MOST_SHAPES = 6
+_MOST_SHAPES = 3
 _LONGEST_S = 10
 """No further input is counted after so many seconds. A large model takes minutes for one."""
 _MASK = "attention_mask"
@@ -47,7 +47,9 @@ def _count(job: Job, sut: Any, beat: Heartbeat) -> Work:
     with np.load(job.inputs) as file:
         inputs = {name: file[name] for name in file.files}
     known = _known_answers(job)
-    first, later, tokens = NOTHING, NOTHING, 0.0
+    first = NOTHING
+    later = NOTHING
+    tokens = 0.0
     covered = 0.0
     end = time.monotonic() + _LONGEST_S
     for row, share in _rows(inputs):
@@ -102,18 +104,15 @@ def _of_later(sut: Any, batch: Batch, answer: np.ndarray, first: Part) -> Part:
     if not later:
         return NOTHING
     second = _of_answer(sut, batch, 2).plus(first, -1)
-    before_last = _continued(batch, answer[:-2])
+    # The batch with these tokens after its prompt.
+    tokens = answer[:-2]
+    length = int(batch["prompt_length"][0])
+    ids = np.concatenate([batch["input_ids"][:, :length], tokens[None]], axis=1)
+    before_last = {**batch, "input_ids": ids, "prompt_length": batch["prompt_length"] + len(tokens)}
     last = _of_answer(sut, before_last, 2).plus(_of_answer(sut, before_last, 1), -1)
     if not second.passes or not last.passes:
         raise ValueError("the reference ended an answer earlier than it had")
     return NOTHING.plus(second, later / 2).plus(last, later / 2)
-
-
-def _continued(batch: Batch, tokens: np.ndarray) -> Batch:
-    """The batch with these tokens after its prompt."""
-    length = int(batch["prompt_length"][0])
-    ids = np.concatenate([batch["input_ids"][:, :length], tokens[None]], axis=1)
-    return {**batch, "input_ids": ids, "prompt_length": batch["prompt_length"] + len(tokens)}
 
 
 def _of_answer(sut: Any, batch: Batch, new: int) -> Part:

@@ -51,7 +51,10 @@ def main(argv: list[str]) -> None:
         import_ns = time.perf_counter_ns() - start_ns
         # OpenBLAS has threads from its import on. It ends them before a fork, and starts them
         # again when they are needed.
-        _fork_once()
+        child = os.fork()
+        if not child:
+            os._exit(0)
+        os.waitpid(child, 0)
         ready = Ready(len(list(_TASKS.iterdir())), import_ns)
         requests.sendall(json.dumps(asdict(ready)).encode())
         count = 0
@@ -63,13 +66,6 @@ def main(argv: list[str]) -> None:
             of_files = host_memory.file_bytes()
             _fork(requests, handles, parent, worker.Fork(count, import_ns, of_files))
     os._exit(0)  # Python's own exit would free each object of the framework
-
-
-def _fork_once() -> None:
-    child = os.fork()
-    if not child:
-        os._exit(0)
-    os.waitpid(child, 0)
 
 
 def _fork(requests: socket.socket, handles: list[int], parent: int, fork: worker.Fork) -> None:

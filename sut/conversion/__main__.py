@@ -22,7 +22,8 @@ from pathlib import Path
 from formats import bounds
 from sut.conversion import Lost
 
-_NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000  # flags of unshare(2)
+_NEW_USER = 0x10000000
+_NEW_NETWORK = 0x40000000  # flags of unshare(2)
 _REFUSED = 2
 _BESIDE = (".json", ".txt", ".jinja", ".model")
 """Ends of the files beside the weights that a folder needs: configuration and tokenizer."""

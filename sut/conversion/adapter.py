@@ -73,11 +73,12 @@ def _class(adapter: Any, config: Any) -> Any:
         wanted = peft.auto.MODEL_TYPE_TO_PEFT_MODEL_MAPPING[adapter.task_type]
         ways = peft.auto._BaseAutoPeftModel.__subclasses__()
         return next(way._target_class for way in ways if way._target_peft_class is wanted)
-    if not config.architectures:
+    architectures = config.architectures
+    if not architectures:
         raise Lost("has no task_type, and config.json of the base names no architectures")
-    if not hasattr(transformers, config.architectures[0]):
-        raise Lost(f"Transformers has no {config.architectures[0]}, the class of the base")
-    return getattr(transformers, config.architectures[0])
+    if not hasattr(transformers, architectures[0]):
+        raise Lost(f"Transformers has no {architectures[0]}, the class of the base")
+    return getattr(transformers, architectures[0])
 
 
 def _labels(adapter: Any, stored: _Tensors) -> int | None:

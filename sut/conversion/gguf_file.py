@@ -182,7 +182,8 @@ def _with_places(config: Any, architecture: str, names: set[str]) -> Any:
             switched = type(config).from_dict({**config.to_dict(), switch: True})
             remaining = names - _places_of_tensors(switched, architecture)
             if remaining < lost:
-                config, lost = switched, remaining
+                config = switched
+                lost = remaining
     if lost:
         raise Lost(
             f"Transformers' {config.model_type} has no place for the tensors"

@@ -15,7 +15,8 @@ from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 _ALWAYS = "rope_freqs.weight"
-_LONG, _SHORT = "rope_factors_long.weight", "rope_factors_short.weight"
+_LONG = "rope_factors_long.weight"
+_SHORT = "rope_factors_short.weight"
 TENSORS = (_ALWAYS, _LONG, _SHORT)
 """Tensors by which the frequencies are divided: those of all texts, of long and of short ones."""
 _ROTATED = "rope.dimension_count"
@@ -97,24 +98,20 @@ def _scaling(config: Any, theta: float, original: int, left: dict[str, Any]) -> 
         return {}
     factor = left.pop(_FACTOR, None) or 1.0
     if kind == "yarn":
-        return _yarn(factor, original, left)
+        yarn = {
+            "rope_type": left.pop(_TYPE),
+            "factor": factor,
+            "original_max_position_embeddings": original,
+        }
+        yarn |= {name: left.pop(key) for key, name in _YARN.items() if key in left}
+        attention = left.pop(_ATTENTION, 1)
+        # Without an own factor, Transformers and llama.cpp compute the same one.
+        if attention != 1:
+            yarn["attention_factor"] = attention * (0.1 * math.log(factor) + 1)
+        return yarn
     if kind == "none" or factor == 1:
         return {}
     return {"rope_type": "linear", "factor": factor}
-
-
-def _yarn(factor: float, original: int, left: dict[str, Any]) -> _Parameters:
-    yarn = {
-        "rope_type": left.pop(_TYPE),
-        "factor": factor,
-        "original_max_position_embeddings": original,
-    }
-    yarn |= {name: left.pop(key) for key, name in _YARN.items() if key in left}
-    attention = left.pop(_ATTENTION, 1)
-    # Without an own factor, Transformers and llama.cpp compute the same one.
-    if attention != 1:
-        yarn["attention_factor"] = attention * (0.1 * math.log(factor) + 1)
-    return yarn
 
 
 def _divided(config: Any, theta: float, factors: list[float]) -> _Parameters:

@@ -43,7 +43,11 @@ class Endpoint(AsGiven):
         options = workload.options
         self.config = workload.config
         self.ends = tuple(workload.config.get("end_tokens", ()))
-        self.tokenizer = _tokenizer(workload.config["tokenizer"])
+        path = workload.config["tokenizer"]
+        tokenizer = Tokenizer.from_file(path)
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        self.tokenizer = tokenizer
         self.chat = options.get("api") == "chat"
         self.path = "/chat/completions" if self.chat else "/completions"
         self.silence_s = float(options.get("timeout-s", TIMEOUT_S))
@@ -272,13 +276,6 @@ def _is_short(engines: int | None, ours: int, most: int) -> bool:
     if engines is None:
         return ours < (1 - _LARGEST_DIFFERENCE) * most
     return max(engines, ours) < most
-
-
-def _tokenizer(path: str) -> Tokenizer:
-    tokenizer = Tokenizer.from_file(path)
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
 
 
 def _key(options: Mapping[str, Any]) -> str:

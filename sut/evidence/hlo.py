@@ -52,19 +52,16 @@ def read(text: str) -> Program:
             continue
         found = _INSTRUCTION.match(line)
         if found:
-            computation[found[1]] = _instruction(found[2], line)
+            opcode = found[2]
+            scope = _SCOPE.search(line)
+            target = _TARGET.search(line) if opcode == _CUSTOM else None
+            fused = _FUSED.search(line) if opcode == FUSION else None
+            computation[found[1]] = Instruction(
+                opcode=target[1] if target else opcode,
+                scope=scope[1] if scope else "",
+                fused=fused[1] if fused else "",
+            )
     return program
-
-
-def _instruction(opcode: str, line: str) -> Instruction:
-    scope = _SCOPE.search(line)
-    target = _TARGET.search(line) if opcode == _CUSTOM else None
-    fused = _FUSED.search(line) if opcode == FUSION else None
-    return Instruction(
-        opcode=target[1] if target else opcode,
-        scope=scope[1] if scope else "",
-        fused=fused[1] if fused else "",
-    )
 
 
 def classes(program: Program) -> dict[str, str]:

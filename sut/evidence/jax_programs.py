@@ -92,7 +92,14 @@ _programs: defaultdict[str, _Program] = defaultdict(_Program)
 def _count(event: str, duration: float, **known: Any) -> None:
     if event == _COMPILED:
         _compilations[_plain(str(known.get("fun_name")))] += 1
-        _read_dumps(_dumps())
+        # Read the dumps of the programs that were compiled just now, and remove them, because a
+        # worker may end without cleaning up.
+        folder = _dumps()
+        for path in folder.glob("*"):
+            named = _DUMP.fullmatch(path.name)
+            if named:
+                _read_program(_programs[_plain(named[1])], path.read_text())
+        shutil.rmtree(folder, ignore_errors=True)  # JAX creates it again
 
 
 def _plain(name: str) -> str:
@@ -106,17 +113,6 @@ def _plain(name: str) -> str:
 def _dumps() -> Path:
     """Return the folder for JAX's dumps of programs."""
     return Path(tempfile.mkdtemp(prefix="stablehlo-"))
-
-
-def _read_dumps(folder: Path) -> None:
-    """Read the dumps of the programs that were compiled just now, and remove them, because a worker
-    may end without cleaning up.
-    """
-    for path in folder.glob("*"):
-        named = _DUMP.fullmatch(path.name)
-        if named:
-            _read_program(_programs[_plain(named[1])], path.read_text())
-    shutil.rmtree(folder, ignore_errors=True)  # JAX creates it again
 
 
 def _read_program(program: _Program, text: str) -> None:

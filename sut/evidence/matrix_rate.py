@@ -11,7 +11,8 @@ from collections.abc import Callable
 _SMALLEST_SIDE = 512
 _LARGEST_SIDE = 16384
 _LONG_ENOUGH_S = 0.01
-_TIMES, _SPENT_S = 4, 0.1
+_TIMES = 4
+_SPENT_S = 0.1
 
 
 _known: list[float] = []
@@ -56,20 +57,15 @@ def largest(product: Callable[[int], Callable[[], object]]) -> tuple[int, float]
             if found:
                 return found
             raise
-        found = side, _fastest(multiply)
+        # The seconds of the fastest of four runs. If all are long, more follow, because another
+        # program may slow down several runs in a row.
+        seconds = [_seconds(multiply) for _ in range(_TIMES)]
+        while min(seconds) >= _LONG_ENOUGH_S and sum(seconds) < _SPENT_S:
+            seconds.append(_seconds(multiply))
+        found = side, min(seconds)
         if found[1] >= _LONG_ENOUGH_S or side == _LARGEST_SIDE:
             return found
         side *= 2
-
-
-def _fastest(multiply: Callable[[], object]) -> float:
-    """The seconds of the fastest of four runs. If all are long, more follow, because another
-    program may slow down several runs in a row.
-    """
-    seconds = [_seconds(multiply) for _ in range(_TIMES)]
-    while min(seconds) >= _LONG_ENOUGH_S and sum(seconds) < _SPENT_S:
-        seconds.append(_seconds(multiply))
-    return min(seconds)
 
 
 def _seconds(call: Callable[[], object]) -> float:

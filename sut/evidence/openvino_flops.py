@@ -26,7 +26,8 @@ def of_row(model: Any) -> float:
     because another axis has any length, or because the model has loops or branches.
     """
     shapes = [each.partial_shape for each in model.inputs]
-    rows, of_a_row = shapes[0][0], [list(shape)[1:] for shape in shapes]
+    rows = shapes[0][0]
+    of_a_row = [list(shape)[1:] for shape in shapes]
     if any(side.is_dynamic for sides in of_a_row for side in sides):
         return nan
     if not rows.is_dynamic:

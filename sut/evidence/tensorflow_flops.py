@@ -42,20 +42,16 @@ def of(graph: Any) -> tuple[float, bool]:
     for operation in graph.get_operations():
         if operation.type in PRODUCTS:
             total += _of(operation)
-        for name in _called(operation, graph):
+        # The names of the functions that an operation calls.
+        names = []
+        for attribute in operation.node_def.attr.values():
+            functions = [attribute.func, *attribute.list.func]
+            names += [each.name for each in functions if each.name in graph._functions]
+        for name in names:
             inner, has_loops = of(graph._functions[name].graph)
             total += inner
             loops |= has_loops or bool(inner and operation.type in _LOOPS)
     return total, loops
-
-
-def _called(operation: Any, graph: Any) -> list[str]:
-    """The names of the functions that an operation calls."""
-    names = []
-    for attribute in operation.node_def.attr.values():
-        functions = [attribute.func, *attribute.list.func]
-        names += [each.name for each in functions if each.name in graph._functions]
-    return names
 
 
 def _of(operation: Any) -> float:

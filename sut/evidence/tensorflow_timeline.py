@@ -58,22 +58,17 @@ def _events(space: Any) -> Iterator[Event]:
                 continue
             for event in line.events:
                 name = plane.event_metadata[event.metadata_id].name
-                facts = _facts(plane, event.stats)
+                # The facts of an event by their names.
+                facts = {}
+                for stat in event.stats:
+                    kind = stat.WhichOneof("value")
+                    value = getattr(stat, kind) if kind else None
+                    if kind == "ref_value":
+                        value = plane.stat_metadata[value].name
+                    facts[plane.stat_metadata[stat.metadata_id].name] = value
                 start_ns = line.timestamp_ns + event.offset_ps / 1e3
                 lane = (plane.name, line.id)
                 yield Event.of(name, lane, start_ns, event.duration_ps / 1e3, facts, on_device)
-
-
-def _facts(plane: Any, stats: Any) -> dict[str, Any]:
-    """Return the facts of an event by their names."""
-    facts = {}
-    for stat in stats:
-        kind = stat.WhichOneof("value")
-        value = getattr(stat, kind) if kind else None
-        if kind == "ref_value":
-            value = plane.stat_metadata[value].name
-        facts[plane.stat_metadata[stat.metadata_id].name] = value
-    return facts
 
 
 def _programs(space: Any) -> dict[str, list[Program]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -38,20 +37,17 @@ def of(event: Any) -> int | None:
         first, second = shapes[place : place + 2]
         return 2 * prod(first) * int(second[axis])
     if name == "aten::convolution":
-        return _of_convolution(shapes[0], shapes[1], event.concrete_inputs()[3:7])
+        # The arguments are stride, padding, dilation, and whether the convolution is transposed,
+        # which multiplies each input by the kernel.
+        inputs = shapes[0]
+        kernel = shapes[1]
+        *lists, transposed = event.concrete_inputs()[3:7]
+        places = inputs[2:]
+        if not transposed:
+            every = zip(places, kernel[2:], *lists, strict=True)
+            places = [
+                (side + 2 * pad - step * (width - 1) - 1) // stride + 1
+                for side, width, stride, pad, step in every
+            ]
+        return 2 * inputs[0] * prod(places) * prod(kernel)
     return None
-
-
-def _of_convolution(inputs: Sequence[int], kernel: Sequence[int], arguments: Sequence[Any]) -> int:
-    """Return the operations of a convolution. `arguments`: stride, padding, dilation, and whether
-    it is transposed, which multiplies each input by the kernel.
-    """
-    *lists, transposed = arguments
-    places = inputs[2:]
-    if not transposed:
-        every = zip(places, kernel[2:], *lists, strict=True)
-        places = [
-            (side + 2 * pad - step * (width - 1) - 1) // stride + 1
-            for side, width, stride, pad, step in every
-        ]
-    return 2 * inputs[0] * prod(places) * prod(kernel)

@@ -50,14 +50,17 @@ def trace_of(events: Iterable[Any]) -> Trace:
         name = event.name()
         is_host = event.device_type().name == _HOST
         if name == _WINDOW and is_host:
-            start_ns, end_ns = event.start_ns(), event.end_ns()
+            start_ns = event.start_ns()
+            end_ns = event.end_ns()
         elif name == _WINDOW:
             continue
         elif is_host and _computes(name):
             on_host.append(_span(event, event.start_thread_id(), operation_classes.of_torch(name)))
         elif not is_host and not event.is_user_annotation():
             lane = (event.device_index(), event.device_resource_id())
-            on_device.append(_span(event, lane, _class_of_kernel(name)))
+            table = "inductor" if name.startswith(_COMPILED) else "cuda"
+            class_of_kernel = operation_classes.of(table, name)
+            on_device.append(_span(event, lane, class_of_kernel))
     if start_ns is None or end_ns is None:
         raise ValueError("torch.profiler recorded nothing of the profiled steps")
     return Trace("torch.profiler", start_ns, end_ns, on_device or on_host)
@@ -66,11 +69,6 @@ def trace_of(events: Iterable[Any]) -> Trace:
 def _computes(name: str) -> bool:
     """Whether an event is an operator or a kernel. Others are marks, such as of an optimizer."""
     return "::" in name or name.startswith(_COMPILED)
-
-
-def _class_of_kernel(name: str) -> str:
-    table = "inductor" if name.startswith(_COMPILED) else "cuda"
-    return operation_classes.of(table, name)
 
 
 def _span(event: Any, lane: object, kind: str) -> Span:

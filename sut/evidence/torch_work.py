@@ -32,7 +32,8 @@ from sut.evidence import operation_classes
 _aten = torch.ops.aten
 _MATRIX = (_aten.mm, _aten.addmm, _aten._scaled_mm)
 _BATCHED = (_aten.bmm, _aten.baddbmm)
-_WEIGHT, _SCORES = "weight", "scores"
+_WEIGHT = "weight"
+_SCORES = "scores"
 _NO_OPERATIONS = ("data movement", "embedding and gather", "launch and host overhead")
 
 

@@ -113,7 +113,9 @@ def trace_of(
     spans: list[Span] = []
     on_device: list[Span] = []
     for event in ordered:
-        lane, name, end_ns = event.lane, event.name, event.end_ns
+        lane = event.lane
+        name = event.name
+        end_ns = event.end_ns
         if event.instruction:
             name = event.instruction
             kind = _class_in(runs[_run_of(event)], name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ import tf_keras
 from safetensors import SafetensorError
 
 from sut.checkpoint import bert_keras_nlp, keras_weights, weights_files
-from sut.contract import Workload
+from sut.contract import OnStep, Workload
 from sut.keras import bert as keras_bert
+from sut.keras import training
 from sut.keras.model import KerasPredictor
 from sut.keras.training import KerasTraining
-from sut.keras2 import runtime, training
+from sut.keras2 import runtime
 
 
 def load(workload: Workload) -> KerasPredictor:
@@ -70,8 +72,39 @@ def _tensor(folder: Path, name: str) -> np.ndarray:
 
 
 def load_training(workload: Workload) -> KerasTraining:
-    """The checkpoint's classifier, compiled to train every parameter; see `training`."""
+    """The checkpoint's classifier, compiled with AdamW to train every parameter by `compile` and
+    `fit`; see `training`.
+    """
+    model = build(workload)
     loss = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    return training.compiled(
-        build(workload), workload, keras_bert.prepare, loss, keras_nlp=keras_nlp.__version__
+    training.check_precision(workload)
+    # Otherwise XLA would compile the optimizer on every machine with a GPU.
+    xla = workload.execution == "xla"
+    optimizer = tf_keras.optimizers.AdamW(**workload.config["optimizer"], jit_compile=xla)
+    model.compile(optimizer=optimizer, loss=loss, metrics=None, jit_compile=xla)
+    versions = {"keras_nlp": keras_nlp.__version__}
+    return KerasTraining(model, workload, keras_bert.prepare, _epoch, runtime, versions)
+
+
+class _Steps(training.Steps, tf_keras.callbacks.Callback):
+    """See `training.Steps`."""
+
+    def __init__(self, on_step: OnStep):
+        super().__init__(on_step)
+        # Otherwise Keras converts the losses to numbers, and every step waits for them.
+        self._supports_tf_logs = True
+
+
+def _epoch(
+    model: Any,
+    pairs: Iterable[training.Pair],
+    steps: int,
+    on_step: OnStep,
+) -> None:
+    """Run one epoch over a pipeline of the pairs. KerasNLP's own `fit` requires a preprocessor, and
+    there is none here.
+    """
+    data = runtime.backend.pipeline(pairs)
+    tf_keras.Model.fit(
+        model, data, steps_per_epoch=steps, epochs=1, verbose=0, callbacks=[_Steps(on_step)]
     )

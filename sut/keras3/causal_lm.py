@@ -185,20 +185,16 @@ def adapt(model: Any, config: Config, lora: Config) -> None:
     """
     model.backbone.enable_lora(lora["rank"])
     for number, block in enumerate(model.backbone.transformer_layers):
-        for attention, attribute in _adapted_products(block):
+        # (layer, its attribute) of each product of a block that LoRA adapts.
+        products = []
+        for layer in block._flatten_layers():
+            products += [(layer, name) for name in _NAMES if hasattr(layer, name)]
+        for attention, attribute in products:
             dense = getattr(attention, attribute)
             first = adapters.first(config, lora, number, _NAMES[attribute])
             dense.lora_alpha = lora["alpha"]
             values = first if _heads_first(dense) else first.transpose(1, 0, 2)
             dense.lora_kernel_a.assign(values)
-
-
-def _adapted_products(block: Any) -> list[tuple[Any, str]]:
-    """Return (layer, its attribute) of each product of a block that LoRA adapts."""
-    products = []
-    for layer in block._flatten_layers():
-        products += [(layer, name) for name in _NAMES if hasattr(layer, name)]
-    return products
 
 
 def _heads_first(dense: Any) -> bool:

@@ -31,7 +31,17 @@ def load_model(workload: Workload) -> Any:
     if workload.config["model"].get("tie_word_embeddings"):
         unread.discard(_TIED_HEAD)
     _check_read(model, unread, _NO_PARAMETERS)
-    _check_scale(type(backbone).__name__, workload.config["model"])
+    # KerasHub's Gemma 3 scales queries by head_dim if config.json says so, and else by
+    # hidden_size / num_attention_heads.
+    name = type(backbone).__name__
+    config = workload.config["model"]
+    scalar = config.get("query_pre_attn_scalar")
+    width = config["hidden_size"] // config.get("num_attention_heads", 1)
+    if scalar is not None and scalar not in (config.get("head_dim"), width):
+        raise Unsupported(
+            f"KerasHub's {name} does not scale queries by query_pre_attn_scalar {scalar}: take"
+            " native-torch"
+        )
     values = [value for value in backbone.get_config().values() if isinstance(value, float)]
     for scaling in _scalings(workload.config["model"]):
         if scaling.get("factor") not in values:
@@ -41,19 +51,6 @@ def load_model(workload: Workload) -> Any:
                 " take native-torch"
             )
     return model
-
-
-def _check_scale(name: str, config: Config) -> None:
-    """Raises Unsupported if queries are scaled by a number that KerasHub's Gemma 3 does not use: it
-    uses head_dim if config.json says so, and else hidden_size / num_attention_heads.
-    """
-    scalar = config.get("query_pre_attn_scalar")
-    width = config["hidden_size"] // config.get("num_attention_heads", 1)
-    if scalar is not None and scalar not in (config.get("head_dim"), width):
-        raise Unsupported(
-            f"KerasHub's {name} does not scale queries by query_pre_attn_scalar {scalar}: take"
-            " native-torch"
-        )
 
 
 def check_windows(backbone: Any, workload: Workload) -> str:
@@ -128,7 +125,10 @@ def load_encoder(workload: Workload, **arguments: Any) -> Any:
     if hasattr(model, "backbone"):
         _check_read(model, unread, _NO_PARAMETERS)
     else:
-        body = _prefix(stored & read)
+        # The beginning that all names share, up to its last dot.
+        names = stored & read
+        shared = os.path.commonprefix(list(names))
+        body = shared[: shared.rfind(".") + 1]
         of_body = {name for name in unread if name.startswith(body)}
         _check_read(model, of_body, _NOT_OF_HIDDEN_STATES)
     config = workload.config["model"]
@@ -148,12 +148,6 @@ def _check_read(model: Any, unread: set[str], may_be_unread: tuple[str, ...]) ->
             f"KerasHub's converter to {type(model).__name__} does not read {len(lost)} tensors of"
             f" the folder, such as {lost[0]}: take native-torch"
         )
-
-
-def _prefix(names: set[str]) -> str:
-    """Return the beginning that all names share, up to its last dot."""
-    shared = os.path.commonprefix(list(names))
-    return shared[: shared.rfind(".") + 1]
 
 
 def _tried(workload: Workload, **arguments: Any) -> tuple[Any, set[str], set[str]]:

@@ -76,7 +76,19 @@ class TextToImage(keras.Model):
     def __init__(self, config: Config):
         super().__init__()
         self.text_encoder = _text_encoder(config)
-        self.unet = _unet(config)
+        # KerasCV has a `DiffusionModel` of the published sizes. Others are built from its blocks.
+        side = config["image_size"]
+        length = config["max_position_embeddings"]
+        if _is(config, {**_PUBLISHED, **_PUBLISHED_TEXT}):
+            network = diffusion_model.DiffusionModel(side, side, length, download_weights=False)
+        else:
+            channels = config["unet_channels"]
+            heads = config["unet_heads"]
+            network = _smaller_unet(channels, heads, side // 8, length, config["hidden_size"])
+        for layer in network.layers:
+            if isinstance(layer, diffusion_model.SpatialTransformer):
+                layer.norm.epsilon = 1e-6  # as in the original and diffusers; KerasCV has 1e-5
+        self.unet = network
         self.image_decoder = _decoder(config)
         self.tables = _schedule(config)
         self.steps = config["denoising_steps"]
@@ -164,22 +176,6 @@ def _text_encoder(config: Config) -> Any:
         x = text_encoder.CLIPEncoderLayer(width, heads, activation=gelu)(x)
     x = keras.layers.LayerNormalization(epsilon=1e-5)(x)
     return keras.Model([ids, positions], x)
-
-
-def _unet(config: Config) -> Any:
-    """Return KerasCV's `DiffusionModel`. For other sizes, build it from KerasCV's blocks."""
-    side = config["image_size"]
-    length = config["max_position_embeddings"]
-    if _is(config, {**_PUBLISHED, **_PUBLISHED_TEXT}):
-        network = diffusion_model.DiffusionModel(side, side, length, download_weights=False)
-    else:
-        channels = config["unet_channels"]
-        heads = config["unet_heads"]
-        network = _smaller_unet(channels, heads, side // 8, length, config["hidden_size"])
-    for layer in network.layers:
-        if isinstance(layer, diffusion_model.SpatialTransformer):
-            layer.norm.epsilon = 1e-6  # as in the original and diffusers; KerasCV has 1e-5
-    return network
 
 
 def _smaller_unet(channels: list[int], heads: int, side: int, length: int, width: int) -> Any:

@@ -35,7 +35,8 @@ _LARGE = 1 << 24  # elements
 # Weights of these dtypes count something, such as the samples that a Normalization has seen.
 _COUNTERS = ("int32", "int64", "uint32", "bool")
 # Axes of the mesh of devices.
-_MODEL, _BATCH = "model", "batch"
+_MODEL = "model"
+_BATCH = "batch"
 # The head of a model that does not tie it to its embedding: [hidden, vocabulary]. KerasHub's maps
 # leave it out, so every device would have all of it.
 _HEAD = "token_embedding/reverse_embeddings"

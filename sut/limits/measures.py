@@ -197,27 +197,23 @@ def _repeat(framework: Framework, measures: Sequence[Measure], sizes: Sizes) -> 
     """Fill the values of the measures, one repeat of each after the other."""
     for measure in measures:
         framework.use(measure.precision)
-        _choose_calls(framework, measure, sizes)
+        # Choose the number of calls in a repeat, and the number of repeats.
+        while True:
+            seconds = _seconds(framework, measure)
+            wanted = math.ceil(sizes.repeat_s / seconds)
+            if wanted <= 2 * measure.calls or measure.calls >= _MOST_CALLS:
+                break
+            # The time of few calls also contains the time of waiting.
+            measure.calls = min(wanted, 10 * measure.calls, _MOST_CALLS)
+        measure.calls = max(1, min(wanted, _MOST_CALLS))
+        in_time = int(sizes.slow_s / (measure.calls * seconds))
+        measure.repeats = max(_FEWEST, min(_REPEATS, in_time))
     for number in range(_REPEATS):
         for measure in measures:
             if number >= measure.repeats:
                 continue
             framework.use(measure.precision)
             measure.values.append(measure.work / _seconds(framework, measure))
-
-
-def _choose_calls(framework: Framework, measure: Measure, sizes: Sizes) -> None:
-    """Choose the number of calls in a repeat, and the number of repeats."""
-    while True:
-        seconds = _seconds(framework, measure)
-        wanted = math.ceil(sizes.repeat_s / seconds)
-        if wanted <= 2 * measure.calls or measure.calls >= _MOST_CALLS:
-            break
-        # The time of few calls also contains the time of waiting.
-        measure.calls = min(wanted, 10 * measure.calls, _MOST_CALLS)
-    measure.calls = max(1, min(wanted, _MOST_CALLS))
-    in_time = int(sizes.slow_s / (measure.calls * seconds))
-    measure.repeats = max(_FEWEST, min(_REPEATS, in_time))
 
 
 def _seconds(framework: Framework, measure: Measure) -> float:

@@ -96,7 +96,8 @@ def rotate(config: Config, x: jax.Array, angles: jax.Array) -> jax.Array:
     wide = x.astype(jnp.float32)
     first, second = jnp.split(wide, 2, axis=-1)
     if config["is_interleaved"]:
-        first, second = wide[..., 0::2], wide[..., 1::2]
+        first = wide[..., 0::2]
+        second = wide[..., 1::2]
     cosine = jnp.cos(angles)
     sine = jnp.sin(angles)
     rotated = [first * cosine - second * sine, second * cosine + first * sine]

@@ -231,17 +231,13 @@ def _backends(model: torch.nn.Module) -> list[Any]:
     for part in own:
         forward = getattr(part.forward, "_torchdynamo_orig_callable", part.forward)
         for entry in eval_frame._debug_get_cache_entry_list(forward):
-            backends.append(_innermost(entry.backend))
+            # The backend without Dynamo's wrappers. `eval_frame.innermost_backend` does the
+            # same, but not every release has it.
+            backend = entry.backend
+            while hasattr(backend, "_torchdynamo_orig_backend"):
+                backend = backend._torchdynamo_orig_backend
+            backends.append(backend)
     return backends
-
-
-def _innermost(backend: Any) -> Any:
-    """Return the backend without Dynamo's wrappers. `eval_frame.innermost_backend` does the same,
-    but not every release has it.
-    """
-    while hasattr(backend, "_torchdynamo_orig_backend"):
-        backend = backend._torchdynamo_orig_backend
-    return backend
 
 
 def detail(model: torch.nn.Module, device: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from sut.evidence import causes
 from sut.registry import QUANTIZE
 
 _BUILDER = "onnxruntime_genai.models.builder"
-_TOKENIZER = "tokenizer.json"
+_CONFIG, _TOKENIZER = "config.json", "tokenizer.json"
 _OTHERWISE = "take native-torch-eager"
 
 
@@ -53,12 +53,17 @@ def build(workload: Workload, folder: Path) -> None:
 
 
 def _link(checkpoint: Path, source: Path) -> None:
-    """Make a folder with the files of a checkpoint. The builder requires a tokenizer, which nothing
-    uses here.
+    """Make a folder with the files of a checkpoint. The builder requires a tokenizer and an end
+    token, which nothing uses here.
     """
     source.mkdir()
     for each in checkpoint.iterdir():
         (source / each.name).symlink_to(each.resolve())
+    config = json.loads((source / _CONFIG).read_text(encoding="utf-8"))
+    if config.get("eos_token_id") is None:
+        (source / _CONFIG).unlink()
+        text = json.dumps({**config, "eos_token_id": 0})
+        (source / _CONFIG).write_text(text, encoding="utf-8")
     if not (source / _TOKENIZER).exists():
         Tokenizer(models.BPE(vocab={"a": 0, "b": 1}, merges=[])).save(str(source / _TOKENIZER))
         described = json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"})

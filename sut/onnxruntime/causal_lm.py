@@ -50,8 +50,13 @@ class CausalLM(AsGiven):
         """The token that ends rows if no token shall. onnxruntime-genai requires one, so it is one
         that hardly any answer has. `_tokens` goes on after it.
         """
-        own = self.config.get("bos_token_id")
-        return own if type(own) is int and own >= 0 else 0
+        (own,) = self._ids("bos_token_id") or [0]
+        return own
+
+    def _ids(self, name: str) -> list[int]:
+        """The id of this name, if config.json has one within the vocabulary."""
+        own = self.config.get(name)
+        return [own] if type(own) is int and 0 <= own < self.config["vocab_size"] else []
 
     def _model(self, last: np.ndarray) -> tuple[int, onnxruntime_genai.Model]:
         """Return (the token that pads, the model) for sequences with these last tokens.
@@ -59,9 +64,10 @@ class CausalLM(AsGiven):
         onnxruntime-genai takes a last token for padding if it is the one that pads, so then another
         model is loaded.
         """
-        padding_ids = itertools.chain(self.models, [self.config.get("pad_token_id")], range(9999))
-        taken = {*self.ends, *last.tolist(), None}
-        padded_by = next(each for each in padding_ids if each not in taken)
+        usual = self._ids("pad_token_id")
+        candidates = itertools.chain(self.models, usual, range(self.config["vocab_size"]))
+        taken = {*self.ends, *last.tolist()}
+        padded_by = next(each for each in candidates if each not in taken)
         if padded_by not in self.models:
             self.models[padded_by] = self._load(padded_by)
         return padded_by, self.models[padded_by]

@@ -17,7 +17,8 @@ from sut.contract import Batch, Call, Evidence, OnStep, Workload
 from sut.reference import keras_model
 from sut.reference.untimed import Untimed
 
-_ROUNDINGS, _NOISY = 1e-6, 1e-2
+_ROUNDINGS = 1e-6
+_NOISY = 1e-2
 """The relative change of a weight: as much as 16 roundings of float32."""
 
 

@@ -74,7 +74,15 @@ def load(workload: Workload, *, compiled: bool = False) -> tuple[Any, set[str]]:
             cause: BaseException = e
             while cause.__context__:  # Keras raises others with the whole configuration
                 cause = cause.__context__
-            layer = _layer_of(cause)
+            # The name of the innermost layer in whose code an error was raised. None: in no
+            # layer's.
+            layer = None
+            trace = cause.__traceback__
+            while trace:
+                own = trace.tb_frame.f_locals.get("self")
+                if isinstance(own, keras.Layer) and not isinstance(own, keras.Model):
+                    layer = own.name
+                trace = trace.tb_next
             if layer is None or layer in in_float32 or workload.precision == "float32":
                 words = str(cause).strip().split("\n")[0]
                 raise Unsupported(
@@ -142,17 +150,6 @@ def without_random_rates(model: Any) -> None:
         for key, kind in _RATES.items():
             if isinstance(vars(layer).get(key), int | float) and kind in type(layer).__name__:
                 setattr(layer, key, 0.0)
-
-
-def _layer_of(error: BaseException) -> str | None:
-    """The name of the innermost layer in whose code an error was raised. None: in no layer's."""
-    found, trace = None, error.__traceback__
-    while trace:
-        own = trace.tb_frame.f_locals.get("self")
-        if isinstance(own, keras.Layer) and not isinstance(own, keras.Model):
-            found = own.name
-        trace = trace.tb_next
-    return found
 
 
 def _run_code(path: Path) -> None:

@@ -23,6 +23,16 @@ def test_a_tuned_system_names_its_switches():
     ]
 
 
+def test_a_system_with_other_packages_names_them():
+    plain = cell("keras3-jax")
+    other = replace(plain, packages=("jax==0.10.1", "toy==1.0@3f2a91c04d5e"))
+    records = [reading.convert(record_json(each), Record) for each in (plain, other)]
+    names = [documents.system_id(record) for record in records]
+    assert names[1] == f"{names[0]}-jax-0.10.1-toy-1.0-3f2a91c04d5e"
+    notes = documents.system_description(records[1], "us")["sw_notes"]
+    assert notes.endswith(" Packages (--with): jax==0.10.1, toy==1.0@3f2a91c04d5e.")
+
+
 def test_quantised_weights_are_named():
     record = reading.convert(record_json(replace(cell(), quantized="int8-weights")), Record)
     found = documents.measurements(record)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import psutil
 
+from harness.measurement.attempt import Attempt
 from harness.request import plan
 from harness.request.options import Options, flag, names
 from harness.request.request import Request
@@ -24,6 +25,12 @@ def request(out: Path, *, options=None, **changes) -> Request:
     given = tuple(f"{name}={value}" for name, value in (options or {}).items())
     flags |= {"sut_option": given} | changes
     return plan.resolve(Options(**({"command": command(flags)} | flags)))
+
+
+def attempt(asked: Request, environment, inputs, checkpoint) -> Attempt:
+    """An attempt at the cell of a request."""
+    made = {"environment": environment, "inputs": inputs, "checkpoint": checkpoint}
+    return Attempt(request=asked, cell=asked.cell(), **made)
 
 
 def command(flags) -> str:

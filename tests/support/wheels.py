@@ -11,14 +11,17 @@ HERE = f"manylinux_2_17_{platform.machine()}"
 PYTHON = f"3.{sys.version_info.minor}"
 
 
-def wheel(folder, name, tag="py3-none-any", version="1.0"):
-    """A wheel with one module, `name`. → its path."""
+def wheel(folder, name, tag="py3-none-any", version="1.0", needs="", body=""):
+    """A wheel with one module, `name`, that requires another distribution if one is named. → its
+    path.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{version}-{tag}.whl"
     about = f"{name}-{version}.dist-info"
     files = {
-        f"{name}.py": f"tag = {tag!r}\n",
-        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{name}.py": f"tag = {tag!r}\n{body}",
+        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        + (f"Requires-Dist: {needs}\n" if needs else ""),
         f"{about}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n",
     }
     record = "".join(f"{each},,\n" for each in (*files, f"{about}/RECORD"))
@@ -56,7 +59,7 @@ def digest(path):
 
 def lock(path, *wheels):
     """A lock of these wheels, with their hashes."""
-    lines = {}
+    lines: dict[str, list[str]] = {}
     for each in wheels:
         name, version = each.name.removesuffix(".tar.gz").split("-")[:2]
         lines.setdefault(f"{name}=={version}", []).append(f" \\\n    --hash=sha256:{digest(each)}")

@@ -19,7 +19,6 @@ import numpy as np
 from scenarios.worker.evidence import watch
 from scenarios.worker.reference import write_reference
 from scenarios.worker.teacher_forcing import forced_logits, own_logits
-from sut import padding
 from sut.contract import Evidence, Inference, Unsupported, Workload
 from sut.registry import REFERENCE, SUTS, load_module, unsupported
 
@@ -220,10 +219,13 @@ def uneven(sut: Inference, workload: Workload) -> Arrays:
     alone = [answer(sut, {k: v[row : row + 1] for k, v in batch.items()}) for row in range(2)]
     found = {
         "together": answer(sut, batch)["tokens"],
-        "alone": np.concatenate([a["tokens"] for a in alone]),
+        "alone": [row for each in alone for row in each["tokens"]],
     }
-    own = np.arange(padding.shape(batch, workload.config)[1]) < counts[:, None]
-    return {k: np.where(own, v, -1) for k, v in found.items()}
+    rows = {name: np.full((2, counts.max()), -1, np.int32) for name in found}
+    for name, tokens in found.items():
+        for row, count in enumerate(counts):
+            rows[name][row, :count] = tokens[row][:count]
+    return rows
 
 
 LAYER_ENDS = (

@@ -24,15 +24,15 @@ def test_an_answer_ends_with_its_first_end_token_or_its_last_token():
     assert padding.produced(TOKENS[2:3, :1], np.array([4]), [2]).tolist() == [1]
 
 
-def test_what_is_compiled_gets_a_bucket_and_what_runs_eagerly_the_longest_prompt():
+def test_what_is_compiled_gets_buckets_and_what_runs_eagerly_the_lengths_themselves():
     batch = {"prompt_length": np.array([3, 17]), "max_new_tokens": np.array([9, 2])}
     uneven = {"prompt_buckets": [16, 32], "new_token_buckets": [8, 16]}
     assert (padding.shape(batch, uneven), padding.shape(batch, uneven, eager=True)) == (
         (32, 16),
-        (17, 16),
+        (17, 9),
     )
     alike = {"prompt_buckets": [30], "new_token_buckets": [45]}
-    assert padding.shape(batch, alike, eager=True) == (30, 45)
+    assert padding.shape(batch, alike, eager=True) == (30, 9)
 
 
 @pytest.mark.parametrize("sut", ["keras3-jax", pytest.param("keras2-tensorflow-graph", marks=LONG)])

@@ -18,7 +18,8 @@ from formats.checks import Check, Fault, Faults
 
 # Allowed idle time: how much longer than its logged work a test may take. This limit is this
 # project's, not MLPerf's.
-_IDLE, _IDLE_S = 0.05, 10.0
+_IDLE = 0.05
+_IDLE_S = 10.0
 # The least number of batches of a quick run. A round requires far more.
 _LEAST_BATCHES = 3
 
@@ -32,7 +33,8 @@ def performance(subject: Subject) -> Check:
 
 def accuracy(subject: Subject) -> Check:
     """The check that calendar and log give the same duration of the accuracy test."""
-    test, tolerance_s = subject.accuracy, subject.rules.dates.clock_tolerance_s
+    test = subject.accuracy
+    tolerance_s = subject.rules.dates.clock_tolerance_s
     faults = _clocks(test.detail, tolerance_s, slow_loading=subject.place.run is None)
     return judge("accuracy-duration", faults, "calendar and log agree", subject.detail_file(test))
 
@@ -56,7 +58,8 @@ def _duration(log: Log) -> Faults:
     """Yield a fault for each contradiction between the latencies, the calendar (power_begin,
     power_end) and the log's own time.
     """
-    issued, wall_s = log.last_issue_ns, wall_seconds(log)
+    issued = log.last_issue_ns
+    wall_s = wall_seconds(log)
     tolerance_s = log.rules.dates.clock_tolerance_s
     if issued is None or wall_s is None:
         yield "the latencies, power_begin or power_end are missing or no dates"
@@ -119,7 +122,8 @@ def whole_batches(subject: Subject) -> Check:
 
     It reports the padding, and fails a quick run with padding.
     """
-    file, check_id = subject.detail_file(subject.performance), "whole-batches"
+    file = subject.detail_file(subject.performance)
+    check_id = "whole-batches"
     record = subject.record
     if record is None:
         return not_applicable(check_id, "there is no record of the batch size", file)

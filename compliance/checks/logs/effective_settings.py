@@ -49,7 +49,8 @@ def percentile(test: LoadGenRun, subject: Subject) -> Check:
     """The check that LoadGen judged the latencies by the round's percentile."""
     of_round = subject.rules.scenarios[subject.scenario].percentile / 100
     key = "effective_target_latency_percentile"
-    effective, faults = test.detail.number(key), []
+    effective = test.detail.number(key)
+    faults = []
     if effective is None or not close(effective, of_round, DIGITS):
         who = f"{subject.scenario} has"
         faults.append(entry_fault(test.detail, key, f"{of_round:g}", who))
@@ -60,11 +61,13 @@ def percentile(test: LoadGenRun, subject: Subject) -> Check:
 def faults(detail: Detail, scenario: str) -> Faults:
     """Yield a fault for each effective setting that does not follow from the requested ones."""
     for key in _UNCHANGED:
-        requested, effective = detail.get(f"requested_{key}"), detail.get(f"effective_{key}")
+        requested = detail.get(f"requested_{key}")
+        effective = detail.get(f"effective_{key}")
         if key in _DURATIONS and isinstance(requested, int):
             requested = signed(requested)
         if requested is None or requested != effective:
-            first, second = shorten(requested), shorten(effective)
+            first = shorten(requested)
+            second = shorten(effective)
             text = f"{key}: requested {first}, effective {second}"
             yield Fault(text, first, second, line=detail.line(f"effective_{key}"))
     for test, available in (("performance", "performance"), ("accuracy", "total")):
@@ -148,13 +151,15 @@ def _single_stream(detail: Detail) -> Faults:
     """Yield the faults of SingleStream. Under equal issue the minimum count is that of the
     generated queries, rounded down to whole sets, plus one set.
     """
-    key, whole_key = "requested_single_stream_expected_latency_ns", "qsl_reported_performance_count"
+    key = "requested_single_stream_expected_latency_ns"
+    whole_key = "qsl_reported_performance_count"
     settings = _settings(detail, key, whole_key, *_COUNTS)
     if settings is None or settings[key] <= 0:
         yield "a setting of SingleStream is missing"
         return
     yield from _rate(detail, settings[key], "single_stream")
-    least, slack = settings["requested_min_query_count"], 0.0
+    least = settings["requested_min_query_count"]
+    slack = 0.0
     whole = settings[whole_key]
     if detail.get("effective_sample_concatenate_permutation") and whole > 0:
         prepared = 2 * settings["effective_min_duration_ms"] * 1e6 / settings[key]
@@ -185,7 +190,8 @@ def _server(detail: Detail) -> Faults:
     """Yield the faults of Server. The rate must be the requested one, and a query has one
     sample.
     """
-    requested_key, key = "requested_server_target_qps", "effective_target_qps"
+    requested_key = "requested_server_target_qps"
+    key = "effective_target_qps"
     settings = _settings(detail, requested_key, *_COUNTS[1:])
     if settings is None:
         yield "a setting of Server is missing"
@@ -198,7 +204,8 @@ def _server(detail: Detail) -> Faults:
 
 
 def _rate(detail: Detail, expected_latency_ns: float, name: str) -> Faults:
-    key, rate = "effective_target_qps", 1e9 / expected_latency_ns
+    key = "effective_target_qps"
+    rate = 1e9 / expected_latency_ns
     if not close(detail.number(key) or 0, rate, 2 * DIGITS):
         yield entry_fault(detail, key, f"{rate:.6g}", "the expected latency gives")
     yield from _percentile(detail, name)

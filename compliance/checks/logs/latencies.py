@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 from compliance.findings.check import judge
 from compliance.findings.entries import entry_fault, not_a_number
@@ -29,7 +30,8 @@ from formats.checks import Check, Fault, Faults
 
 # The allowed idle time between two queries of SingleStream. LoadGen and the SUT's binding take only
 # some microseconds.
-_IDLE, _IDLE_NS = 0.1, 1e5
+_IDLE = 0.1
+_IDLE_NS = 1e5
 _LARGEST_SUM_NS = 2.0**63
 _TWO_TOKENS = (
     "an answer has one token or none: report n_tokens of at least 2 for each answer, or set"
@@ -48,7 +50,8 @@ _GENERATED = ("generated_query_count", "generated_query_duration")
 
 def checks(subject: Subject) -> list[Check]:
     """The checks of counts and of latencies."""
-    log, file = subject.log, subject.detail_file(subject.performance)
+    log = subject.log
+    file = subject.detail_file(subject.performance)
     issued = f"{log.samples} samples issued and completed"
     agreement = "minimum, mean, percentiles, maximum and rate agree"
     faults = [*_latency_faults(SAMPLES, log), *_FIGURES[log.scenario](log)]
@@ -68,7 +71,8 @@ def _counts(subject: Subject) -> Faults:
         yield from missing
         return
     generated, each, issued, expected, _ = (log.number(key) or 0 for key in _COUNTS)
-    key, line = "generated_samples_per_query", log.line("result_query_count")
+    key = "generated_samples_per_query"
+    line = log.line("result_query_count")
     if log.scenario == "Offline":
         if log.loaded and log.get("effective_sample_concatenate_permutation"):
             expected = -(-expected // log.loaded) * log.loaded
@@ -91,7 +95,8 @@ def _offline_period(subject: Subject) -> Faults:
     """Yield a fault if the duration of Offline's only query is not the time of a sample at the
     target rate.
     """
-    log, rate = subject.log, requested_value(subject, "target_qps")
+    log = subject.log
+    rate = requested_value(subject, "target_qps")
     key = "generated_query_duration"
     spent_ns = log.number(key)
     if rate is None or spent_ns is None:
@@ -132,7 +137,8 @@ def _scheduled(subject: Subject) -> Faults:
     """Yield a fault if count or duration of Server's generated queries do not follow from the
     settings. The comparison is exact if all digits of the rate are known.
     """
-    log, rate = subject.log, requested_value(subject, "target_qps")
+    log = subject.log
+    rate = requested_value(subject, "target_qps")
     count, duration_ns = (log.number(key) for key in _GENERATED)
     if rate is None or count is None or duration_ns is None:
         yield "the rate, generated_query_count or generated_query_duration is missing"
@@ -147,10 +153,12 @@ def _scheduled(subject: Subject) -> Faults:
             expected = f"about {about:.6g}"
             yield entry_fault(log, "generated_query_count", expected, "rate and duration give")
         return
-    expected_count, expected_ns = len(due) - 1, int(due[-1])
+    expected_count = len(due) - 1
+    expected_ns = int(due[-1])
     # Another implementation of the logarithm may round the last bit differently, which is a
     # nanosecond or two.
-    slack, slack_ns = 0.0, 2.0
+    slack = 0.0
+    slack_ns = 2.0
     if not rate[1]:
         slack = 10 + DIGITS * expected_count
         slack_ns = (slack + 20) * expected_ns / max(expected_count, 1)
@@ -166,26 +174,28 @@ def _latency_faults(latency: LatencyKeys, log: Detail) -> Faults:
     another.
     """
     percentiles = latency.percentiles(log)
-    keys = [latency.minimum, *(latency.percentile.format(p) for p in PERCENTILES), latency.maximum]
+    minimum = latency.minimum
+    keys = [minimum, *(latency.percentile.format(p) for p in PERCENTILES), latency.maximum]
     if missing := _missing(log, *keys):
         yield from missing
         return
-    for (low_key, _, low), (high_key, _, high) in zip(percentiles, percentiles[1:], strict=False):
+    for (low_key, _, low), (high_key, _, high) in pairwise(percentiles):
         if low > high:
             text = f"{low_key} = {low} is above {high_key} = {high}"
             yield Fault(text, f"at most {high}", str(low), line=log.line(low_key))
     mean = log.number(latency.mean)
-    least, most = percentiles[0][2], percentiles[-1][2]
+    least = percentiles[0][2]
+    most = percentiles[-1][2]
     if most == 0:
         text = f"every {latency.name} is 0: the SUT did not report it to LoadGen"
         yield Fault(text, "above 0", "0", line=log.line(latency.maximum))
         return
     if least < 0 and latency is LATER_TOKENS:
         text = (
-            f"{latency.minimum} is {least}: LoadGen divides the time after the first token by -1;"
+            f"{minimum} is {least}: LoadGen divides the time after the first token by -1;"
             f" {_TWO_TOKENS}"
         )
-        yield Fault(text, "above 0", str(least), line=log.line(latency.minimum))
+        yield Fault(text, "above 0", str(least), line=log.line(minimum))
         return
     samples = log.number("generated_samples_per_query") or 0
     if mean is None:
@@ -209,7 +219,8 @@ def _of_tokens(log: Log) -> Faults:
 def _rates(log: Log) -> Faults:
     """Yield a fault for each rate that is missing or does not follow from other figures."""
     for key, rate in rates.of(log).items():
-        value, bounds = log.number(key), rate.bounds(log)
+        value = log.number(key)
+        bounds = rate.bounds(log)
         if value is None:
             yield not_a_number(log, key)
         elif bounds and not _within(value, bounds, rate.digits):

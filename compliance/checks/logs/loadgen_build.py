@@ -48,10 +48,11 @@ def of_test(test: LoadGenRun, subject: Subject) -> Check:
     tagged = (
         "commit and files, which differ from the wheel's, are those of a tag of mlcommons/inference"
     )
+    rules = subject.rules
     return fail_or_manual(
         judge_build,
-        _altered(test, subject.rules),
-        [*_unreleased(test, subject.rules), *_other_revision(test, subject.rules)],
+        _altered(test, rules),
+        [*_unreleased(test, rules), *_other_revision(test, rules)],
         tagged,
         of_a_run=subject.place.run is not None,
     )
@@ -106,7 +107,8 @@ def _altered(test: LoadGenRun, rules: Rules) -> Faults:
         status = shorten(quoted(detail.get(key)), 120)
         text = f"built from a changed source tree: {status}"
         yield Fault(text, "''", status, line=detail.line(key))
-    hashes, official = detail.get("loadgen_file_sha1"), rules.file_sha1.get(version, {})
+    hashes = detail.get("loadgen_file_sha1")
+    official = rules.file_sha1.get(version, {})
     if not isinstance(hashes, dict) or not hashes:
         yield "loadgen_file_sha1 is missing or empty"
     elif commit == rules.versions.get(version):
@@ -124,7 +126,8 @@ def _other_revision(test: LoadGenRun, rules: Rules) -> Iterator[Fault]:
     hashes = test.detail.get("loadgen_file_sha1")
     if version not in rules.versions or not isinstance(hashes, dict):
         return
-    official, official_hashes = rules.versions[version], rules.file_sha1[version]
+    official = rules.versions[version]
+    official_hashes = rules.file_sha1[version]
     if commit != official:
         text = f"built from commit {shorten(commit)!r}; the official {version} is {official}"
         yield Fault(text, official, shorten(commit), line=test.detail.line("loadgen_version"))

@@ -55,8 +55,10 @@ def performance(subject: Subject) -> Check:
 
 
 def _loaded(test: LoadGenRun, rules: Rules) -> Faults:
-    detail, scenario = test.detail, str(test.detail.get("effective_scenario"))
-    sets, per_query = logged_sets(detail, scenario), counts.samples_per_query(detail, scenario)
+    detail = test.detail
+    scenario = str(test.detail.get("effective_scenario"))
+    sets = logged_sets(detail, scenario)
+    per_query = counts.samples_per_query(detail, scenario)
     total = logged_count(detail, "qsl_reported_total_count", _LARGEST_LIBRARY)
     size = logged_count(detail, "effective_performance_sample_count")
     requested = size
@@ -79,7 +81,8 @@ def _loaded(test: LoadGenRun, rules: Rules) -> Faults:
         expected = order.loaded_sets(drawn_from, size, seed, draws, per_query)[: len(sets)]
         if sets == expected:
             return
-    first, by_seed = str(sets[0][:5].tolist()), str(expected[0][:5].tolist())
+    first = str(sets[0][:5].tolist())
+    by_seed = str(expected[0][:5].tolist())
     text = (
         f"the loaded sets are not those of the seed {seed}: they begin with {first}, the seed's"
         f" with {by_seed}"
@@ -92,15 +95,16 @@ def _order(trace: Trace, detail: Detail, scenario: str) -> Faults:
     if trace.problems:
         yield trace.problems[0]
         return
-    issued = counts.performance_order(detail, scenario, len(trace.index))
+    index = trace.index
+    issued = counts.performance_order(detail, scenario, len(index))
     if issued is None:
         yield "the loaded set, effective_min_query_count or the seed is missing from the log"
         return
     if any(detail.get(key) for key in _CHOSEN):
         yield "the samples were chosen by audit settings"
         return
-    if stray := order.misplaced(issued, trace.index):
+    if stray := order.misplaced(issued, index):
         first, sample = stray
         seed = detail.get("effective_sample_index_rng_seed")
         text = f"from sample {first} on the samples are not those of the seed {seed}"
-        yield Fault(text, f"sample {first} has index {sample}", f"index {int(trace.index[first])}")
+        yield Fault(text, f"sample {first} has index {sample}", f"index {int(index[first])}")

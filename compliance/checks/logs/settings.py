@@ -15,8 +15,8 @@ from compliance.findings.entries import entry_fault
 from compliance.loadgen import counts
 from compliance.loadgen.log import Log
 from compliance.logs import Detail, user_conf
-from compliance.logs.detail import LOADED_SET
 from compliance.logs.digits import DIGITS, close
+from compliance.logs.entry import LOADED_SET
 from compliance.logs.user_conf import Conf, parse
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject, conf_entry, released
@@ -66,12 +66,14 @@ def inferred(subject: Subject) -> list[Check]:
     inference_rules.adoc (Benchmarks), and submission_checker/checks/performance_check.py
     (inferred_check).
     """
-    scenario, detail = subject.place.scenario, subject.performance.detail
+    scenario = subject.place.scenario
+    detail = subject.performance.detail
     folder = subject.rules.scenarios[scenario]
     logged = detail.get("effective_scenario")
     if logged in (None, folder.logged_as):
         return []
-    name, system_type = shorten(logged), shorten((subject.system or {}).get("system_type"))
+    name = shorten(logged)
+    system_type = shorten((subject.system or {}).get("system_type"))
     text = ""
     if logged not in folder.inferred_from:
         others = " or ".join(folder.inferred_from) or "no other"
@@ -137,20 +139,21 @@ def _above(test: LoadGenRun) -> str:
 
 
 def _kind(test: LoadGenRun, subject: Subject) -> Faults:
-    if has_several_tests(test.detail):
-        mode = test.detail.get("effective_test_mode")
+    detail = test.detail
+    if has_several_tests(detail):
+        mode = detail.get("effective_test_mode")
         text = (
             f"effective_test_mode is {mode}: the log has {_SEVERAL_TESTS[mode]}, and each test"
             " needs a log of its own; set the mode to PerformanceOnly for one and to AccuracyOnly"
             " for the other"
         )
-        line = test.detail.line("effective_test_mode")
+        line = detail.line("effective_test_mode")
         yield Fault(text, _MODES[test.name], mode, line=line)
         return
     for half in ("requested", "effective"):
         for key, expected in (("scenario", subject.scenario), ("test_mode", _MODES[test.name])):
-            if test.detail.get(f"{half}_{key}") != expected:
-                yield entry_fault(test.detail, f"{half}_{key}", expected, "this folder requires")
+            if detail.get(f"{half}_{key}") != expected:
+                yield entry_fault(detail, f"{half}_{key}", expected, "this folder requires")
 
 
 def _seeds(detail: Detail, rules: Rules) -> Faults:
@@ -173,7 +176,8 @@ def _audit(detail: Detail) -> Faults:
 
 def _requested(test: LoadGenRun, subject: Subject) -> Faults:
     conf = parse(test.user_conf or "")
-    if not test.detail.values:
+    detail = test.detail
+    if not detail.values:
         yield "the log has no settings"
     if test.user_conf is None:
         yield "there is no user.conf to compare with"
@@ -190,15 +194,16 @@ def _requested(test: LoadGenRun, subject: Subject) -> Faults:
         expected = user_conf.read(subject.scenario, key, word)
         requested = key == "use_token_latencies" and expected == 1
         # These settings are logged only with token latencies.
-        if key in _OF_TOKENS and not counts.has_token_latencies(test.detail) and not requested:
+        if key in _OF_TOKENS and not counts.has_token_latencies(detail) and not requested:
             continue
-        logged, number = test.detail.get(logged_as), test.detail.number(logged_as)
+        logged = detail.get(logged_as)
+        number = detail.number(logged_as)
         if isinstance(logged, bool):
             number = float(logged)
         tolerance = 0 if isinstance(expected, int) else DIGITS
         if number is None or not close(number, expected, tolerance):
             text = f"{who} = {shorten(word)}; {logged_as} is {shorten(logged)}"
-            line = test.detail.line(logged_as)
+            line = detail.line(logged_as)
             yield Fault(text, f"{expected:.10g}", shorten(logged), line=line)
 
 
@@ -260,7 +265,8 @@ def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Faults:
     total = detail.number("qsl_reported_total_count")
     required = row.of(subject.place.scenario).accuracy_sample_count if row else None
     expected = count if count is not None and count == required else total
-    queries, sizes = detail.all("generated_query_count"), detail.all("generated_samples_per_query")
+    queries = detail.all("generated_query_count")
+    sizes = detail.all("generated_samples_per_query")
     generated = 0
     for a, b in zip(queries, sizes, strict=False):
         if isinstance(a, int) and isinstance(b, int):
@@ -280,7 +286,8 @@ def user_conf_keys(subject: Subject) -> Check:
     """The check that LoadGen reads all lines of user.conf, and reads them as people do. It silently
     ignores unknown keys.
     """
-    file = subject.place.show(subject.place.measurements / "user.conf")
+    place = subject.place
+    file = place.show(place.measurements / "user.conf")
     faults: list[Fault | str] = []
     for test in subject.tests:
         if "user.conf" in test.faults:
@@ -295,7 +302,7 @@ def user_conf_keys(subject: Subject) -> Check:
     benchmark = subject.own_conf_name
     strangers = conf.models() - {benchmark}
     names = shorten(", ".join(sorted(strangers)))
-    if subject.place.run and strangers:
+    if place.run and strangers:
         text = f"keys of {names}; LoadGen looked for {benchmark} and ignored them"
         faults.append(Fault(text, benchmark, names))
     if not faults and strangers and benchmark not in conf.models():
@@ -337,10 +344,12 @@ def of_the_round(subject: Subject) -> list[Check]:
     """The checks of the round's requirements that a quick run need not meet: duration, count, equal
     issue.
     """
-    log, official = subject.log, subject.official_rules
+    log = subject.log
+    official = subject.official_rules
     file = subject.detail_file(subject.performance)
     key = "effective_min_duration_ms"
-    duration_ms, least_ms = log.number(key), log.rules.scenarios[log.scenario].min_duration_ms
+    duration_ms = log.number(key)
+    least_ms = log.rules.scenarios[log.scenario].min_duration_ms
     faults = []
     if duration_ms is None or duration_ms < least_ms:
         faults.append(_required(duration_ms, "ms", f"{least_ms} ms", log.line(key)))

@@ -20,8 +20,8 @@ from compliance.loadgen.early_stopping import discards
 from compliance.loadgen.latency_keys import FIRST_TOKENS, PERCENTILES, QUERIES, SAMPLES, LatencyKeys
 from compliance.loadgen.log import Log
 from compliance.logs.dates import wall_seconds
-from compliance.logs.detail import LOADED_SET
 from compliance.logs.digits import DIGITS
+from compliance.logs.entry import LOADED_SET
 from compliance.logs.trace import Trace
 from compliance.subject import Subject, requested_value
 from formats.checks import Check, Fault, Faults
@@ -29,7 +29,8 @@ from formats.checks import Check, Fault, Faults
 
 def checks(subject: Subject) -> list[Check]:
     """The checks of the trace's samples, of the figures computed from it, and of its times."""
-    trace, file = subject.trace, subject.trace_file
+    trace = subject.trace
+    file = subject.trace_file
     if trace is None:
         ids = ("trace-samples", "trace-figures", "trace-times")
         return [not_applicable(check_id, subject.no_trace, file) for check_id in ids]
@@ -55,21 +56,23 @@ def checks(subject: Subject) -> list[Check]:
 def _samples(trace: Trace, log: Log) -> Faults:
     yield from trace.problems
     key = "generated_samples_per_query" if log.scenario == "Offline" else "result_query_count"
-    count, per_query = len(trace.sequence), log.per_query
+    sequence = trace.sequence
+    count = len(sequence)
+    per_query = log.per_query
     if count != log.samples:
         value = shorten(log.get(key))
         of_each = f" of {per_query} samples" if per_query > 1 else ""
         text = f"the trace shows {count} samples; {key} is {value}{of_each}"
         yield Fault(text, value, str(count))
-    if (missing := np.flatnonzero(trace.sequence != np.arange(count))).size:
+    if (missing := np.flatnonzero(sequence != np.arange(count))).size:
         expected = int(missing[0])
-        at = int(trace.sequence[expected])
+        at = int(sequence[expected])
         text = f"sample numbers do not run from 0 on, each once: {at} is in the place of {expected}"
         yield Fault(text, str(expected), str(at))
     if log.scenario == "Offline":
         if trace.query.any():
             yield "queries and samples do not match: Offline has one query"
-    elif (trace.query != trace.sequence // per_query).any():
+    elif (trace.query != sequence // per_query).any():
         yield f"queries and samples do not match: a query has {per_query} sample(s)"
     loaded = log.get(LOADED_SET)
     if not isinstance(loaded, array) or not np.isin(trace.index, loaded).all():
@@ -81,7 +84,8 @@ def _figures(trace: Trace, log: Log) -> Faults:
         yield "the trace shows no sample"
         return
     if _needs_tokens(log) and not _has_tokens(trace, log):
-        count, expected = str(len(trace.first_token_ns)), str(len(trace.latency_ns))
+        count = str(len(trace.first_token_ns))
+        expected = str(len(trace.latency_ns))
         text = f"the trace shows {count} first tokens of {expected} samples"
         yield Fault(text, expected, count)
         return
@@ -95,13 +99,14 @@ def exact(trace: Trace, log: Log) -> dict[str, int]:
     """Key of the detail log → its value in nanoseconds, or its count, computed from a trace with at
     least one sample.
     """
-    samples = np.sort(trace.latency_ns)
+    latency_ns = trace.latency_ns
+    samples = np.sort(latency_ns)
     values = _latencies(SAMPLES, samples)
     estimated = samples
     if log.scenario == "MultiStream":
         # The latency of a query is that of its slowest sample: all are issued at once.
-        starts = np.arange(0, len(trace.latency_ns), log.per_query)
-        estimated = np.sort(np.maximum.reduceat(trace.latency_ns, starts))
+        starts = np.arange(0, len(latency_ns), log.per_query)
+        estimated = np.sort(np.maximum.reduceat(latency_ns, starts))
         values |= _latencies(QUERIES, estimated)
     if _has_tokens(trace, log):
         first_tokens = np.sort(trace.first_token_ns)
@@ -159,7 +164,9 @@ def _single_stream(trace: Trace, log: Log) -> Faults:
     """Yield the faults of SingleStream's rate. It counts from the start of the test, which is
     between the end of generation and the first issue.
     """
-    first, last = int(trace.start_ns[0]), int(trace.start_ns[-1])
+    start_ns = trace.start_ns
+    first = int(start_ns[0])
+    last = int(start_ns[-1])
     ready = trace.ready_ns
     if ready is None or not ready <= first < last:
         yield (
@@ -167,8 +174,9 @@ def _single_stream(trace: Trace, log: Log) -> Faults:
             " or shows only one query"
         )
         return
-    more = len(trace.start_ns) - 1
-    least, most = more * 1e9 / (last - ready), more * 1e9 / (last - first)
+    more = len(start_ns) - 1
+    least = more * 1e9 / (last - ready)
+    most = more * 1e9 / (last - first)
     yield from _between(log, "result_qps_with_loadgen_overhead", least, most)
 
 
@@ -176,9 +184,12 @@ def _multi_stream(trace: Trace, log: Log) -> Faults:
     """Yield a fault if the trace contradicts MultiStream's result_min_duration_met. MultiStream
     logs no rate, but the trace shows whether its last query was issued late enough.
     """
-    first, last = int(trace.start_ns[0]), int(trace.start_ns[-1])
-    ready, key = trace.ready_ns, "result_min_duration_met"
-    least_ms, met = log.number("effective_min_duration_ms"), log.get(key)
+    first = int(trace.start_ns[0])
+    last = int(trace.start_ns[-1])
+    ready = trace.ready_ns
+    key = "result_min_duration_met"
+    least_ms = log.number("effective_min_duration_ms")
+    met = log.get(key)
     if ready is None or ready > first or least_ms is None:
         yield (
             "the trace does not show that the queries were generated before the first was issued,"
@@ -195,8 +206,9 @@ def _server(trace: Trace, log: Log) -> Faults:
     """Yield the faults of Server's rates. They count from the start of the test, when the first
     query is due.
     """
-    more = len(trace.start_ns) - 1
-    due = int(trace.start_ns[-1] - trace.start_ns[0])
+    start_ns = trace.start_ns
+    more = len(start_ns) - 1
+    due = int(start_ns[-1] - start_ns[0])
     done = due + int(trace.latency_ns[-1])
     issued = due + int(trace.delay_ns[-1])
     spent = {"result_scheduled_samples_per_sec": due, "result_completed_samples_per_sec": done}
@@ -206,7 +218,8 @@ def _server(trace: Trace, log: Log) -> Faults:
             yield from _between(log, key, rate, rate)
     completed_key = "result_completed_tokens_per_second"
     overhead_key = "result_token_throughput_with_loadgen_overhead"
-    completed, overhead = log.number(completed_key), log.number(overhead_key)
+    completed = log.number(completed_key)
+    overhead = log.number(overhead_key)
     if log.has_tokens and completed is not None and issued > 0:
         tokens = completed * done / 1e9
         rate = tokens * 1e9 / issued
@@ -224,13 +237,14 @@ _RATES: Mapping[str, Callable[[Trace, Log], Faults]] = {
 
 
 def _times(subject: Subject, trace: Trace) -> Faults:
-    if not len(trace.start_ns):
+    start_ns = trace.start_ns
+    if not len(start_ns):
         yield "the trace shows no sample"
         return
-    ends = trace.start_ns + trace.latency_ns
+    ends = start_ns + trace.latency_ns
     yield from _TIMES[subject.scenario](subject, trace, ends)
     wall_s = wall_seconds(subject.performance.detail)
-    spent_s = float(ends.max() - trace.start_ns.min()) / 1e9
+    spent_s = float(ends.max() - start_ns.min()) / 1e9
     tolerance_s = subject.rules.dates.clock_tolerance_s + 1e-3 * spent_s
     if wall_s is None or abs(wall_s - spent_s) > tolerance_s:
         text = (
@@ -262,26 +276,31 @@ def _scheduled(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
     """Yield a fault if a query of Server was not due at the time that the seed gives, was issued
     out of order, or was answered before it was issued.
     """
-    log, rate = subject.log, requested_value(subject, "target_qps")
+    log = subject.log
+    rate = requested_value(subject, "target_qps")
     due = schedule.due(log, rate[0]) if rate else None
-    starts = trace.start_ns - trace.start_ns[0]
+    start_ns = trace.start_ns
+    starts = start_ns - start_ns[0]
     if rate is None or due is None:
         yield (
             "the rate or the settings of the schedule are missing, or there are too many queries to"
             " compute when each is due"
         )
     elif len(starts) >= len(due):
-        count, expected = len(starts), len(due) - 1
+        count = len(starts)
+        expected = len(due) - 1
         text = f"the trace shows {count} queries and {expected} are due"
         yield Fault(text, str(expected), str(count))
     else:
         # Another implementation of the logarithm may round the last bit differently, which is a
         # nanosecond.
-        gaps, expected_gaps = np.diff(starts), np.diff(due[: len(starts)])
+        gaps = np.diff(starts)
+        expected_gaps = np.diff(due[: len(starts)])
         allowed = 1 if rate[1] else 1 + expected_gaps * DIGITS
         strays = np.flatnonzero(np.abs(gaps - expected_gaps) > allowed)
         if strays.size:
-            gap, expected_gap = gaps[strays[0]], expected_gaps[strays[0]]
+            gap = gaps[strays[0]]
+            expected_gap = expected_gaps[strays[0]]
             text = (
                 f"query {int(strays[0]) + 1} is due {gap} ns after the one before it; by the seed"
                 f" it is due after {expected_gap} ns"
@@ -290,7 +309,7 @@ def _scheduled(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
     if (hasty := np.flatnonzero(trace.delay_ns > trace.latency_ns)).size:
         yield f"query {int(hasty[0])} was answered before it was issued"
     if log.get("requested_server_num_issue_query_threads") == 0:
-        issued = trace.start_ns + trace.delay_ns
+        issued = start_ns + trace.delay_ns
         if (back := np.flatnonzero(np.diff(issued) < 0)).size:
             yield f"query {int(back[0]) + 1} was issued before query {int(back[0])}"
 

@@ -25,7 +25,8 @@ def errors(subject: Subject) -> list[Check]:
 
 def parts(subject: Subject) -> Check:
     """The check that the verdict and its parts follow from the log's figures."""
-    log, file = subject.log, subject.detail_file(subject.performance)
+    log = subject.log
+    file = subject.detail_file(subject.performance)
     good = "which follows from duration, counts and early stopping"
     return judge("validity", _validity(log), f"{log.get('result_validity')}, {good}", file)
 
@@ -44,14 +45,15 @@ def error_lines(test: LoadGenRun, subject: Subject) -> Check:
 
 
 def _errors(test: LoadGenRun) -> Faults:
-    for line in test.detail.errors:
+    detail = test.detail
+    for line in detail.errors:
         text = f"line {line.number}: {shorten(line.key)}: {shorten(line.value, _LONGEST)}"
         yield Fault(text, "no error line", shorten(line.value), line=line.number)
-    if not test.detail.values:
+    if not detail.values:
         yield f"the {test.name} log has no entry that shows whether there were errors"
-    count = test.detail.get("num_errors")
+    count = detail.get("num_errors")
     if test.name == "performance" and (count != 0 or count is False):
-        yield entry_fault(test.detail, "num_errors", 0, "it must be there and")
+        yield entry_fault(detail, "num_errors", 0, "it must be there and")
     if test.summary.text and "No errors encountered during test." not in test.summary.text:
         text = "the summary does not say that no errors were encountered"
         yield Fault(text, stricter=True)
@@ -71,7 +73,8 @@ def _validity(log: Log) -> Faults:
             yield mismatch(key, quoted(logged), "true or false", "it must be", line=log.line(key))
         elif derived is not None and logged is not derived:
             yield entry_fault(log, key, derived, "the figures say")
-    verdict, key = log.get("result_validity"), "result_validity"
+    verdict = log.get("result_validity")
+    key = "result_validity"
     for line in log.occurrences.get("generic_message", ()):
         if verdict == "VALID" and "Ending early" in str(line.value):
             message = shorten(line.value)
@@ -161,7 +164,9 @@ def _server(log: Log) -> Faults:
         return
     successes = []
     for latency in reversed(log.limited):
-        text, over = str(log.get(latency.result)), log.over(latency)
+        result = latency.result
+        text = str(log.get(result))
+        over = log.over(latency)
         if text == "" and False in successes:
             continue
         successes.append(text.startswith(" * Run successful."))
@@ -171,12 +176,12 @@ def _server(log: Log) -> Faults:
         successful = log.limit_held(latency)
         if successful is not None and successful is not successes[-1]:
             words = "Run successful." if successful else "Run unsuccessful."
-            yield _does_not_say(log, latency.result, words)
+            yield _does_not_say(log, result, words)
         elif not successes[-1] and over[0] == over[1]:
             more = lacking(queries, over[0], log.percentile / 100, log.rules)
             for words in (f"Processed {queries} queries.", f"at least {more} more queries"):
                 if words not in text:
-                    yield _does_not_say(log, latency.result, words)
+                    yield _does_not_say(log, result, words)
     if log.get("early_stopping_met") is not all(successes):
         yield entry_fault(log, "early_stopping_met", all(successes), "its sentences say")
 
@@ -189,7 +194,8 @@ def _does_not_say(log: Log, key: str, words: str) -> Fault:
 
 def _estimate(log: Log, name: str, percentile: float, key: str) -> Faults:
     text = str(log.get(name))
-    queries, estimate = int(log.number("result_query_count") or 0), log.number(key)
+    queries = int(log.number("result_query_count") or 0)
+    estimate = log.number(key)
     if estimate is None:
         yield not_a_number(log, key)
         return

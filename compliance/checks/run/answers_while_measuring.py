@@ -21,15 +21,19 @@ from compliance.subject import Subject
 from formats import shards
 from formats.cell import ONLY_WEIGHTS
 from formats.checks import Check, Fault
+from formats.frameworks import ENGINE
 from formats.outcome import Fresh, WorkerOutcome
-from formats.record import ENGINE, Record
+from formats.record import Record
 
 _FIX = "correct the SUT: it must answer as in the accuracy test"
 _COMPUTE = "correct the SUT: it must compute every answer"
 _NO_CACHE = "switch the engine's caches of prompts and answers off, and measure again"
-_ANSWERS, _FRESH, _SPEED = "answers-while-measuring", "fresh-inputs", "plausible-speed"
+_ANSWERS = "answers-while-measuring"
+_FRESH = "fresh-inputs"
+_SPEED = "plausible-speed"
 _NO_TEST = "the performance test has no good outcome"
-_HALF, _KEPT_BYTES = 128, 64 << 20
+_HALF = 128
+_KEPT_BYTES = 64 << 20
 UNKNOWN_SPEED = "the model's operations or the speed of a large matrix product are not known"
 
 
@@ -37,7 +41,8 @@ def checks(subject: Subject) -> list[Check]:
     """The checks of the performance test's answers, of the time of fresh inputs, and of the speed
     compared with that of a matrix product.
     """
-    outcome, record = subject.performance.outcome, subject.recorded
+    outcome = subject.performance.outcome
+    record = subject.recorded
     if outcome is None or outcome.status != "ok":
         return [not_applicable(check_id, _NO_TEST) for check_id in (_ANSWERS, _FRESH, _SPEED)]
     return [
@@ -66,8 +71,9 @@ def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     answers, fault = files.reckon(lambda: _unpack(kept))
     if answers is None:
         return judge(_ANSWERS, [fault], "", **where)
+    payloads = log.payloads
     faults, fault = files.reckon(
-        lambda: list(_length_faults(outcome, record, kept["visits"], log.payloads))
+        lambda: list(_length_faults(outcome, record, kept["visits"], payloads))
     )
     if faults or fault:
         return judge(_ANSWERS, faults or [fault], "", **where)
@@ -75,7 +81,7 @@ def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     if len(answers) < least:
         text = f"{len(answers)} answers were kept, and a test of so many samples keeps {least}"
         return judge(_ANSWERS, [Fault(text, f"at least {least}", str(len(answers)))], "", **where)
-    differing = {each for each in answers if log.payloads.get(each[0]) != each[1]}
+    differing = {each for each in answers if payloads.get(each[0]) != each[1]}
     if not differing:
         good = f"the {len(answers)} kept answers are those of the accuracy test"
         return judge(_ANSWERS, [], good, **where)
@@ -88,7 +94,7 @@ def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
             run,
             record,
             subject.rules.benchmarks,
-            log.payloads,
+            payloads,
             sorted(differing),
             len(answers),
         )
@@ -103,7 +109,8 @@ def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
 
 def _unpack(kept: Mapping[str, np.ndarray]) -> list[tuple[int, bytes]]:
     """(index of the sample, its answer) of each kept answer. Raises ValueError if there is none."""
-    content, starts = kept["content"].tobytes(), kept["starts"].tolist()
+    content = kept["content"].tobytes()
+    starts = kept["starts"].tolist()
     if not len(kept["indices"]) or len(starts) != len(kept["indices"]) + 1:
         raise ValueError("no answer was kept")
     ranges = zip(kept["indices"], starts[:-1], starts[1:], strict=True)
@@ -155,11 +162,13 @@ def _fresh(subject: Subject, record: Record, fresh: Fresh | None) -> Check:
         keeps = "the engine keeps answers, or what it computed of prompts"
     if fresh is None:
         return judge(_FRESH, ["the worker timed no fresh inputs"], "", **where)
-    ratio, others = fresh.slower, fresh.other_processors or 0.0
-    limits = subject.rules.project_limits.fresh_slower_in_thirds
-    most = subject.rules.project_limits.fresh_slower
+    ratio = fresh.slower
+    others = fresh.other_processors or 0.0
+    project_limits = subject.rules.project_limits
+    limits = project_limits.fresh_slower_in_thirds
+    most = project_limits.fresh_slower
     if others >= limits["other_processors"] and not is_engine:
-        most = subject.rules.project_limits.fresh_slower_disturbed
+        most = project_limits.fresh_slower_disturbed
     text = f"fresh inputs took {ratio:.3g} times as long as those it had met"
     if ratio > most:
         limit = f"at most {most:g}"
@@ -182,7 +191,8 @@ def in_each_third(fresh: Fresh, limits: Mapping[str, float]) -> str:
         fresh: the worker's measurements.
         limits: `fresh_slower_in_thirds` of the rules.
     """
-    thirds, others = fresh.thirds, fresh.other_processors or 0.0
+    thirds = fresh.thirds
+    others = fresh.other_processors or 0.0
     if not thirds or fresh.rounds < limits["rounds"] or others >= limits["other_processors"]:
         return ""
     if min(thirds) <= limits["most"]:
@@ -204,7 +214,8 @@ def _speed(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     detail = subject.performance.detail
     evidence = outcome.evidence_after
     product = evidence.matrix_flops if evidence else None
-    least, mean_ns = record.least_flops, detail.number("result_mean_latency_ns")
+    least = record.least_flops
+    mean_ns = detail.number("result_mean_latency_ns")
     rate = detail.number("result_samples_per_second") or (1e9 / mean_ns if mean_ns else None)
     if evidence is None or not product or product <= 0 or least is None or rate is None:
         return not_applicable(_SPEED, UNKNOWN_SPEED, **where)

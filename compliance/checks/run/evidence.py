@@ -14,8 +14,8 @@ from formats.cell import UNKNOWN, Cell
 from formats.checks import Check, Fault, Faults
 from formats.evidence import Evidence
 from formats.figures import MOST_IN_ONE_PART, NOT_SEEN
-from formats.frameworks import FRAMEWORKS
-from formats.record import ENGINE, Record
+from formats.frameworks import ENGINE, FRAMEWORKS
+from formats.record import Record
 from formats.work import ATTENTION
 
 _FIX = "raw/<test>/worker.log shows what the framework ran; correct it, and measure again"
@@ -66,10 +66,12 @@ def _count_in(detail: Mapping[str, Any], name: str) -> int:
 
 
 def _graphs(test: LoadGenRun, record: Record, rules: Rules) -> Faults:
-    evidence, execution = test.evidence, record.execution
+    evidence = test.evidence
+    execution = record.execution
     rule = rules.evidence.get(execution)
     if rule is None:
-        executions, name = ", ".join(rules.evidence), shorten(repr(execution))
+        executions = ", ".join(rules.evidence)
+        name = shorten(repr(execution))
         text = f"the round has no rule for the execution {name}; it has {executions}"
         yield Fault(text, f"one of {executions}", shorten(execution))
         return
@@ -101,14 +103,16 @@ def _of_engine(record: Record) -> Iterator[Fault]:
     """Yield a fault if a SUT whose framework or precision is known is called an engine, which would
     spare it all other evidence, or if only its precision is unknown.
     """
-    precision, framework = record.cell.precision, record.framework
-    if (record.execution == ENGINE) != (precision == UNKNOWN):
+    precision = record.cell.precision
+    framework = record.framework
+    execution = record.execution
+    if (execution == ENGINE) != (precision == UNKNOWN):
         text = (
-            f"the execution is {record.execution} and the precision {shorten(precision)}; that of"
+            f"the execution is {execution} and the precision {shorten(precision)}; that of"
             f" an {ENGINE} is {UNKNOWN}, and no other is"
         )
         yield Fault(text, UNKNOWN, shorten(precision))
-    if record.execution == ENGINE and framework:
+    if execution == ENGINE and framework:
         text = f"the execution is {ENGINE}, and {framework} computes in the worker"
         yield Fault(text, "no framework", framework)
 
@@ -138,14 +142,15 @@ def _operations(record: Record, detail: Mapping[str, Any]) -> float:
     """
     samples = detail.get("samples")
     later_tokens: float = _count_in(detail, "later_tokens")
-    if record.work is None or not isinstance(samples, int | float):
+    work = record.work
+    if work is None or not isinstance(samples, int | float):
         return 0.0 if later_tokens else _count_in(detail, "rows") * (record.least_flops or 0)
     hidden = (ATTENTION,) if record.accelerator else ()
     if detail.get("loops_counted_once"):
         later_tokens = min(later_tokens, samples)
-    parts = [(record.work.first, samples)]
-    if record.work.token:
-        parts.append((record.work.token, later_tokens))
+    parts = [(work.first, samples)]
+    if work.token:
+        parts.append((work.token, later_tokens))
     return sum(
         times * flops
         for part, times in parts
@@ -159,7 +164,8 @@ def thread_faults(evidence: Evidence, cell: Cell) -> Iterator[Fault]:
     with another number of threads, than the cell names. A framework may not report its threads.
     Shards share them.
     """
-    if cell.threads is None:
+    threads = cell.threads
+    if threads is None:
         return
     detail = evidence.detail
     counts = {"processors of the SUT": detail.get("processors")}
@@ -168,9 +174,9 @@ def thread_faults(evidence: Evidence, cell: Cell) -> Iterator[Fault]:
     if type(multiplied) is int and cell.shard_count == 1:
         counts["threads of its matrix products"] = multiplied
     for name, count in counts.items():
-        if count != cell.threads:
-            text = f"{name}: {shorten(count)}; the cell says threads {cell.threads}"
-            yield Fault(text, str(cell.threads), shorten(count))
+        if count != threads:
+            text = f"{name}: {shorten(count)}; the cell says threads {threads}"
+            yield Fault(text, str(threads), shorten(count))
 
 
 def switch_faults(
@@ -184,7 +190,8 @@ def switch_faults(
             to which others were added.
     """
     detail = evidence.detail
-    found_settings, found_variables = detail.get("settings") or {}, detail.get("variables") or {}
+    found_settings = detail.get("settings") or {}
+    found_variables = detail.get("variables") or {}
     for name, value in settings.items():
         if found_settings.get(name) != value:
             yield _unset("setting", name, found_settings.get(name), value)
@@ -258,7 +265,8 @@ def _share(rule: EvidenceRule, evidence: Evidence, when: str, execution: str) ->
     """Yield a fault if too small a share of the measured call ran compiled, or the share was not
     measured. A model may have graphs that it never runs.
     """
-    share, least = evidence.compiled_share, rule.min_compiled_share
+    share = evidence.compiled_share
+    least = rule.min_compiled_share
     if least is None:
         return
     if share is None:
@@ -343,7 +351,8 @@ def _constant(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[s
     """Yield a sentence if the counts do not depend on the number of watched batches. Then they are
     from another call, or made up.
     """
-    first, last = before.get("batches", 1), after.get("batches", 1)
+    first = before.get("batches", 1)
+    last = after.get("batches", 1)
     names = ("operators", "regions", "forward_passes")
     counts = [before.get(name) for name in names]
     if first != last and counts == [after.get(name) for name in names] and any(counts):
@@ -359,7 +368,8 @@ def _other_programs(
     """Yield a fault for compilations of other programs while measuring, and for an eager execution
     without operators. Both apply only if the SUT counts them.
     """
-    first, last = before.get("compilations"), after.get("compilations")
+    first = before.get("compilations")
+    last = after.get("compilations")
     most = rule.max_new_graphs_while_measuring
     if isinstance(first, int) and isinstance(last, int) and last - first > most:
         text = f"{last - first} compilations while measuring; {most} are allowed"
@@ -370,7 +380,8 @@ def _other_programs(
 
 def _graph_counts(rule: EvidenceRule, before: int, after: int, execution: str) -> Faults:
     """Yield a fault for too few or too many graphs, and for new graphs while measuring."""
-    both, largest = f"{before} and {after}", max(before, after)
+    both = f"{before} and {after}"
+    largest = max(before, after)
     if min(before, after) < rule.min_graphs:
         least = f"at least {rule.min_graphs}"
         text = (
@@ -378,11 +389,13 @@ def _graph_counts(rule: EvidenceRule, before: int, after: int, execution: str) -
             " ran eager"
         )
         yield Fault(text, least, both)
-    if rule.max_graphs is not None and largest > rule.max_graphs:
-        limit = f"at most {rule.max_graphs}"
+    max_graphs = rule.max_graphs
+    if max_graphs is not None and largest > max_graphs:
+        limit = f"at most {max_graphs}"
         text = f"{largest} graphs; {execution} has {limit}: something was compiled"
         yield Fault(text, limit, str(largest))
-    new, most = after - before, rule.max_new_graphs_while_measuring
+    new = after - before
+    most = rule.max_new_graphs_while_measuring
     if new < 0:
         text = (
             f"{before} graphs before and {after} after the test: the watched calls did not use the"

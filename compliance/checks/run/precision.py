@@ -43,27 +43,31 @@ def checks(subject: Subject) -> list[Check]:
         good = "unknown, as of every engine"
     results = []
     for test in subject.tests:
-        faults, file = _faults(test, record), f"raw/{test.name}/outcome.json"
+        faults = _faults(test, record)
+        file = f"raw/{test.name}/outcome.json"
         results.append(judge(f"{test.name}-precision", faults, good, file=file, fix=_FIX))
     return results
 
 
 def _faults(test: LoadGenRun, record: Record) -> Faults:
-    evidence, expected = test.evidence, record.cell.computed_precision
+    evidence = test.evidence
+    cell = record.cell
+    expected = cell.computed_precision
     if evidence is None:
         yield test.no_evidence
         return
     for when, each in zip(("before", "after"), evidence, strict=True):
         if each.precision != expected:
-            value, name = shorten(each.precision), shorten(expected)
+            value = shorten(each.precision)
+            name = shorten(expected)
             yield Fault(f"{value} {when} the test; the cell says {name}", name, value)
         # A SUT without a framework, such as the mock, has no weights that are counted.
         if record.framework:
-            quantized = QUANTIZED.get(record.cell.quantized or "", "")
-            precision = record.cell.precision
+            quantized = QUANTIZED.get(cell.quantized or "", "")
+            precision = cell.precision
             yield from weights_faults(each, when, precision, record.parameters, quantized=quantized)
-        if record.cell.shard_count > 1:
-            yield from shards_faults(each, when, record.cell.shard_count)
+        if cell.shard_count > 1:
+            yield from shards_faults(each, when, cell.shard_count)
 
 
 def weights_faults(

@@ -4,9 +4,13 @@ record.json, their source.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion
 
 from compliance.findings import fixes
 from compliance.findings.check import judge, mismatch, quoted, shorten
@@ -51,9 +55,10 @@ _DESCRIBED = (
 def checks(subject: Subject) -> list[Check]:
     """The checks of the system description and measurements.json against record.json."""
     record = subject.recorded
-    name = subject.rules.layout.system.format(system=subject.place.system)
-    system = subject.place.show(subject.place.submitter_folder / name)
-    measurements = subject.place.show(measurements_file(subject.place, subject.rules))
+    place = subject.place
+    name = subject.rules.layout.system.format(system=place.system)
+    system = place.show(place.submitter_folder / name)
+    measurements = place.show(measurements_file(place, subject.rules))
     good = "the recorded machine, SUT and submitter"
     return [
         judge(
@@ -112,7 +117,8 @@ def _record(subject: Subject) -> Faults:
         value = getattr(record.cell, short)
         if value in ("seeded", "synthetic", "uneven") or (value and digest.startswith(value)):
             continue
-        name, start = shorten(repr(value)), repr(digest[:16])
+        name = shorten(repr(value))
+        start = repr(digest[:16])
         text = f"cell.{short} is {name}; it must be the first digits of digests.{whole}, {start}"
         yield Fault(text, f"the first digits of {start}", name)
     keys = list(record.accuracy.keys)
@@ -135,7 +141,8 @@ def _server(subject: Subject, record: Record) -> Iterator[Fault]:
     """
     if subject.scenario != "Server":
         return
-    detail, cell = subject.performance.detail, record.cell
+    detail = subject.performance.detail
+    cell = record.cell
     limits = {"target_latency_ns": cell.max_latency_ms}
     if cell.stream:
         limits = {"ttft_latency": cell.max_ttft_ms, "tpot_latency": cell.max_tpot_ms}
@@ -161,7 +168,8 @@ def of_jobs(
         jobs: test → its job; the performance test is one of them.
         outcome: the report of the performance test; None: there is none.
     """
-    first, cell = jobs["performance"], record.cell
+    first = jobs["performance"]
+    cell = record.cell
     for test, job in jobs.items():
         file = f"raw/{test}/job.json"
         if job.test != test:
@@ -169,7 +177,8 @@ def of_jobs(
             yield Fault(f"{file} is of the test {value}", repr(test), value, file)
         free = (*_OF_A_TEST, "limits") if test == "accuracy" else _OF_A_TEST
         for key in sorted({each.name for each in fields(Job)} - {*free}):
-            one, other = getattr(first, key), getattr(job, key)
+            one = getattr(first, key)
+            other = getattr(job, key)
             if one != other:
                 text = f"job.json: {key} differs between the performance and the {test} test"
                 yield Fault(text, shorten(one), shorten(other), file)
@@ -178,14 +187,17 @@ def of_jobs(
             text = quoted(stated)
             yield mismatch(name, text, quoted(follows), f"{_JOB} gives", file="record.json")
     width = record.qsl.padded_to
-    if cell.seq_len and width and cell.seq_len != width:
-        yield mismatch("cell.seq_len", cell.seq_len, width, "the inputs have")
+    seq_len = cell.seq_len
+    if seq_len and width and seq_len != width:
+        yield mismatch("cell.seq_len", seq_len, width, "the inputs have")
     stated = record.environment.versions
     if outcome and stated and stated != outcome.versions:
         reported = outcome.versions
         package = min(dict(stated.items() ^ reported.items()))
         what = f"environment.versions.{package}"
         yield mismatch(what, stated.get(package), reported.get(package), "the worker reports")
+    if outcome:
+        yield from _packages(cell.packages, outcome.versions)
     if outcome and record.nodes != outcome.nodes:
         yield mismatch("nodes", record.nodes, outcome.nodes, "the worker reports")
     count = cell.replica_count if cell.cluster else 0
@@ -199,14 +211,32 @@ def of_jobs(
         yield mismatch("cell.threads", cell.threads, sorted(threads), f"{_JOB} gives")
     sorts = LENGTH_BUCKETS in cell.switches
     if bool(first.length_buckets) != sorts:
-        who, value = "the cell's switches request", repr(first.length_buckets)
+        who = "the cell's switches request"
+        value = repr(first.length_buckets)
         expected = "some" if sorts else "none"
         yield mismatch("job.json: length_buckets", value, expected, who, file=_JOB)
 
 
+def _packages(packages: Iterable[str], reported: Mapping[str, str]) -> Iterator[Fault]:
+    """Yield a fault for each package of the cell that the worker did not have in that version."""
+    versions = {canonicalize_name(name): version for name, version in reported.items()}
+    for text in packages:
+        name, _, version = text.partition("@")[0].partition("==")
+        found = versions.get(canonicalize_name(name))
+        try:
+            same = found is not None and SpecifierSet(f"=={version}" if version else "").contains(
+                found, True
+            )
+        except (InvalidSpecifier, InvalidVersion):
+            same = False
+        if not same:
+            yield mismatch("cell.packages", shorten(text), found, "the worker reports")
+
+
 def _follows(record: Record, job: Job) -> dict[str, tuple[Any, Any]]:
     """Field of record.json → (its value, the one that follows from the job)."""
-    cell, work = record.cell, job.workload
+    cell = record.cell
+    work = job.workload
     ends = tuple(work.config.get("end_tokens", ()))
     values = {
         "cell.sut": (cell.sut, job.sut),
@@ -231,29 +261,32 @@ def _follows(record: Record, job: Job) -> dict[str, tuple[Any, Any]]:
 
 
 def _folders(subject: Subject, record: Record) -> Iterator[Fault]:
-    submitter, folder = record.submitter, subject.place.submitter_folder.name
+    submitter = record.submitter
+    place = subject.place
+    folder = place.submitter_folder.name
     if submitter and folder != submitter:
         yield mismatch("the submitter's folder", folder, submitter, "record.json says")
     system = documents.system_id(record)
-    if record.machine.threads is not None and subject.place.system != system:
+    if record.machine.threads is not None and place.system != system:
         who = "by machine and SUT of record.json it is"
-        yield mismatch("the system's folder", subject.place.system, system, who)
+        yield mismatch("the system's folder", place.system, system, who)
 
 
 def _system(subject: Subject, record: Record) -> Iterator[Fault]:
     """Yield a fault for each field of the system description that contradicts the record. "N/A" in
     a field of the host is not judged.
     """
-    if subject.system is None:
+    system = subject.system
+    if system is None:
         return
     expected = documents.system_description(record, record.submitter)
     for key in _DESCRIBED:
-        value = str(subject.system.get(key))
+        value = str(system.get(key))
         of_the_host = not key.startswith("accelerator")
         silent = of_the_host and documents.NOT_REPORTED in (value, expected[key])
         if value != expected[key] and not silent:
             yield mismatch(key, repr(value), repr(expected[key]), "record.json says")
-    framework = str(subject.system.get("framework"))
+    framework = str(system.get("framework"))
     sut, _, stack = framework.partition(": ")
     versions = {f"{name} {version}" for name, version in record.environment.versions.items()}
     packages = set(filter(None, stack.split(", ")))
@@ -268,7 +301,8 @@ def _measurements(subject: Subject, record: Record) -> Iterator[Fault]:
     for key in ("input_data_types", "weight_data_types"):
         if key in measurements and measurements[key] != expected[key]:
             yield mismatch(key, repr(measurements[key]), repr(expected[key]), "the run has")
-    key, digest = "starting_weights_filename", record.digests.weights
+    key = "starting_weights_filename"
+    digest = record.digests.weights
     weights = measurements.get(key)
     if weights is not None and weights not in _NOT_STATED and digest not in str(weights):
         yield mismatch(key, repr(weights), f"weights of digest {digest}", "record.json says")

@@ -46,7 +46,8 @@ def _clock_step(subject: Subject) -> Iterator[Fault]:
     """Yield a fault if the worker saw that the clock was set, or if more time passed for LoadGen
     than for the worker, whose time includes LoadGen's.
     """
-    outcome, logged_ms = subject.performance.outcome, _logged_ms(subject.performance)
+    outcome = subject.performance.outcome
+    logged_ms = _logged_ms(subject.performance)
     if outcome is None or outcome.status != "ok" or logged_ms is None:
         return
     passed_s = outcome.test_ns / 1e9
@@ -71,7 +72,8 @@ def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
     """Yield a fault for each contradiction between a worker's outcome and its log. The check
     `worker-outcomes` judges a failed outcome.
     """
-    outcome, file = test.outcome, f"raw/{test.name}/outcome.json"
+    outcome = test.outcome
+    file = f"raw/{test.name}/outcome.json"
     if outcome is None:
         raw = subject.place.raw(test.name)
         if raw and (raw / "outcome.json").exists():
@@ -79,7 +81,8 @@ def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
         return
     if outcome.status != "ok":
         return
-    count, samples = outcome.answered.get("samples"), _issued_samples(test, subject.scenario)
+    count = outcome.answered.get("samples")
+    samples = _issued_samples(test, subject.scenario)
     if samples is not None and count != samples:
         what = f"{test.name}: answered.samples"
         yield mismatch(what, repr(count), f"{samples:.0f}", "LoadGen issued", file=file)
@@ -96,18 +99,20 @@ def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
     most = logged * (1 + slack["fraction"]) + 1e3 * slack["seconds"]
     if not logged <= outcome.test_ns / 1e6 <= most:
         expected = f"{logged * 1e6:.0f} to {most * 1e6:.0f}"
-        what, who = f"{test.name}: test_ns", "by the log's own time it is"
+        what = f"{test.name}: test_ns"
+        who = "by the log's own time it is"
         yield mismatch(what, outcome.test_ns, expected, who, file=file)
 
 
 def _issued_samples(test: LoadGenRun, scenario: str) -> float | None:
     """The number of samples that a test issued, by its log; None if the log does not say."""
+    detail = test.detail
     if test.name != "accuracy":
-        return counts.samples(test.detail, scenario)
-    sets = counts.logged_sets(test.detail, scenario)
+        return counts.samples(detail, scenario)
+    sets = counts.logged_sets(detail, scenario)
     if sets is None:
-        return test.detail.number("effective_accuracy_sample_count")
-    return counts.accuracy_samples(sets, test.detail, scenario)
+        return detail.number("effective_accuracy_sample_count")
+    return counts.accuracy_samples(sets, detail, scenario)
 
 
 def _logged_ms(test: LoadGenRun) -> float | None:
@@ -120,16 +125,18 @@ def _computed(record: Record, outcome: WorkerOutcome | None) -> Iterator[Fault]:
     """Yield a fault for counted work and for limits of the machine that contradict other facts of
     the run. The shares of the machine are computed from them.
     """
-    if record.work and record.least_flops:
+    least_flops = record.least_flops
+    if record.work and least_flops:
         flops = record.work.of_sample(record.new_tokens_per_sample).all_flops
-        least = _LEAST_OF_WORK * record.least_flops
+        least = _LEAST_OF_WORK * least_flops
         if flops < least:
             text = f"record.json: work counts {flops:.4g} operations of a sample"
-            who = f"its weights and lengths need {record.least_flops:.4g}"
+            who = f"its weights and lengths need {least_flops:.4g}"
             yield Fault(f"{text}; {who}", f"{least:.4g}", f"{flops:.4g}", "record.json")
     after = outcome.evidence_after if outcome else None
     rate = after.matrix_flops if after else None
-    if record.roof and rate and rate > _MOST_OF_ROOF * record.roof.matrix_flops:
-        text = f"record.json: roof has {record.roof.matrix_flops:.4g} operations a second"
+    roof = record.roof
+    if roof and rate and rate > _MOST_OF_ROOF * roof.matrix_flops:
+        text = f"record.json: roof has {roof.matrix_flops:.4g} operations a second"
         who = f"the worker's own product reached {rate:.4g}: ./run.sh doctor --limits --again"
         yield Fault(f"{text}; {who}", f"{rate:.4g}", "", "record.json")

@@ -68,10 +68,12 @@ def checks_of_whole(
     Args:
         answers: the content of the log; None: `fault` says why it cannot be read.
     """
-    file, submitted = subject.place.show(whole), subject.place.show(subject.accuracy.folder / _LOG)
+    file = subject.place.show(whole)
+    submitted = subject.place.show(subject.accuracy.folder / _LOG)
     good = "the hash of the whole log, whose head and tail were submitted"
     samples = f"{len(answers.payloads) if answers else 0} samples, each once"
-    hashes, rows = _hash(subject, whole, answers), _unanswered(subject, answers, fault)
+    hashes = _hash(subject, whole, answers)
+    rows = _unanswered(subject, answers, fault)
     results = [
         judge("accuracy-hash", hashes, good, file=submitted),
         judge("accuracy-log", rows, samples, file=file),
@@ -141,14 +143,15 @@ def _no_answers(subject: Subject) -> Faults:
     """Yield a fault if a performance test logged answers, which it does only with audit
     settings.
     """
-    path = (subject.place.raw("performance") or subject.performance.folder) / _LOG
-    file = subject.place.show(path)
+    place = subject.place
+    path = (place.raw("performance") or subject.performance.folder) / _LOG
+    file = place.show(path)
     content, fault = files.attempt(lambda p: files.ends(p, 64), path)
     if content and content[2] > 0 and content[0].split() != [b"[", b"]"]:
         count = f"{content[2]} bytes"
         text = f"{count} in the performance test's {_LOG}; LoadGen writes an empty array there"
         yield Fault(text, "an empty array", count, file)
-    if fault and subject.place.run:
+    if fault and place.run:
         yield Fault(fault, file=file)
 
 
@@ -234,9 +237,11 @@ def _order(subject: Subject, rows: logs.Answers) -> Faults:
     """Yield a fault for the first row of the log, whole or truncated, whose sample does not follow
     from the seeds.
     """
-    seq_ids, indices = np.asarray(rows.seq_ids, np.int64), np.asarray(rows.indices, np.int64)
+    seq_ids = np.asarray(rows.seq_ids, np.int64)
+    indices = np.asarray(rows.indices, np.int64)
     detail = subject.accuracy.detail
-    sets, seed = logged_sets(detail, subject.scenario), logged_seed(detail, "sample_index_rng_seed")
+    sets = logged_sets(detail, subject.scenario)
+    seed = logged_seed(detail, "sample_index_rng_seed")
     if sets is None or seed is None:
         yield "the loaded sets or the seed are missing from the detail log"
         return

@@ -18,7 +18,7 @@ from compliance.logs import files
 from compliance.rules import Benchmark, ScoredTest
 from compliance.subject import Subject
 from formats.checks import Check, Fault
-from formats.record import Official, Record
+from formats.record import Official
 
 _SUITES = {
     "datacenter": "datacenter",
@@ -90,10 +90,13 @@ def _misfits(subject: Subject) -> Iterator[Fault]:
     row = subject.official_rules
     if row is None or not all(test.detail.values for test in subject.tests):
         return
-    row, detail = row.of(subject.place.scenario), subject.performance.detail
-    who = f"{subject.official} has"
+    place = subject.place
+    row = row.of(place.scenario)
+    detail = subject.performance.detail
+    official = subject.official
+    who = f"{official} has"
     counts = {"effective_performance_sample_count": row.performance_sample_count}
-    if subject.scenario == "Offline" and subject.place.division == "closed":
+    if subject.scenario == "Offline" and place.division == "closed":
         counts["effective_samples_per_query"] = row.offline_samples or 0
     for key, least in counts.items():
         if (detail.number(key) or 0) < least:
@@ -109,12 +112,12 @@ def _misfits(subject: Subject) -> Iterator[Fault]:
         if (test.detail.number(key) or 0) < count:
             yield entry_fault(test.detail, key, f"at least {count}", "the settings request")
     if row.token_latencies and not has_token_latencies(detail):
-        yield Fault(f"token latencies are not measured, and {subject.official} requires them")
+        yield Fault(f"token latencies are not measured, and {official} requires them")
     yield from _late(subject, row)
-    if subject.place.division == "open" and subject.accuracy_text is not None:
+    if place.division == "open" and subject.accuracy_text is not None:
         first = next(iter(row.accuracy))
         if not list(_values(subject, first)):
-            rule = f"it is the metric of {subject.official}"
+            rule = f"it is the metric of {official}"
             yield _no_line(subject, first, rule, "a number")
 
 
@@ -124,12 +127,14 @@ def _late(subject: Subject, row: Benchmark) -> Iterator[Fault]:
     Server is judged by the limit that LoadGen was given, other scenarios by their measured latency
     (performance_check.py, latency_check, llm_check).
     """
-    detail, scenario = subject.performance.detail, subject.place.scenario
+    detail = subject.performance.detail
+    scenario = subject.place.scenario
     who = f"{subject.official} has"
     key = "result_99.00_percentile_latency_ns"
     if scenario == "Server":
         key = "effective_target_latency_ns"
-    most, value = row.latency_ns.get(scenario), detail.number(key)
+    most = row.latency_ns.get(scenario)
+    value = detail.number(key)
     if most is not None:
         # LoadGen logs a limit of 0 if only tokens have one.
         has_limit = value is not None and (value > 0 or row.token_latencies)
@@ -151,11 +156,12 @@ def accuracy(subject: Subject) -> Iterator[Fault]:
     yield from _impossible(subject)
     row = subject.rules.benchmarks[subject.official or ""].of(subject.place.scenario)
     file = subject.accuracy_file
-    for metric in dict.fromkeys((*row.accuracy, *row.accuracy_at_most)):
+    accuracy_at_most = row.accuracy_at_most
+    for metric in dict.fromkeys((*row.accuracy, *accuracy_at_most)):
         least = row.accuracy.get(metric, -math.inf)
-        most = row.accuracy_at_most.get(metric, math.inf)
+        most = accuracy_at_most.get(metric, math.inf)
         limits = [f"at least {least}"] if metric in row.accuracy else []
-        if metric in row.accuracy_at_most:
+        if metric in accuracy_at_most:
             limits.append(f"at most {most}")
         expected = " and ".join(limits)
         rule = f"{subject.official} requires {expected}"
@@ -172,7 +178,8 @@ def _no_line(subject: Subject, metric: str, rule: str, expected: str) -> Fault:
     """The fault of an accuracy.txt without a line that the checker's pattern of a metric matches.
     It names the library whose scalar hides the number, if there is one.
     """
-    file, text = subject.accuracy_file, subject.accuracy_text or ""
+    file = subject.accuracy_file
+    text = subject.accuracy_text or ""
     lines = text.splitlines()
     pattern = subject.rules.accuracy_patterns[metric]
     for number, value, _ in _matches(_SCALAR.sub(r"\2", text), pattern):
@@ -191,15 +198,17 @@ def _impossible(subject: Subject) -> Iterator[Fault]:
     """Yield a fault for each value that a metric cannot have in any division: no number, infinite,
     below 0, or above the metric's largest.
     """
-    row = subject.rules.benchmarks[subject.official or ""].of(subject.place.scenario)
+    rules = subject.rules
+    row = rules.benchmarks[subject.official or ""].of(subject.place.scenario)
     file = subject.accuracy_file
     plain = _SCALAR.sub(r"\2", subject.accuracy_text or "")
     for metric in dict.fromkeys((*row.accuracy, *row.accuracy_at_most)):
-        most = subject.rules.accuracy_most.get(metric, math.inf)
-        pattern = _NUMBER.sub(lambda _: _ANY_NUMBER, subject.rules.accuracy_patterns[metric])
+        most = rules.accuracy_most.get(metric, math.inf)
+        pattern = _NUMBER.sub(lambda _: _ANY_NUMBER, rules.accuracy_patterns[metric])
         expected = "a number from 0" if math.isinf(most) else f"a number from 0 to {most:g}"
         for line, text, whole in _matches(plain, pattern):
-            value, match = _number(text), _NOT_FINITE.search(whole)
+            value = _number(text)
+            match = _NOT_FINITE.search(whole)
             if match or not 0 <= value <= most or math.isinf(value):
                 excerpt = match[0] if match else text[:40]
                 sentence = f"{metric}: accuracy.txt says {excerpt}; it must be {expected}"
@@ -298,23 +307,25 @@ def _wrong_scenarios(subject: Subject) -> Iterator[Fault]:
     if faults := list(_unsuited(subject)):
         yield from faults
         return
-    row = subject.rules.benchmarks[subject.official or ""]
+    official = subject.official
+    row = subject.rules.benchmarks[official or ""]
     suite = _suite(subject)
     of_suite = f"for a system of the suite {shorten((subject.system or {}).get('system_type'))}"
     there = {folder.name.lower() for folder in subfolders(subject.place.folder.parent)}
-    required, optional = row.required[suite], row.optional.get(suite, ())
+    required = row.required[suite]
+    optional = row.optional.get(suite, ())
     for name in required:
         if name.lower() not in there:
-            text = f"{name} is missing; {subject.official} requires it {of_suite}"
+            text = f"{name} is missing; {official} requires it {of_suite}"
             yield Fault(text, name, "missing")
     scenario = subject.place.scenario
     if scenario not in (*required, *optional):
         allowed = ", ".join((*required, *optional))
-        text = f"{scenario} is not a scenario of {subject.official} {of_suite}"
+        text = f"{scenario} is not a scenario of {official} {of_suite}"
         yield Fault(text, allowed, scenario)
     if {"Server", "Interactive"} <= set(optional) and not there & {"server", "interactive"}:
         either = "Server or Interactive"
-        text = f"{either} is missing; {subject.official} requires one of them"
+        text = f"{either} is missing; {official} requires one of them"
         yield Fault(text, either, "neither")
 
 
@@ -327,14 +338,15 @@ def _scored(name: str, rule: ScoredTest, subject: Subject) -> Check:
     """The check of a test that a benchmark's own script scores. Only the script's text is there, so
     a failure in it counts, but a pass is for a person to judge.
     """
-    path = subject.place.compliance / name / rule.verdict_file
+    verdict_file = rule.verdict_file
+    path = subject.place.compliance / name / verdict_file
     file = subject.place.show(path)
     text, fault = files.attempt(files.text, path)
     if text is None or "TEST PASS" not in text:
-        faults = [fault or f"{rule.verdict_file} does not say TEST PASS"]
+        faults = [fault or f"{verdict_file} does not say TEST PASS"]
         return judge(name.lower(), faults, "", file=file)
     why = (
-        f"{rule.verdict_file} of the benchmark's own script says TEST PASS: ask the submitter for"
+        f"{verdict_file} of the benchmark's own script says TEST PASS: ask the submitter for"
         " the logs of the test"
     )
     return manual(name.lower(), why, file=file)
@@ -352,22 +364,20 @@ def eligibility(subject: Subject) -> Check:
     return manual("eligibility", why, reasons=reasons)
 
 
-def _of_the_record(record: Record) -> Iterator[str]:
-    if record.qsl.synthetic:
-        yield "its inputs are synthetic"
-    if "seeded" in (record.digests.weights_source, record.cell.weights):
-        yield "its weights are random"
-    if record.cell.size not in ("full", "user"):
-        yield f"the model has size {shorten(record.cell.size)}"
-    if record.cell.sut == "mock":
-        yield "the SUT is a mock"
-    if record.mode == "quick":
-        yield "it is a quick run"
-
-
 def _ineligible(subject: Subject) -> Iterator[str]:
     if subject.record:
-        yield from _of_the_record(subject.record)
+        record = subject.record
+        if record.qsl.synthetic:
+            yield "its inputs are synthetic"
+        cell = record.cell
+        if "seeded" in (record.digests.weights_source, cell.weights):
+            yield "its weights are random"
+        if cell.size not in ("full", "user"):
+            yield f"the model has size {shorten(cell.size)}"
+        if cell.sut == "mock":
+            yield "the SUT is a mock"
+        if record.mode == "quick":
+            yield "it is a quick run"
     if subject.place.division == "open":
         yield from (fault.text for fault in (*_misfits(subject), *_unsuited(subject)))
     official = subject.record.official if subject.record else None

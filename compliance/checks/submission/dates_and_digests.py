@@ -28,11 +28,13 @@ from formats.record import Record
 _COPY = "copy the log from raw/; if that one is missing or changed, measure again"
 # Time zones differ from UTC by multiples of _ZONE and at most by _FARTHEST_ZONE, the clocks of one
 # machine by at most _CLOCKS over hours; no test takes _LONGEST_MS.
-_ZONE, _FARTHEST_ZONE = timedelta(minutes=15), timedelta(hours=14)
+_ZONE = timedelta(minutes=15)
+_FARTHEST_ZONE = timedelta(hours=14)
 _CLOCKS = timedelta(minutes=2)
 _LONGEST_MS = 1e11
 # Every log and reference that is hashed is smaller.
-_LARGEST_LOG, _LARGEST_REFERENCE = 256 << 20, 8 << 30
+_LARGEST_LOG = 256 << 20
+_LARGEST_REFERENCE = 8 << 30
 
 
 def dates(subject: Subject, now: datetime | None = None) -> Check:
@@ -96,15 +98,19 @@ def _power_dates(test: LoadGenRun, at: datetime) -> Iterator[Fault]:
 
     The power dates are UTC. test_datetime is local time, marked as UTC.
     """
-    logged_begin, logged_end = test.detail.get("power_begin"), test.detail.get("power_end")
-    begin, end = power_date(logged_begin), power_date(logged_end)
-    line = test.detail.line("power_end")
+    detail = test.detail
+    logged_begin = detail.get("power_begin")
+    logged_end = detail.get("power_end")
+    begin = power_date(logged_begin)
+    end = power_date(logged_end)
+    line = detail.line("power_end")
     if begin is None or end is None or end < begin:
-        first, last = shorten(logged_begin), shorten(logged_end)
+        first = shorten(logged_begin)
+        last = shorten(logged_end)
         text = f"{test.name}: power_begin {first}, power_end {last}"
         yield Fault(text, "two dates in order", f"{first}, {last}", line=line)
         return
-    spent_ms = test.detail.occurrences["power_end"][-1].time_ms
+    spent_ms = detail.occurrences["power_end"][-1].time_ms
     if not 0 <= spent_ms < _LONGEST_MS:
         spent_ms = 0
     ahead = end.replace(tzinfo=UTC) - at - timedelta(milliseconds=spent_ms)
@@ -119,7 +125,8 @@ def _power_dates(test: LoadGenRun, at: datetime) -> Iterator[Fault]:
 
 
 def _overlap(subject: Subject) -> Iterator[Fault]:
-    starts, lengths = [], []
+    starts = []
+    lengths = []
     for test in subject.tests:
         begin = power_date(test.detail.get("power_begin"))
         end = power_date(test.detail.get("power_end"))
@@ -143,7 +150,8 @@ def _apart(subject: Subject) -> Iterator[Fault]:
     first, second = (log_date(test.detail.get("test_datetime")) for test in subject.tests)
     if first is None or second is None:
         return
-    most, apart = subject.rules.dates.session_days, abs(first - second)
+    most = subject.rules.dates.session_days
+    apart = abs(first - second)
     if apart > timedelta(days=most):
         text = f"the two tests are {apart.days} days apart; in one session at most {most}"
         yield Fault(text, f"at most {most} days", f"{apart.days} days")
@@ -154,12 +162,14 @@ def recorded_digests(subject: Subject) -> Check:
     weights and inputs are in the cache.
     """
     assert subject.place.run is not None
-    file, record = "reference.npz", subject.recorded
+    file = "reference.npz"
+    record = subject.recorded
     digests = {"weights": record.digests.weights, "inputs": record.digests.inputs}
     faults: list[Fault | str] = []
     for name, digest in digests.items():
         if not files.is_sha256(digest):
-            expected, value = "64 hex digits", shorten(repr(digest))
+            expected = "64 hex digits"
+            value = shorten(repr(digest))
             faults.append(
                 mismatch(f"digests.{name}", value, expected, "it must have", file="record.json")
             )
@@ -185,43 +195,47 @@ def reference(path: Path, record: Record) -> Faults:
 
 def _trace(subject: Subject) -> Check:
     """The check that the trace is the recorded one, unless it was too large to be written."""
-    file = subject.trace_file
+    trace_file = subject.trace_file
     recorded_digest = subject.record.digests.trace if subject.record else None
     plan = subject.performance.outcome.plan if subject.performance.outcome else None
-    if subject.trace is None:
+    trace = subject.trace
+    if trace is None:
         planned = (plan and plan.trace) or recorded_digest is not None
-        if planned or subject.trace_file in subject.faults:
-            missing = f"{subject.trace_file} is missing or empty"
-            return judge("trace", [subject.faults.get(subject.trace_file, missing)], "", file=file)
+        if planned or trace_file in subject.faults:
+            missing = f"{trace_file} is missing or empty"
+            return judge("trace", [subject.faults.get(trace_file, missing)], "", file=trace_file)
         if fault := _small_trace(subject):
-            return judge("trace", [fault], "", file=file)
+            return judge("trace", [fault], "", file=trace_file)
         why = "it was not written, because it would have been too large"
-        return not_applicable("trace", why, file=file)
+        return not_applicable("trace", why, file=trace_file)
     faults = []
-    if subject.trace.sha256 != recorded_digest:
+    if trace.sha256 != recorded_digest:
         what = "the sha256 of its content"
-        faults.append(mismatch(what, subject.trace.sha256, recorded_digest, "record.json has"))
-    good = f"the recorded one, {len(subject.trace.sequence)} samples"
-    return judge("trace", faults, good, file=file)
+        faults.append(mismatch(what, trace.sha256, recorded_digest, "record.json has"))
+    good = f"the recorded one, {len(trace.sequence)} samples"
+    return judge("trace", faults, good, file=trace_file)
 
 
 def _small_trace(subject: Subject) -> Fault | None:
     """A fault if the trace is missing although it would have been small. Its size is computed from
     the number of samples.
     """
-    limits, scenario = subject.rules.project_limits, subject.place.scenario
-    issued = counts.samples(subject.performance.detail, subject.scenario)
+    limits = subject.rules.project_limits
+    scenario = subject.place.scenario
+    performance = subject.performance
+    issued = counts.samples(performance.detail, subject.scenario)
     mode = subject.record.mode if subject.record else ""
     if issued is None or scenario not in limits.trace_sample_bytes:
         return None
-    least_ms = subject.performance.detail.number("requested_min_duration_ms") or 0
+    least_ms = performance.detail.number("requested_min_duration_ms") or 0
     official = least_ms >= subject.rules.scenarios[scenario].min_duration_ms
-    job = subject.performance.job
+    job = performance.job
     # A quick run requests an official duration only if its length is planned.
     is_planned = job is not None and job.limits.quick
     if mode not in limits.trace_bytes or (official and not is_planned):
         mode = "submission"
-    size, most = issued * limits.trace_sample_bytes[scenario], limits.trace_bytes[mode]
+    size = issued * limits.trace_sample_bytes[scenario]
+    most = limits.trace_bytes[mode]
     if size * limits.trace_slack > most:
         return None
     text = (
@@ -233,22 +247,23 @@ def _small_trace(subject: Subject) -> Fault | None:
 
 def _raw_logs(subject: Subject) -> Faults:
     conf = "user.conf"
-    pairs = [("performance", subject.place.measurements / conf, conf)]
+    place = subject.place
+    pairs = [("performance", place.measurements / conf, conf)]
     submitted_tests = [test for test in subject.compliance.values() if test.folder.exists()]
     for test in (*subject.tests, *submitted_tests):
         for name in subject.rules.layout.performance_files:
             pairs.append((test.name, test.folder / name, name))
     digest = partial(files.bounded_sha256, most=_LARGEST_LOG)
     for test_name, submitted, name in pairs:
-        raw = subject.place.raw(test_name)
+        raw = place.raw(test_name)
         assert raw is not None
         first, fault = files.attempt(digest, submitted)
         second, raw_fault = files.attempt(digest, raw / name)
-        file = subject.place.show(submitted)
+        file = place.show(submitted)
         if fault:
             yield Fault(f"{test_name}: {fault}", file=file)
         elif raw_fault:
-            yield Fault(f"{test_name}: raw: {raw_fault}", file=subject.place.show(raw / name))
+            yield Fault(f"{test_name}: raw: {raw_fault}", file=place.show(raw / name))
         elif first != second:
             text = f"{file} differs from raw/{test_name}/{name}"
             yield Fault(text, f"sha256 {second}", f"sha256 {first}", file)

@@ -14,7 +14,7 @@ from pathlib import Path
 from compliance.findings.check import judge, not_applicable, shorten
 from compliance.folders import ResultFolder, measurements_file, subfolders
 from compliance.loadgen import counts
-from compliance.logs import Detail, Line, files
+from compliance.logs import files
 from compliance.rules import Layout, Rules
 from compliance.subject import TESTS, LoadGenRun, Subject, released
 from formats.checks import Check, Fault, Faults
@@ -55,12 +55,13 @@ def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
     """The checks that a test's detail log is whole and its summary agrees with it."""
     detail_file = subject.detail_file(test)
     summary_file = subject.place.show(test.folder / "mlperf_log_summary.txt")
-    if test.detail.not_judged:
+    detail = test.detail
+    if detail.not_judged:
         return [
-            not_applicable(f"{test.name}-detail-log", test.detail.not_judged, file=detail_file),
+            not_applicable(f"{test.name}-detail-log", detail.not_judged, file=detail_file),
             not_applicable(f"{test.name}-summary", _NOT_COMPARED, file=summary_file),
         ]
-    lines = sum(map(len, test.detail.occurrences.values()))
+    lines = sum(map(len, detail.occurrences.values()))
     return [
         judge(
             f"{test.name}-detail-log",
@@ -99,17 +100,20 @@ def submitter_checks(
 
 def endpoints_documents(subject: Subject) -> list[Check]:
     """The check of the documents that a result of mlcommons/endpoints must have in a submission."""
-    folder = subject.place.measurements
+    place = subject.place
+    folder = place.measurements
     expected = [folder / name for name in subject.rules.endpoints.scenario_files]
-    expected.append(measurements_file(subject.place, subject.rules))
+    expected.append(measurements_file(place, subject.rules))
     faults = _missing(subject, expected)
-    return [judge("files-complete", faults, "its documents are there", subject.place.name)]
+    return [judge("files-complete", faults, "its documents are there", place.name)]
 
 
 def _expected(subject: Subject) -> Iterator[Path]:
-    layout, folder = subject.rules.layout, subject.place.folder
-    yield from (subject.place.measurements / name for name in layout.scenario_files)
-    yield measurements_file(subject.place, subject.rules)
+    layout = subject.rules.layout
+    place = subject.place
+    folder = place.folder
+    yield from (place.measurements / name for name in layout.scenario_files)
+    yield measurements_file(place, subject.rules)
     yield from (folder / layout.performance / name for name in layout.performance_files)
     yield from (folder / layout.accuracy / name for name in layout.accuracy_files)
 
@@ -147,16 +151,18 @@ def _extra(subject: Subject) -> Faults:
     """Yield a fault for each file that does not belong to a scenario. Compliance tests have their
     own check, and LoadGen's other logs are allowed.
     """
-    layout, folder = subject.rules.layout, subject.place.folder
+    layout = subject.rules.layout
+    place = subject.place
+    folder = place.folder
     expected = set(_expected(subject))
     for name in layout.tolerated_performance_files:
         expected.add(folder / layout.performance / name)
     expected |= {parent for path in expected for parent in path.parents}
-    for root in dict.fromkeys((folder, subject.place.measurements, subject.place.compliance)):
+    for root in dict.fromkeys((folder, place.measurements, place.compliance)):
         for path in files.under(root):
             if path not in expected and not _tolerated(path, root, layout):
                 text = f"{_named(path, subject)} does not belong there"
-                yield Fault(text, file=subject.place.show(path))
+                yield Fault(text, file=place.show(path))
 
 
 def _tolerated(path: Path, root: Path, layout: Layout) -> bool:
@@ -186,7 +192,8 @@ def _named(path: Path, subject: Subject) -> str:
 
 
 def _whole(test: LoadGenRun, subject: Subject) -> Faults:
-    yield from test.detail.problems
+    detail = test.detail
+    yield from detail.problems
     if stopped := test.stopped:
         yield stopped
         return
@@ -194,7 +201,7 @@ def _whole(test: LoadGenRun, subject: Subject) -> Faults:
     if missing := missing_keys(test, subject):
         yield f"{len(missing)} of {len(expected)} keys are missing: {', '.join(missing[:5])}"
     if test.name == "accuracy":
-        results = [key for key in test.detail.values if key.startswith(_RESULTS)]
+        results = [key for key in detail.values if key.startswith(_RESULTS)]
         if results:
             yield (
                 f"it reports {len(results)} results, such as {shorten(results[0])}; the log of an"
@@ -202,10 +209,13 @@ def _whole(test: LoadGenRun, subject: Subject) -> Faults:
             )
         return
     others = {other.metric.key for other in subject.rules.scenarios.values()} - set(expected)
-    if strange := sorted(others & set(test.detail.values)):
+    if strange := sorted(others & set(detail.values)):
         yield f"{strange[0]} is a figure of another scenario than {subject.scenario}"
-    last = _last(test.detail)
-    ends = "num_errors" in test.detail.occurrences or released(test.detail, subject.rules)
+    # The last line of a log. A warning about a buffer that grew may follow it (logging.cc,
+    # CollectTlsLoggerStats).
+    lines = [lines for key, lines in detail.occurrences.items() if key != _WARNING]
+    last = max(chain.from_iterable(lines), key=lambda line: line.number, default=None)
+    ends = "num_errors" in detail.occurrences or released(detail, subject.rules)
     if last and last.key != "num_errors" and ends:
         name = shorten(last.key)
         text = f"it ends with {name}; LoadGen ends with num_errors"
@@ -230,40 +240,35 @@ def _expected_keys(test: LoadGenRun, subject: Subject) -> list[str]:
     return [key for part in parts for key in keys.get(part, ())]
 
 
-def _last(detail: Detail) -> Line | None:
-    """The last line of a log. A warning about a buffer that grew may follow it (logging.cc,
-    CollectTlsLoggerStats).
-    """
-    lines = [lines for key, lines in detail.occurrences.items() if key != _WARNING]
-    return max(chain.from_iterable(lines), key=lambda line: line.number, default=None)
-
-
 def _contradictions(test: LoadGenRun, subject: Subject) -> Faults:
     """Yield the contradictions between summary and detail log. An accuracy test's summary says only
     whether there were errors.
     """
-    errors = [line for line in test.summary.text.splitlines() if _ERRORS.match(line)]
+    summary = test.summary
+    errors = [line for line in summary.text.splitlines() if _ERRORS.match(line)]
     if errors:
         yield f"it says {shorten(errors[0])!r}"
     if test.name == "accuracy":
-        if "Result is" in test.summary.values:
+        if "Result is" in summary.values:
             yield "it reports a result; the summary of an accuracy run does not"
         return
-    if not test.summary.text or not test.detail.values or test.stopped:
+    detail = test.detail
+    if not summary.text or not detail.values or test.stopped:
         return  # another check, or the first fault, reports it
-    values = test.summary.values
+    values = summary.values
     own_labels = subject.rules.scenario_labels.get(subject.scenario, {})
     labels = {**subject.rules.summary_labels, **own_labels}
     for label, key in labels.items():
         # Some labels belong to single scenarios, and limits on tokens replace a latency limit.
         is_setting = key.startswith("effective_") and label != "target_latency (ns)"
         in_all = is_setting or _LABEL.fullmatch(label)
-        if label not in values and key in test.detail.occurrences and in_all:
+        if label not in values and key in detail.occurrences and in_all:
             yield f"{label!r} is missing"
-        elif label in values and not _same(values[label], test.detail.get(key)):
-            value, logged = shorten(values[label]), shorten(test.detail.get(key))
+        elif label in values and not _same(values[label], detail.get(key)):
+            value = shorten(values[label])
+            logged = shorten(detail.get(key))
             text = f"{label!r} is {value}; the detail log's {key} is {logged}"
-            yield Fault(text, logged, value, line=test.summary.lines.get(label))
+            yield Fault(text, logged, value, line=summary.lines.get(label))
 
 
 def _same(text: str, value: object) -> bool:
@@ -313,24 +318,26 @@ def _odd(place: ResultFolder, rules: Rules) -> Faults:
 
 def _beside(place: ResultFolder, rules: Rules, every: Sequence[ResultFolder]) -> Faults:
     """Yield a fault for each file in a submitter's folder that no part of the audit looks at."""
-    layout, base = rules.layout, place.submitter_folder
+    layout = rules.layout
+    base = place.submitter_folder
     result_folders = set()
     for each in every:
         result_folders |= {each.folder, each.measurements, each.compliance}
     around = {parent for folder in result_folders for parent in folder.parents}
+    documents = layout.documents
     for path in files.listed(base):
-        if not path.is_dir() and not _fits((*layout.submitter_files, *layout.documents), path.name):
+        if not path.is_dir() and not _fits((*layout.submitter_files, *documents), path.name):
             text = f"{path.name} does not belong into a submitter's folder"
             yield Fault(text, file=place.show(path))
     for path in files.listed(base / "systems"):
-        if not _fits((*layout.system_files, *layout.documents), path.name) or not path.is_file():
+        if not _fits((*layout.system_files, *documents), path.name) or not path.is_file():
             yield Fault(f"systems/{path.name} is not a system description", file=place.show(path))
     for tree in sorted({folder.relative_to(base).parts[0] for folder in result_folders}):
         inside = set(result_folders)
         for path in files.under(base / tree):
             if path in inside or path.parent in inside:
                 inside.add(path)
-            elif path not in around and not _fits(layout.documents, path.name):
+            elif path not in around and not _fits(documents, path.name):
                 text = f"{path.relative_to(base).as_posix()} belongs to no scenario"
                 yield Fault(text, file=place.show(path))
 

@@ -50,7 +50,8 @@ def checks(subject: Subject) -> list[Check]:
     """The checks of all documents, by their JSON Schemas and by rules that a schema cannot
     express.
     """
-    layout, place = subject.rules.layout, subject.place
+    layout = subject.rules.layout
+    place = subject.place
     system = place.show(place.submitter_folder / layout.system.format(system=place.system))
     measurements = place.show(measurements_file(place, subject.rules))
     mapping = place.show(place.submitter_folder / layout.model_mapping)
@@ -112,13 +113,14 @@ def _fault(error: ValidationError) -> Fault:
     """
     where = shorten(".".join(map(str, error.absolute_path))) or "the document"
     rule = error.schema.get("description") if isinstance(error.schema, dict) else None
-    value = shorten(repr(error.instance))
+    instance = error.instance
+    value = shorten(repr(instance))
     text = f"{where}: {error.message[:160]}"
     if rule and error.absolute_path:
         text = f"{where} is {value}: {rule}"
     # The checker accepts these where the text of the rules means a text.
-    blank = isinstance(error.instance, str) and error.instance != "" and error.instance.isspace()
-    stricter = blank or (isinstance(error.instance, dict | list) and bool(error.instance))
+    blank = isinstance(instance, str) and instance != "" and instance.isspace()
+    stricter = blank or (isinstance(instance, dict | list) and bool(instance))
     if error.validator in ("required", "additionalProperties"):
         return Fault(text)
     if not rule:
@@ -133,7 +135,6 @@ def _validator(schema: str) -> Draft202012Validator:
         document = schemas.named(schema)
     else:
         document = json.loads((_SCHEMAS / f"{schema}.json").read_text(encoding="utf-8"))
-    Draft202012Validator.check_schema(document)
     return Draft202012Validator(document)
 
 
@@ -160,11 +161,13 @@ def _names(subject: Subject) -> Iterator[Fault]:
 
 
 def _mapping(subject: Subject, file: str) -> Faults:
-    benchmarks, name = subject.rules.benchmarks, subject.place.benchmark
+    benchmarks = subject.rules.benchmarks
+    name = subject.place.benchmark
     if subject.mapping is not None or file in subject.faults:
         yield from _schema(subject, subject.mapping, "model_mapping", file)
     if subject.official not in benchmarks:
-        names, official = ", ".join(benchmarks), shorten(subject.official)
+        names = ", ".join(benchmarks)
+        official = shorten(subject.official)
         if official != name:
             text = f"{name} is mapped to {official}"
         elif subject.place.division == "open":
@@ -206,15 +209,16 @@ def _calibration(subject: Subject) -> Check:
     """The check that there is a document on calibration. It may be missing if nothing was
     quantised, which only a person can judge.
     """
-    folder = subject.place.submitter_folder
+    place = subject.place
+    folder = place.submitter_folder
     for name in _CALIBRATION:
         if _says_something(folder / name):
-            return judge("calibration", [], name, file=subject.place.show(folder))
+            return judge("calibration", [], name, file=place.show(folder))
     why = (
         "no document says how the model was quantised; one is required unless nothing was quantised"
     )
     fix = f"add it as {_CALIBRATION[0]} or {_CALIBRATION[2]}"
-    return manual("calibration", why, file=subject.place.show(folder), fix=fix)
+    return manual("calibration", why, file=place.show(folder), fix=fix)
 
 
 def _network(subject: Subject) -> Iterator[Fault]:
@@ -252,9 +256,10 @@ def _source_folder(subject: Subject) -> Path:
     """The folder of the benchmark's source. In a bare submission it is the folder of all sources,
     if the benchmark has none of its own: several benchmarks may share one.
     """
-    name = subject.rules.layout.source.format(benchmark=subject.place.benchmark)
-    folder = subject.place.submitter_folder / name
-    return folder if folder.is_dir() or subject.place.run else folder.parent
+    place = subject.place
+    name = subject.rules.layout.source.format(benchmark=place.benchmark)
+    folder = place.submitter_folder / name
+    return folder if folder.is_dir() or place.run else folder.parent
 
 
 def _source(subject: Subject) -> Iterator[Fault]:

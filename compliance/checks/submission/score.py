@@ -153,7 +153,8 @@ def tolerance(subject: Subject) -> Check:
 
 
 def _too_loose(record: Record, rules: Rules) -> Iterator[Fault]:
-    score, precision = record.accuracy.score, record.cell.judged_precision
+    score = record.accuracy.score
+    precision = record.cell.judged_precision
     tolerance = record.accuracy.tolerance
     limits = rules.project_limits.tolerance.get(score, {}).get(precision)
     if limits is None:

@@ -138,9 +138,10 @@ def make(questions: Sequence[Question], pieces: WordPieces, width: int = WIDTH) 
     text: list[str] = []
     word_of: list[int] = []
     for number, question in enumerate(questions):
-        if question.words is not of_text:
-            text, word_of = _of_words(question.words, pieces)
-            of_text = question.words
+        words = question.words
+        if words is not of_text:
+            text, word_of = _of_words(words, pieces)
+            of_text = words
         asked = pieces.pieces(question.text)[:LONGEST_QUESTION]
         room = width - len(asked) - _MARKS
         if room < 1:
@@ -150,17 +151,18 @@ def make(questions: Sequence[Question], pieces: WordPieces, width: int = WIDTH) 
         windows = list(_windows(len(text), room))
         reach = room // min(room, STRIDE) + 1
         for place, window in enumerate(windows):
-            end = window.start + window.length
-            tokens = (CLS, *asked, SEP, *text[window.start : end], SEP)
+            start = window.start
+            end = start + window.length
+            tokens = (CLS, *asked, SEP, *text[start:end], SEP)
             # Only these overlap with it.
             near = windows[max(0, place - reach) : place + reach + 1]
-            best = [_best(near, position) is window for position in range(window.start, end)]
+            best = [_best(near, position) is window for position in range(start, end)]
             features.append(
                 Feature(
                     question=number,
                     pieces=tokens,
                     first=len(asked) + 2,
-                    word_of=word_of[window.start : end],
+                    word_of=word_of[start:end],
                     is_best=np.array(best, bool),
                 )
             )

@@ -50,11 +50,12 @@ def _best(feature: Feature, logits: np.ndarray) -> tuple[int, int, float] | None
     starts = np.argsort(-logits[:, 0], kind="stable")[:_MOST]
     ends = np.argsort(-logits[:, 1], kind="stable")[:_MOST]
     length = ends[None, :] - starts[:, None] + 1
-    last = feature.first + len(feature.word_of)
+    first = feature.first
+    last = first + len(feature.word_of)
     possible = (length >= 1) & (length <= _LONGEST)
-    possible &= ((starts >= feature.first) & (starts < last))[:, None]
-    possible &= ((ends >= feature.first) & (ends < last))[None, :]
-    in_window = np.clip(starts - feature.first, 0, len(feature.word_of) - 1)
+    possible &= ((starts >= first) & (starts < last))[:, None]
+    possible &= ((ends >= first) & (ends < last))[None, :]
+    in_window = np.clip(starts - first, 0, len(feature.word_of) - 1)
     possible &= feature.is_best[in_window][:, None]
     if not possible.any():
         return None

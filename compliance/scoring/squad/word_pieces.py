@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-CLS, SEP, UNKNOWN = "[CLS]", "[SEP]", "[UNK]"
+CLS = "[CLS]"
+SEP = "[SEP]"
+UNKNOWN = "[UNK]"
 _MARKS = (UNKNOWN, SEP, "[PAD]", CLS, "[MASK]")
 _LONGEST_WORD = 100
 

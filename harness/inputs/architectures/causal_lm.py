@@ -67,7 +67,11 @@ def _read(given: UserFile) -> Noted:
     prompts, unused = prompt_files.read(given.path, given.options)
     rows = text.encode(given, prompts, reader)
     most = text.positions(size.config)
-    default = _default_new_tokens(size, most - max(map(len, rows)))
+    # The tokens of an answer if its prompt does not say: those of the size, and more for a user's
+    # weights. The longest prompt leaves `room` positions.
+    room = most - max(map(len, rows))
+    least = int(size.inputs["new_tokens"])
+    default = max(least, min(size.inputs.get(_OF_PROMPTS, least), room))
     new = [p.max_new_tokens or default for p in prompts]
     for prompt, row, count in zip(prompts, rows, new, strict=True):
         if len(row) + count > most:
@@ -99,17 +103,6 @@ def arrays_of(rows: Sequence[Sequence[int] | np.ndarray], new: Sequence[int], si
         "prompt_length": lengths,
         "max_new_tokens": np.array(new, np.int32),
     }
-
-
-def _default_new_tokens(size: Size, room: int) -> int:
-    """The tokens of an answer if its prompt does not say: those of the size, and more for a user's
-    weights.
-
-    Args:
-        room: positions that the longest prompt leaves.
-    """
-    least = int(size.inputs["new_tokens"])
-    return max(least, min(size.inputs.get(_OF_PROMPTS, least), room))
 
 
 def _config(arrays: Arrays) -> dict[str, list[int]]:

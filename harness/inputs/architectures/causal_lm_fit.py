@@ -28,12 +28,9 @@ def _labelled(arrays: Arrays) -> Arrays:
     return {**arrays, "label": label}
 
 
-def _length(size: Size) -> int:
-    return int(size.inputs.get("sequence_length") or size.inputs["trained_tokens"])
-
-
 def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
-    ids = text.random_ids(size, (samples, _length(size)), stream)
+    length = int(size.inputs.get("sequence_length") or size.inputs["trained_tokens"])
+    ids = text.random_ids(size, (samples, length), stream)
     return _labelled({"input_ids": ids, "attention_mask": np.ones_like(ids)})
 
 

@@ -47,7 +47,8 @@ _LOSS_TOLERANCE = {
 }
 # The limit of loss_error over the distance that some roundings of the weights cause. If that
 # distance times the smaller factor exceeds the loosest limit, nothing is judged.
-_OF_ROUNDING, _LEAST_OF_ROUNDING = 10.0, 3.0
+_OF_ROUNDING = 10.0
+_LEAST_OF_ROUNDING = 3.0
 _LEAST_LOSS_ERROR = 1e-2  # five times as much as the farthest honest SUT of a small CNN
 _LONGEST_NAME = 40
 _SUFFIXES = (".npz", ".npy")
@@ -259,9 +260,11 @@ def _drawn(rng: np.random.Generator, given: Input, shape: tuple[int, ...]) -> np
         return rng.integers(2, size=shape).astype(bool)
     if dtype.kind in "iu":
         return rng.integers(256, size=shape, dtype=dtype)
-    if given.bins:
-        low, high = min(given.bins), max(given.bins)
-        margin = (high - low) / len(given.bins) or 1.0
+    bins = given.bins
+    if bins:
+        low = min(bins)
+        high = max(bins)
+        margin = (high - low) / len(bins) or 1.0
         return rng.uniform(low - margin, high + margin, shape).astype(dtype)
     if given.pixels:
         return rng.integers(256, size=shape).astype(dtype)
@@ -374,7 +377,8 @@ def _fitted(given: Input, array: np.ndarray) -> np.ndarray:
     """The array in the dtype of its input. Raises UsageError if its shape or its values do not
     fit.
     """
-    name, shape = given.name, given.shape
+    name = given.name
+    shape = given.shape
     same = array.ndim == len(shape) + 1 and all(
         side in (None, found) for side, found in zip(shape, array.shape[1:], strict=True)
     )

@@ -167,6 +167,7 @@ def of_one_length(given: UserFile, prompts: list[Prompt], *, closing: bool) -> N
     reader = given.tokenizer or tokenizer.of_bytes(closing=closing)
     rows = encode(given, prompts, reader)
     most = positions(given.size.config)
+    seq_len = given.seq_len
     for prompt, row in zip(prompts, rows, strict=True):
         where = f"{given.path}:{prompt.line}: the prompt has {len(row)} tokens"
         if len(row) > most:
@@ -174,11 +175,11 @@ def of_one_length(given: UserFile, prompts: list[Prompt], *, closing: bool) -> N
                 f"{where} and {given.model.name} {given.size.name} takes {most}: shorten or split"
                 " it"
             )
-        if given.seq_len is not None and len(row) > given.seq_len:
+        if seq_len is not None and len(row) > seq_len:
             raise UsageError(f"{where}: shorten it, or give --seq-len {len(row)} or more")
     lengths = np.array([len(row) for row in rows], np.int32)
     rounded_up = -(-int(lengths.max()) // _WIDTH) * _WIDTH
-    width = given.seq_len or min(rounded_up, most)
+    width = seq_len or min(rounded_up, most)
     is_token = np.arange(width) < lengths[:, None]
     arrays = {
         "input_ids": padded(rows, width, given.size),

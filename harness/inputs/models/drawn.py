@@ -9,9 +9,10 @@ rows of its table are patterns of names.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import Any
 
 from formats.workload import Config
@@ -84,9 +85,9 @@ def tensors(rows: Sequence[Weight], config: Config, parts: Parts | None) -> tupl
     """
     found: list[Tensor] = []
     if parts:
-        for name, shape in parts.shapes(config).items():
-            found.append(_tensor(_row_of(name, rows), name, shape, config))
-        return tuple(found)
+        shapes = parts.shapes(config)
+        pairs = zip(_rows_of(shapes, rows), shapes.items(), strict=True)
+        return tuple(_tensor(row, name, shape, config) for row, (name, shape) in pairs)
     for row in rows:
         if row.unless and config.get(row.unless):
             continue
@@ -95,11 +96,14 @@ def tensors(rows: Sequence[Weight], config: Config, parts: Parts | None) -> tupl
     return tuple(found)
 
 
-def _row_of(name: str, rows: Sequence[Weight]) -> Weight:
-    for row in rows:
-        if fnmatchcase(name, row.name):
-            return row
-    raise ValueError(f"no row of the table matches {name}: add one")
+def _rows_of(names: Iterable[str], rows: Sequence[Weight]) -> Iterator[Weight]:
+    """Yield the first row that matches each name. Raises ValueError if there is none."""
+    pattern = re.compile("|".join(f"({translate(row.name)})" for row in rows))
+    for name in names:
+        match = pattern.match(name)
+        if match is None or match.lastindex is None:
+            raise ValueError(f"no row of the table matches {name}: add one")
+        yield rows[match.lastindex - 1]
 
 
 def _tensor(row: Weight, name: str, shape: Shape, config: Config) -> Tensor:

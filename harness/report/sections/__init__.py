@@ -14,6 +14,7 @@ from harness.report.sections import (
     nodes,
     numbers,
     ratios,
+    releases,
 )
 
 SECTIONS = (
@@ -21,6 +22,7 @@ SECTIONS = (
     comparisons.bars,
     latencies.percentiles,
     ratios.section,
+    releases.section,
     numbers.section,
     curves.serving,
     curves.scaling,

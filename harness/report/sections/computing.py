@@ -127,11 +127,12 @@ def _places(groups: Iterable[Group]) -> dict[_Place, dict[str, Products]]:
         record = group.last.record
         machine = record.machine if record else None
         for run in group.good:
-            rate = run.result.seen.matrix_flops if run.result.seen else None
+            result = run.result
+            rate = result.seen.matrix_flops if result.seen else None
             if framework and rate:
                 of_one = places.setdefault(place, {})
                 products = of_one.setdefault(framework, Products())
-                products.add(rate, matrix_products(run.result), machine)
+                products.add(rate, matrix_products(result), machine)
     return places
 
 

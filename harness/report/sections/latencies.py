@@ -24,7 +24,8 @@ def _sentences(comparison: Comparison) -> list[str]:
 
     There is none for a throughput, a training or an inconclusive comparison.
     """
-    runs = [run for group in comparison.good for run in group.good]
+    good = comparison.good
+    runs = [run for group in good for run in group.good]
     if comparison.inconclusive or not all(map(_p90, runs)):
         return []
     queries = sorted(int(run.result.measured.get("samples", 0)) for run in runs)
@@ -35,18 +36,18 @@ def _sentences(comparison: Comparison) -> list[str]:
             f"{begin} {_LEAST_QUERIES} are needed, so it is not compared (--duration sets a longer"
             " test)"
         ]
-    every = {g.sut: [ms for run in g.good if (ms := _p90(run))] for g in comparison.good}
+    every = {g.sut: [ms for run in g.good if (ms := _p90(run))] for g in good}
     means = {sut: statistics.geometric_mean(values) for sut, values in every.items()}
     first, *others = sorted(means, key=lambda sut: means[sut])
     texts = [f"{first} {short(means[first])} ms"]
-    pooled = tables.pool(comparison.good, value=_p90)
+    pooled = tables.pool(good, value=_p90)
     for sut in others:
         ratio = pooled.ratio(first, sut) or statistics.compare(
             every[first],
             every[sut],
             higher_is_better=False,
             paired=False,
-            compared=len(comparison.good),
+            compared=len(good),
         )
         longer = "not shown to be higher"
         if ratio.low is None or ratio.high is None:

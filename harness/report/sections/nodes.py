@@ -26,10 +26,12 @@ def _sentences(content: Content) -> Iterator[str]:
     # product, so nodes can be compared although they measured other models.
     products: dict[tuple[str, ...], dict[str, list[float]]] = {}
     for group in [*content.groups, *content.controls]:
-        cell, record = group.cell, group.last.record
+        cell = group.cell
+        record = group.last.record
         if record is None or record.machine.node is None or not group.good:
             continue
-        kind, node = kind_words(record.machine), record.machine.node
+        kind = kind_words(record.machine)
+        node = record.machine.node
         nodes[kind].add(node)
         replicas = f" (replicas {cell.replicas})" if cell.replicas else ""
         place = f"{framework_of(cell.sut)} in {cell.precision} on {cell.device}{replicas}"

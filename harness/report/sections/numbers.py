@@ -38,7 +38,7 @@ _COLUMNS = {
     "matrix_share": ("% of a large product", 100.0),
     "bytes_per_second": ("GB/s", 1e-9),
     "bandwidth_share": ("% of the bandwidth", 100.0),
-    "operators_per_batch": ("operators a batch", 1.0),
+    "operators_per_pass": ("operators a pass", 1.0),
     "peak_host_bytes": ("memory, GB", 1e-9),
     "peak_device_bytes": ("device memory, GB", 1e-9),
     "error_share": ("error, % of limit", 100.0),

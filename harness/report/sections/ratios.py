@@ -46,14 +46,15 @@ class Contrast:
 
 def section(content: Content) -> Section:
     """A table for each kind of pairs."""
-    costs = [pair for each in content.conclusive for pair in _keras_costs(each)]
-    upgrades = [pair for each in content.conclusive for pair in _upgrades(each)]
+    conclusive = content.conclusive
+    costs = [pair for each in conclusive for pair in _keras_costs(each)]
+    upgrades = [pair for each in conclusive for pair in _upgrades(each)]
     tuned = list(_tuned(content))
     replicas = list(_replicas(content))
     tables = {
         "Keras 3 over the same framework without it, and over PyTorch": costs,
         "Keras 3 over Keras 2": upgrades,
-        "Compiled over eager": [p for each in content.conclusive for p in paybacks(each)],
+        "Compiled over eager": [p for each in conclusive for p in paybacks(each)],
         "Tuned over the same SUT as it comes": tuned,
         "Replicas: efficiency": replicas,
     }
@@ -91,14 +92,19 @@ def _known(pair: Contrast) -> Ratio:
     return pair.ratio
 
 
+def _as_locked(comparison: Comparison) -> list[Group]:
+    """The groups with figures whose packages are as locked. A section of its own has the others."""
+    return [group for group in comparison.good if not group.cell.packages]
+
+
 def _keras_costs(comparison: Comparison) -> Iterator[Contrast]:
     """Each Keras 3 SUT compared with its own framework, and with native PyTorch."""
     other = ", each trains other LoRA parameters" if comparison.other_factors else ""
-    for keras in comparison.good:
+    for keras in _as_locked(comparison):
         spec = SUTS.get(keras.cell.sut)
         if spec is None or not keras.cell.sut.startswith("keras3-"):
             continue
-        for bare in comparison.good:
+        for bare in _as_locked(comparison):
             if bare.cell.sut in (spec.without_keras, NATIVE_TORCH, _COMPILED_TORCH):
                 yield Contrast(
                     work=f"{comparison.name}{other}",
@@ -111,11 +117,12 @@ def _keras_costs(comparison: Comparison) -> Iterator[Contrast]:
 
 def _upgrades(comparison: Comparison) -> Iterator[Contrast]:
     """Each Keras 3 SUT compared with its counterpart of Keras 2."""
-    for new in comparison.good:
+    for new in _as_locked(comparison):
         spec = SUTS.get(new.cell.sut)
-        for old in comparison.good:
+        for old in _as_locked(comparison):
             if spec and old.cell.sut == spec.on_keras2:
-                ratio, remark = comparison.ratio(new, old), _published(new, old)
+                ratio = comparison.ratio(new, old)
+                remark = _published(new, old)
                 yield Contrast(work=comparison.name, a=new, b=old, ratio=ratio, remark=remark)
 
 
@@ -151,7 +158,8 @@ def _overhead(pair: Contrast) -> _Overhead:
 
 def _more(keras: Group, bare: Group) -> str:
     """How much longer a batch takes with Keras, and the time of a token with it and without."""
-    with_keras, without = keras.numbers["ms_per_step"], bare.numbers["ms_per_step"]
+    with_keras = keras.numbers["ms_per_step"]
+    without = bare.numbers["ms_per_step"]
     if not with_keras or not without:
         return ""
     text = f"{1000 * (with_keras - without):+,.0f} µs a batch"
@@ -185,7 +193,7 @@ def paybacks(comparison: Comparison) -> Iterator[Contrast]:
     """Each compiled SUT compared with the fastest eager one of its framework, or of all if its
     framework has none, if the two are shown to differ.
     """
-    timed = {group: ms for group in comparison.good if (ms := group.numbers["ms_per_step"])}
+    timed = {group: ms for group in _as_locked(comparison) if (ms := group.numbers["ms_per_step"])}
     eager = [group for group in timed if group.execution == "eager"]
     for group, ms in timed.items():
         compiling = {
@@ -258,11 +266,12 @@ def _efficiencies(pairs: Iterable[Contrast]) -> list[str]:
     """`…: efficiency 0.97 (0.95–0.99) of 4 × one replica` for each pair with an efficiency."""
     sentences = []
     for pair in pairs:
-        if pair.ratio:
+        ratio = pair.ratio
+        if ratio:
             between = "no interval"
-            if pair.ratio.low is not None and pair.ratio.high is not None:
-                between = f"{pair.ratio.low:.3g}–{pair.ratio.high:.3g}"
-            times = f"{pair.ratio.value:.3g} ({between}) of {pair.a.cell.replica_count}"
+            if ratio.low is not None and ratio.high is not None:
+                between = f"{ratio.low:.3g}–{ratio.high:.3g}"
+            times = f"{ratio.value:.3g} ({between}) of {pair.a.cell.replica_count}"
             sentences.append(f"{pair.a.sut}, {pair.work}: efficiency {times} × one replica")
     return sentences[:MOST_SENTENCES]
 

@@ -20,7 +20,8 @@ def files(options: Options, workload: OfficialWorkload, weights: Folder) -> dict
     """The list of the pictures. Raises UsageError if the model has no class for one of them, or if
     a picture is not in the folder.
     """
-    assert options.dataset
+    dataset = options.dataset
+    assert dataset
     heads = weights.size.config["architectures"]
     if not heads[0].endswith(_HEAD):
         raise UsageError(
@@ -29,8 +30,8 @@ def files(options: Options, workload: OfficialWorkload, weights: Folder) -> dict
         )
     from harness.inputs import imagenet  # it imports Pillow, which few runs need
 
-    content, labels = imagenet.listed(options.dataset)
-    imagenet.check(options.dataset, labels, _classes(weights))
+    content, labels = imagenet.listed(dataset)
+    imagenet.check(dataset, labels, _classes(weights))
     return {LIST: content}
 
 

@@ -12,7 +12,8 @@ from harness.inputs import tokenizer
 from harness.inputs.user_weights import Folder
 from harness.request.options import Options
 
-_DATA, _VOCABULARY = "dev-v1.1.json", "vocab.txt"
+_DATA = "dev-v1.1.json"
+_VOCABULARY = "vocab.txt"
 _PADDED_TO = 64
 """Some models have an embedding that is padded to a multiple of this many tokens."""
 

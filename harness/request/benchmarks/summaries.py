@@ -84,31 +84,39 @@ def read(options: Options, workload: OfficialWorkload, size: Size, weights: Fold
     """The prompts of the file, which are tokens. Raises UsageError."""
     path = options.dataset
     assert path
-    assert workload.new_tokens
-    _check_tokenizer(weights)
+    new_tokens = workload.new_tokens
+    assert new_tokens
+    # The audit reads tokenizer.json too.
+    if weights.tokenizer is None or weights.tokenizer.name != TOKENIZER:
+        raise UsageError(
+            f"--weights {weights.path}: there is no {TOKENIZER} in it, by which answers become"
+            " text: write one with"
+            f' AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("{TOKENIZER}")'
+        )
     articles = _articles_of(path)
     vocabulary = size.config["vocab_size"]
     most = size.config["max_position_embeddings"]
-    for number, prompt in enumerate(articles.prompts, 1):
+    prompts = articles.prompts
+    for number, prompt in enumerate(prompts, 1):
         if prompt.max() >= vocabulary:
             raise UsageError(
                 f"--dataset {path}: article {number} has the token {prompt.max()}, and the model of"
                 f" --weights has {vocabulary} tokens: give the file for the model's tokenizer"
             )
-        if len(prompt) + workload.new_tokens > most:
+        if len(prompt) + new_tokens > most:
             raise UsageError(
                 f"--dataset {path}: article {number} has {len(prompt)} tokens, and with"
-                f" {workload.new_tokens} new ones they are more than the {most} positions of"
+                f" {new_tokens} new ones they are more than the {most} positions of"
                 " --weights: give a model with more positions"
             )
     _check_texts(path, articles, weights)
-    lengths = [len(prompt) for prompt in articles.prompts]
+    lengths = [len(prompt) for prompt in prompts]
     note = (
         f"{path.name} (md5 {articles.digest}): {len(lengths):,} articles of {min(lengths)} to"
         f" {max(lengths)} tokens"
     )
-    new = [workload.new_tokens] * len(lengths)
-    return UserInputs(causal_lm.arrays_of(articles.prompts, new, size), (note,))
+    new = [new_tokens] * len(lengths)
+    return UserInputs(causal_lm.arrays_of(prompts, new, size), (note,))
 
 
 def files(options: Options, workload: OfficialWorkload, weights: Folder) -> dict[str, bytes]:
@@ -149,16 +157,6 @@ def other_model(
             f" {closed}"
         ),
     )
-
-
-def _check_tokenizer(weights: Folder) -> None:
-    """Raises UsageError if the folder has no tokenizer.json, which the audit reads too."""
-    if weights.tokenizer is None or weights.tokenizer.name != TOKENIZER:
-        raise UsageError(
-            f"--weights {weights.path}: there is no {TOKENIZER} in it, by which answers become"
-            " text: write one with"
-            f' AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("{TOKENIZER}")'
-        )
 
 
 def _check_texts(path: Path, articles: _Articles, weights: Folder) -> None:

@@ -53,7 +53,8 @@ _EARLIER_S = 10.0
 """A hang is reported so many seconds before the limit of this process's phase."""
 _STILL_S = 60.0
 """A message of which no further byte comes for so long has lost its replica."""
-_TICK_S, _END_S = 0.25, 2.0
+_TICK_S = 0.25
+_END_S = 2.0
 _COMPARED = ("versions", "device")
 """The values of a loaded replica that all replicas must share."""
 _OUT_OF_MEMORY = ("out of memory", "outofmemory")
@@ -626,7 +627,8 @@ def _difference(name: str, other: Any, first: Any, who: str) -> str:
     if isinstance(first, dict):
         names = sorted(first.keys() | other.keys())
         name = next(each for each in names if first.get(each) != other.get(each))
-        other, first = other.get(name, "none"), first.get(name, "none")
+        other = other.get(name, "none")
+        first = first.get(name, "none")
     return f"has {name} {other}, and {who} has {first}: all must be equal"
 
 

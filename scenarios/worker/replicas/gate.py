@@ -30,7 +30,8 @@ _ALIVE = {"TCP_KEEPIDLE": 2, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 4}
 for a sign of life, and after 6 seconds without one the connection is lost. A process that computes
 needs to do nothing for it.
 """
-_UNSENT_MS, _UNSENT_ANSWERS_MS = 6_000, 60_000
+_UNSENT_MS = 6_000
+_UNSENT_ANSWERS_MS = 60_000
 """TCP_USER_TIMEOUT: a message may wait so long for its receiver. Answers wait until those of other
 replicas are read.
 """

@@ -28,7 +28,8 @@ KILLED = "was killed by signal SIGKILL"
 """How a replica of this machine ended, if the kernel may have killed it for want of memory."""
 INHERITED = "-"
 """In place of a host: the replica inherits its connection."""
-_LOOK_S, _PATIENCE_S = 0.05, 8.0
+_LOOK_S = 0.05
+_PATIENCE_S = 8.0
 
 
 class Subprocesses:
@@ -42,7 +43,8 @@ class Subprocesses:
 
     def start(self, address: tuple[str, int], secret: bytes) -> None:
         """Start the replicas. Their output goes to LOG of their folders below the test's."""
-        job, device = self._job, DEVICES[self._job.workload.device]
+        job = self._job
+        device = DEVICES[self._job.workload.device]
         host, port = address
         for number, place in enumerate(job.places):
             chosen = [place.device] if place.device else []

@@ -55,7 +55,8 @@ def main(argv: list[str], module: str = "scenarios.worker.replica") -> None:
 
 def _place(job: Job, part: int, parts: int) -> None:
     """Pin this process. Raises ValueError if the replica has no place of its own."""
-    assert job.launch
+    launch = job.launch
+    assert launch
     device = DEVICES[job.workload.device]
     named = device.named(os.environ)
     if device.chosen_by and len(named) != 1:
@@ -63,7 +64,7 @@ def _place(job: Job, part: int, parts: int) -> None:
             f"each replica needs one device of its own, and the cluster set {device.chosen_by} to"
             f" {','.join(named) or 'nothing'}: configure these devices in the cluster"
         )
-    if not job.launch.pinned:
+    if not launch.pinned:
         return
     every = cores.usable()
     if len(every) < parts:
@@ -72,9 +73,9 @@ def _place(job: Job, part: int, parts: int) -> None:
             " or more nodes"
         )
     own = cores.parts(every, parts)[part]
-    threads = job.launch.threads or len(own)
+    threads = launch.threads or len(own)
     most = cores.count(own)
-    if job.launch.threads and threads > most:
+    if launch.threads and threads > most:
         raise ValueError(
             f"--threads {threads}: a replica has {most} cores of this node: give fewer"
         )

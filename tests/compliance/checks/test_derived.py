@@ -79,6 +79,7 @@ CAUGHT = {
     "replicas": of_cell("replicas", "2"),
     "a cluster": of_cell("cluster", "slurm"),
     "threads": of_cell("threads", 1),
+    "packages": of_cell("packages", ["numpy==1.0"]),
     "versions": VERSIONS,
     "parameters": put(10**9, "parameters", files=(RECORD,)),
     "facts of the model": put("24 layers", "model_facts", files=BOTH),

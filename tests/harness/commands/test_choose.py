@@ -133,7 +133,7 @@ def test_a_sut_that_is_far_slower_in_its_calibration_is_measured_at_the_end(tmp_
     assert measured[1].reason.startswith("put off: ")
     (sentence,) = room.sentences(room.missing(sweep, {(0, 1): measured[0], (1, 1): measured[1]}))
     assert re.fullmatch(
-        "no figure in Offline, because calibrations were less than half as fast as the fastest"
+        "no figure in Offline, because calibrations were less than two thirds as fast as the fastest"
         r" SUT: mock \(\S+ samples/s\)",
         sentence,
     )

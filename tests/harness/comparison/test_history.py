@@ -10,6 +10,7 @@ from harness.execution.environments import ROOT
 from tests.support.reports import groups
 from tests.support.synthetic_runs import VERSIONS, cell, write
 
+OLD, NEW = {**VERSIONS, "numpy": "2.4.6"}, {**VERSIONS, "numpy": "2.5.0"}
 NEWER = {"environment": {"versions": {**VERSIONS, "jax": "0.11"}}}
 
 
@@ -25,6 +26,22 @@ def test_the_version_with_which_a_cell_got_slower_is_named(tmp_path, capsys):
         json.loads(capsys.readouterr().out),
         json.loads((ROOT / "compliance/schemas/report.json").read_text()),
     )
+
+
+def test_releases_are_named_after_a_more_important_difference(tmp_path):
+    git = {"git": {"revision": "b" * 40, "worker_source_sha256": "2"}}
+    write(tmp_path, cell(), [100, 101, 99, 100])
+    write(tmp_path, cell(), [80, 81, 79, 80], day=2, record={**NEWER, **git})
+    (trend,) = history.trends(groups(tmp_path))
+    assert "(other source of the SUTs or the worker: revision aaaaaaaaaaaa" in trend.sentence
+    assert trend.sentence.endswith("; other version of jax: 0.10.2 / 0.11)")
+
+
+def test_a_package_that_is_none_of_the_suts_own_begins_a_new_section(tmp_path):
+    write(tmp_path, cell(), [100, 101, 99, 100], record={"environment": {"versions": OLD}})
+    write(tmp_path, cell(), [80, 81, 79, 80], day=2, record={"environment": {"versions": NEW}})
+    (trend,) = history.trends(groups(tmp_path))
+    assert trend.sentence.endswith("since 2026-03-02T00:00 (other packages: numpy 2.4.6 / 2.5.0)")
 
 
 def test_a_change_that_shows_no_difference_is_said_so(tmp_path):

@@ -14,9 +14,8 @@ from formats.writing import write_json
 from harness.execution.environments import Environment
 from harness.inputs import checkpoint, dataset
 from harness.measurement import judges, reference
-from harness.measurement.attempt import Attempt
 from harness.measurement.judges import difference
-from tests.support.cells import Reporter, request
+from tests.support.cells import Reporter, attempt, request
 from tests.support.keras_files import dense
 
 ON_TENSORFLOW, ON_TORCH = "keras-file-on-tensorflow", "keras-file-on-torch"
@@ -59,14 +58,8 @@ def judged(tmp_path, monkeypatch):
         monkeypatch.setattr(reference.process, "run", worker)
         monkeypatch.setattr(judges.programs, "run", program)
         environment = Environment("core", Path("python"), "")
-        attempt = Attempt(
-            request=cell,
-            cell=cell.cell(),
-            environment=environment,
-            inputs=inputs,
-            checkpoint=weights,
-        )
-        return reference.ensure(attempt, lambda name: environment, Reporter())
+        made = attempt(cell, environment, inputs, weights)
+        return reference.ensure(made, lambda name: environment, Reporter())
 
     return judged
 

@@ -18,10 +18,10 @@ from harness.errors import EnvironmentFailure
 from harness.execution.environments import ROOT, Environment
 from harness.inputs import checkpoint, dataset
 from harness.measurement import counted_work, reference
-from harness.measurement.attempt import Attempt, Reference
+from harness.measurement.attempt import Reference
 from harness.request.request import Request
 from scenarios.worker import work
-from tests.support.cells import Reporter, request
+from tests.support.cells import Reporter, attempt, request
 
 
 @pytest.fixture
@@ -44,14 +44,8 @@ def made(tmp_path, monkeypatch):
     def ensure(weights=checkpoint.NONE, python=None, packages="", make=reference.ensure, **changes):
         flags = replace(asked, options=replace(asked.options, python=python), **changes)
         environment = Environment("core", tmp_path, packages)
-        attempt = Attempt(
-            request=flags,
-            cell=flags.cell(),
-            environment=environment,
-            inputs=inputs,
-            checkpoint=weights,
-        )
-        return make(attempt, lambda name: environment, Reporter())
+        tried = attempt(flags, environment, inputs, weights)
+        return make(tried, lambda name: environment, Reporter())
 
     ensure.work_of = lambda: ensure(make=reference.work_of)
 

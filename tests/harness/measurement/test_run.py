@@ -244,7 +244,7 @@ def test_the_models_operations_stand_beside_those_of_a_large_product(tmp_path, m
     ]
 
 
-def test_the_operators_of_an_eager_sut_are_told_for_a_batch(tmp_path, made_environment):
+def test_the_operators_of_an_eager_sut_are_told_for_a_forward_pass(tmp_path, made_environment):
     directory = Path(run.run(request(tmp_path, duration=1), Reporter(), 0).directory)
 
     def sentence(graphs, **detail):
@@ -256,11 +256,13 @@ def test_the_operators_of_an_eager_sut_are_told_for_a_batch(tmp_path, made_envir
         return result.derive(directory).evidence.sentence
 
     assert (
-        sentence(0, operators_called=59_121, batches=9)
-        == "eager: no graph, Python calls 6,569 operators a batch; float32"
+        sentence(0, operators_called=59_121, forward_passes=9)
+        == "eager: no graph, Python calls 6,569 operators a forward pass; float32"
     )
     assert (
-        sentence(0, operators_called=59_121) == sentence(0, batches=9) == "eager: no graph; float32"
+        sentence(0, operators_called=59_121)
+        == sentence(0, forward_passes=9)
+        == "eager: no graph; float32"
     )
     assert (
         sentence(2, operators_called=7, batches=7) == "2 graphs, none new while measuring; float32"

@@ -686,10 +686,10 @@ def test_all_numbers_have_shares_errors_and_the_time_of_loading(tmp_path):
     share = {"flops_per_second": 1.5e12, "matrix_share": 0.5}
     first = {"metrics": share, "accuracy": accuracy, "seconds": {"load": 3.0}}
     write(tmp_path, cell("keras3-jax"), [40, 41, 39], **first)
-    write(tmp_path, cell("keras3-torch"), [10, 11, 10], metrics={"operators_per_batch": 6000.0})
+    write(tmp_path, cell("keras3-torch"), [10, 11, 10], metrics={"operators_per_pass": 6000.0})
     (table,) = numbers.section(gathered(tmp_path)).tables
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.groups[""]]
-    names = ("GFLOP/s", "% of a large product", "operators a batch")
+    names = ("GFLOP/s", "% of a large product", "operators a pass")
     names += ("loading, s", "error, % of limit")
     assert [[row[name] for name in names] for row in rows] == [
         ["1,500", "50", "–", "3", "20"],

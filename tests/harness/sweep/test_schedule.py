@@ -201,14 +201,11 @@ def test_drift_that_hits_both_alike_leaves_the_ratio_alone():
     assert (ratio.value, ratio.spread) == (pytest.approx(2.0), pytest.approx(0.0, abs=1e-12))
 
 
-def test_a_decisive_sweep_measures_all_once_and_then_decides_one_comparison_after_the_other():
+@pytest.mark.parametrize("decisive", [True, False])
+def test_repeats_of_all_comparisons_are_measured_in_turns(decisive):
     grid = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline", "SingleStream"]}
     grids = [grid | {"sut_option": [f"latency-ms={n}"]} for n in (1, 2)]
     series = cells.make(grids, WHERE, control=False)
-    order, _ = play(series, RepeatPlan(least=2, most=2), lambda one, repeat: ended(one))
+    plan = RepeatPlan(least=2, most=2, as_listed=True, decisive=decisive)
+    order, _ = play(series, plan, lambda one, repeat: ended(one))
     assert [repeat for _, repeat in order] == [1, 1, 1, 1, 2, 2, 2, 2]
-    decisive = RepeatPlan(least=2, most=2, as_listed=True, decisive=True)
-    order, _ = play(series, decisive, lambda one, repeat: ended(one))
-    scenarios = [series[number].request.options.scenario for number, _ in order]
-    first_round = ["Offline", "SingleStream"] * 2
-    assert scenarios == [*first_round, *["Offline"] * 2, *["SingleStream"] * 2]

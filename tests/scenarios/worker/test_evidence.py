@@ -64,9 +64,15 @@ def uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compilations, "_counters", [])
 
 
-def taken(sut: Any, shapes: int = 1, while_testing: Callable[[], None] = lambda: None) -> Any:
+def taken(
+    sut: Any,
+    shapes: int = 1,
+    while_testing: Callable[[], None] = lambda: None,
+    long_batches: bool = False,
+) -> Any:
     """The evidence from before and after one test of a SUT."""
-    taker = evidence.Taker(sut, lambda requests: [evidence.Watched(BATCH, 1)] * shapes)
+    watched = [evidence.Watched(BATCH, 1)] * shapes
+    taker = evidence.Taker(sut, lambda requests: watched, long_batches=long_batches)
     taker.begin()
     while_testing()
     return taker.end()
@@ -147,6 +153,36 @@ def test_another_sut_of_the_process_does_not_share_evidence(uncounted: None) -> 
     sut = _Sut()
     taken(sut)
     assert sut.watched == 2
+
+
+def test_a_long_batch_is_watched_once_until_a_program_is_compiled(counted: list[int]) -> None:
+    sut = _Sut()
+    taken(sut, while_testing=lambda: counted.append(counted.pop() + 2), long_batches=True)
+    before, after = taken(sut, long_batches=True)
+    assert (sut.watched, before) == (1, after)
+    counted[0] += 1
+    before, after = taken(sut, long_batches=True)
+    assert after.detail["compilations"] - before.detail["compilations"] == 1
+    assert batches(before, after) == [1, 2]
+
+
+def test_long_batches_are_watched_before_and_after_if_only_the_profiler_counts(
+    uncounted: None,
+) -> None:
+    sut = _Sut()
+    assert batches(*taken(sut, long_batches=True)) == [1, 2]
+
+
+@pytest.mark.parametrize(("execution", "tokens"), [("eager", 4), ("compile", 9)])
+def test_an_eager_sut_is_watched_on_short_answers(
+    tmp_path: Path, execution: str, tokens: int
+) -> None:
+    job = replace(mock_job.make(tmp_path, task="generate"), execution=execution)
+    synthetic = dict(np.load(job.synthetic))
+    synthetic["max_new_tokens"][:] = 9
+    np.savez(job.synthetic, allow_pickle=False, **synthetic)
+    (watched,) = evidence.batches(job, mock.load(job.workload))
+    assert watched.batch["max_new_tokens"].tolist() == [tokens] * 4
 
 
 SIZES = (1, 2, 4, 8, 16)

@@ -82,8 +82,8 @@ def _compare(
     [
         (100_000, False, ROUNDS),  # short batches: all there are, until half a second is spent
         (100_000_000, False, 2),
-        (900_000_000, False, 2),  # long ones: until three seconds are spent
-        (1_100_000_000, False, 1),
+        (400_000_000, False, 2),
+        (600_000_000, False, 1),  # long ones
         (20_000_000_000, False, 1),
         (20_000_000_000, True, ROUNDS),  # as if something were kept: all there are
     ],

@@ -7,8 +7,8 @@ import pytest
 
 from compliance import rules
 from compliance.loadgen import early_stopping, schedule
+from formats.frameworks import ENGINE
 from formats.job import Limits, Serving
-from formats.record import ENGINE
 from scenarios import server
 from scenarios.worker import batching, rate_search, streaming
 from scenarios.worker.heartbeat import Heartbeat

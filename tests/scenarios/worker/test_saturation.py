@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from formats.frameworks import ENGINE
 from formats.job import Limits
-from formats.record import ENGINE
 from scenarios import offline, table
 from scenarios.worker import saturation
 from scenarios.worker.preflight import Refused
