@@ -63,9 +63,20 @@ def entry_of(text: str) -> Entry | str:
         return ""
     if match := _PLAIN.fullmatch(text, len(MARK)):
         key, value, whole, real, flag, time_ms, is_error, is_warning, pid = match.groups()
-        if value is None:
-            value = int(whole) if whole else float(real) if real else flag == "true"
-        return Entry(key, value, float(time_ms), is_error == "true", is_warning == "true", int(pid))
+        if whole:
+            value = int(whole)
+        elif real:
+            value = float(real)
+        elif flag:
+            value = flag == "true"
+        return Entry(
+            key=key,
+            value=value,
+            time_ms=float(time_ms),
+            is_error=is_error == "true",
+            is_warning=is_warning == "true",
+            pid=int(pid),
+        )
     content = text[len(MARK) :]
     try:
         entry = strict_json.parse(content)

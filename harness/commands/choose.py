@@ -145,7 +145,7 @@ def _values(flags: argparse.Namespace) -> dict[str, list[str]]:
     # and Inductor may take minutes.
     current = sorted(
         (name for name, spec in SUTS.items() if spec.current),
-        key=lambda name: (SUTS[name].execution == "compile", name.startswith("keras")),
+        key=lambda name: (SUTS[name].execution == "compile", SUTS[name].backend is not None),
     )
     defaults = {"sut": current, "scenario": [_SCENARIOS], "duration": [_DURATION_S]}
     if flag == "model" and not keras_file.is_path(flags.of) and not machine.accelerators():

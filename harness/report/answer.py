@@ -192,7 +192,10 @@ def _summary(comparisons: Sequence[Comparison]) -> str:
             places_of.setdefault(brief(comparison), []).append(label)
         return ", ".join(f"{what} in {listed(where)}" for what, where in places_of.items())
     # In how many of many comparisons each SUT is among the fastest.
-    wins = Counter(g.sut for c in comparisons if c.decided for g in c.leading)
+    wins = Counter[str]()
+    for comparison in comparisons:
+        if comparison.decided:
+            wins.update(group.sut for group in comparison.leading)
     if not wins:
         return f"none of {len(comparisons)} is decided: {undecided(comparisons)}"
     (first, most), *others = wins.most_common(_MOST_NAMED)

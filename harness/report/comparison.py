@@ -368,8 +368,9 @@ class Comparison:
         assert own is not None
         mean = own.mean
         if ratio is None:
-            is_single = not self.ratios
-            return mean, own.low if is_single else None, own.high if is_single else None
+            if self.ratios:
+                return mean, None, None
+            return mean, own.low, own.high
         sign = 1 if self.higher_is_better else -1
         if ratio.low is None or ratio.high is None or self.inconclusive:
             return mean * ratio.value**sign, None, None

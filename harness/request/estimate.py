@@ -306,7 +306,9 @@ def _is_reference_of(request: Request, job: Job) -> bool:
 
 def _environments(request: Request) -> Iterator[tuple[str, tuple[float, int]]]:
     """Yield the environments that do not exist yet, with their costs."""
-    for name in [] if request.options.python else to_make(request):
+    if request.options.python:
+        return
+    for name in to_make(request):
         yield f"environment {name}", environment_cost(request.device)
 
 

@@ -79,8 +79,7 @@ def resolve(options: Options) -> Request:
     set_by_user = _variables(spec, device, options.thread_count, reasons)
     weights = _user_weights(options, model)
     size = _size(options, model, weights, device, reasons)
-    _check_duration(options.duration, options.mode)
-    _check_files(options, model, size)
+    _check(options, model, size)
     chat = _chat(options, model, weights, reasons)
     reasons += _of_scenario(options, model, size)
     end_tokens, why = _end_tokens(options, model, weights)
@@ -92,7 +91,6 @@ def resolve(options: Options) -> Request:
     count = _count(options, model, given)
     pinned = pins.of_cell(options.packages, options.python, options.sut, device, round_.round)
     precision = _precision(options, spec, model, size, reasons)
-    _check_quantized(options, model)
     shards.check(options, spec, model, size)
     requested = _batch_size(options, size, device, count, reasons)
     tuned = tuning.of(options, place(options, model, device))
@@ -612,7 +610,9 @@ def _template_not_applied(
         yield f"{weights.path} has a chat template, which is not applied: --chat applies it"
 
 
-def _check_duration(duration: float | None, mode: str) -> None:
+def _check(options: Options, model: Model, size: Size) -> None:
+    """Raises UsageError for flags that exclude each other, and for files that cannot be read."""
+    duration, mode = options.duration, options.mode
     if duration is not None and mode != "quick":
         raise UsageError(
             f"--duration {duration:g}: is for --mode quick; in mode {mode} the rules of the round"
@@ -624,6 +624,8 @@ def _check_duration(duration: float | None, mode: str) -> None:
         raise UsageError(
             f"--duration {duration}: LoadGen counts whole milliseconds: give at most three decimals"
         )
+    _check_quantized(options, model)
+    _check_files(options, model, size)
 
 
 def _of_scenario(options: Options, model: Model, size: Size) -> Iterator[str]:

@@ -141,7 +141,8 @@ class _Search:
         """The two releases between which the step is, or the larger one of two: as before if the
         middle has no figure. None: it is not known.
         """
-        for times in (1,) if self._answers else MORE:
+        tries = MORE[:1] if self._answers else MORE
+        for times in tries:
             trials = self._tried(middle, (low, middle, high), times)
             if self._obstacle(trials[middle]):
                 return low, high

@@ -29,8 +29,11 @@ from harness.request import estimate
 from harness.request.request import Request
 from harness.sweep.cells import Series
 
-_FOLDER, _PLAN, _NOT_MEASURED = "sweeps", "sweep.json", "not-measured"
-_CUT_OFF, _OFTEN = "cut-off.txt", 2
+_FOLDER = "sweeps"
+_PLAN = "sweep.json"
+_NOT_MEASURED = "not-measured"
+_CUT_OFF = "cut-off.txt"
+_OFTEN = 2
 _END = "end.json"
 
 
@@ -147,8 +150,9 @@ def keep_not_measured(folder: Path, result: Result) -> None:
     """Write the result of a cell that was not run, and so has no run directory, to a place where
     `report` finds it.
     """
-    assert result.sweep is not None
-    directory = folder / _NOT_MEASURED / f"{result.sweep.series}-{result.sweep.repeat}"
+    sweep = result.sweep
+    assert sweep is not None
+    directory = folder / _NOT_MEASURED / f"{sweep.series}-{sweep.repeat}"
     directory.mkdir(parents=True, exist_ok=True)
     write_json(directory / "result.json", asdict(result))
 
@@ -229,8 +233,9 @@ def measured(folder: Path, seen: dict[Path, int]) -> Iterator[tuple[str, Result]
                 continue
             seen[path] = changed_ns
             result = reading.from_file(path, Result)
-            if result.sweep and result.sweep.id == folder.name:
-                yield labels[result.sweep.series], _at(result, path)
+            sweep = result.sweep
+            if sweep and sweep.id == folder.name:
+                yield labels[sweep.series], _at(result, path)
 
 
 def _fresh(folder: Path) -> Path:

@@ -71,9 +71,9 @@ def save(
 ) -> None:
     """Export a module whose only argument is a dict of tensors. Raises Unsupported."""
     example = {name: modules.example(*each, any_size) for name, each in shapes.items()}
-    dynamic = (
-        {name: modules.dynamic(tensor) for name, tensor in example.items()} if any_size else None
-    )
+    dynamic = None
+    if any_size:
+        dynamic = {name: modules.dynamic(tensor) for name, tensor in example.items()}
     with torch.no_grad():
         outputs = module(example)
         names = list(outputs) if isinstance(outputs, dict) else modules.numbered(outputs)

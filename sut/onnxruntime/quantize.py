@@ -16,8 +16,9 @@ def quantize(path: Path, kind: str) -> None:
     bits, too.
 
     The weights are unsigned, with a scale for each column. With signed weights, the tool's default,
-    sums of two products saturate at 16 bits on processors without VNNI (its documentation's advice
-    on AVX2): answers of BERT at size tiny were 0.4 standard deviations off, and are 0.13 now.
+    answers of BERT at size tiny were 0.33 standard deviations off on a processor without VNNI, and
+    are 0.13 now. Sums of two products may saturate at 16 bits there (the tool's documentation on
+    AVX2); that this is the cause was not shown.
 
     The types of inner values are removed: with those of PyTorch's exporter the tool refuses
     products whose matrix is not square (InferenceError, 1.31.1). Raises Unsupported for

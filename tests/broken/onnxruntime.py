@@ -141,6 +141,9 @@ def prompt_kept(w: Workload) -> Any:
         def __init__(self, generator: onnxruntime_genai.Generator):
             self.generator, self.tokens, self.at = generator, list[np.ndarray](), 0
 
+        def is_done(self) -> bool:
+            return self.at == len(self.tokens) and self.generator.is_done()
+
         def generate_next_token(self) -> None:
             if self.at == len(self.tokens):
                 self.generator.generate_next_token()

@@ -166,6 +166,7 @@ FLAGS: tuple[Mapping[str, tuple[str | None, ...]], ...] = (
     {**_MOCK, "--device": ("cpu", "cuda"), "--submitter": (None, "me", "m/e")},
     {**_MOCK, "--dataset": ("synthetic", "uneven", "nowhere"), "--system": (None, "nowhere.json")},
     {**_MOCK, "--python": ("nowhere/python",)},
+    {**_MOCK, "--with": ("nowhere@nowhere/folder",)},
     {**_MOCK, "--sut": ("keras3", "pytorch"), "--model": ("bret",)},
     {
         "": ("sweep",),

@@ -7,6 +7,7 @@ from dataclasses import fields
 from functools import partial
 
 from harness import cli
+from harness.request import options
 from harness.request.options import Options
 from tests.golden import cases, comparing, deriving
 from tests.support.synthetic_runs import cell, write
@@ -55,9 +56,7 @@ def test_the_order_of_fields_is_compared(tmp_path):
 
 
 def test_every_flag_of_a_run_is_in_a_plan():
-    flags = {
-        f"--{each.name.replace('_', '-')}" for each in fields(Options) if "help" in each.metadata
-    }
+    flags = {options.flag(each.name) for each in fields(Options) if "help" in each.metadata}
     assert flags - _NOT_PLANNED == flags & {word for words in cases.flag_sets() for word in words}
 
 

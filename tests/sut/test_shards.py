@@ -27,7 +27,7 @@ def job_of(sut, known, tmp_path):
     values = workload(sut, known.model, known.size, known.checkpoint, ROWS, **BUCKETS)
     values |= {"checkpoint": known.checkpoint, "options": {"shards": 2}}
     own = {name: values.pop(name) for name in ("config", "backend", "execution", "checkpoint")}
-    for name in ("settings", "rank", "meeting"):
+    for name in ("settings", "rank", "meeting", "converted"):
         del values[name]
     job = Job(
         cell=Cell(sut=sut, size="tiny", scenario="Offline", **values),
