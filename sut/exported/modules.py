@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from sut.contract import Workload
+from sut.contract import Unsupported, Workload
 from sut.evidence import causes
 from sut.registry import loader
 
@@ -85,6 +86,28 @@ def dynamic(tensor: torch.Tensor) -> dict[int, Any]:
 def numbered(outputs: Any) -> list[str]:
     """Names for outputs without names."""
     return [f"output_{number}" for number in range(len(outputs))]
+
+
+def export_by_keras(
+    workload: Workload, shapes: Mapping[str, tuple[str, list[int]]], path: Path, kind: str
+) -> None:
+    """Write Keras' own export of a `.keras` file, for inputs of these shapes. `kind`: onnx or
+    openvino. Raises Unsupported in Keras' words.
+    """
+    import keras
+
+    from sut import keras_archive
+
+    model = keras_archive.load(workload)
+    signature = {
+        name: keras.InputSpec(shape=shape, dtype=dtype, name=name)
+        for name, (dtype, shape) in shapes.items()
+    }
+    try:
+        model.export(str(path), format=kind, verbose=False, input_signature=[signature])
+    except Exception as e:
+        fault = words(e)
+        raise Unsupported(f"Keras {keras.__version__} does not export the file: {fault}") from e
 
 
 def words(error: BaseException) -> str:
