@@ -20,6 +20,7 @@ from tokenizers import Tokenizer
 from formats.cell import UNKNOWN
 from formats.outcome import CUT_SHORT
 from sut.contract import AsGiven, Batch, Call, Evidence, Workload
+from sut.endpoint import settings
 from sut.endpoint.client import Client
 from sut.endpoint.replies import EndpointError, Reply, shown
 
@@ -316,8 +317,8 @@ def _first_model(client: Client) -> str:
 
 
 def _facts(client: Client) -> dict[str, Any]:
-    """What the engine says of itself: `url`, `server` and `version`, as far as it does. Raises
-    EndpointError if nothing answers.
+    """What the engine says of itself: `url`, `server`, `version` and `engine_settings`, as far as
+    it does. Raises EndpointError if nothing answers.
     """
     facts: dict[str, Any] = {"url": client.url}
     parts = urlsplit(client.url)
@@ -333,6 +334,8 @@ def _facts(client: Client) -> dict[str, Any]:
             facts["server"] = headers["Server"][:100]
         if name == "version" and isinstance(reply.get("version"), str):
             facts["version"] = reply["version"][:100]
+    if reported := settings.of(client, origin):
+        facts["engine_settings"] = reported
     return facts
 
 

@@ -123,6 +123,7 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     ("memo", ((KERAS2, "bert"), *RUNTIMES), "0 entries into compiled code"),
     ("prefixes_kept", ((OPENVINO, "mistral"),), "1 caches of earlier prompts"),
     ("another_provider", ((ORT, "bert"),), "operators that another device or execution provider"),
+    ("another_device", ((OPENVINO, "mistral"),), "operators that another device or execution"),
     ("joined", ((EAGER, "bert"),), "2 forward passes of the model in 5 batches"),
     ("joined", ((NATIVE_JAX, "bert"),), "2 entries into compiled code in 5 batches"),
     ("eager_forward", ((COMPILE, "bert"),), "0 forward passes of the model"),
@@ -251,6 +252,7 @@ IN_PREPARE = [
     ("in_prepare", OPENVINO, "1 entries into compiled code"),
 ]
 ERRORS = [("another_call_watched", "was given 0 times"), ("watched_twice", "was given 2 times")]
+NO_SETTINGS = [("another_device", OPENVINO, "not supported property INFERENCE_PRECISION_HINT")]
 UNSEEN = [("embedding_left_out", sut, model) for sut, model in XLA_AND_GRAPH]
 """What no check sees: one look-up in a table is as many operators as an honest SUT runs beside its
 function.
@@ -433,6 +435,11 @@ def test_evidence_that_does_not_make_the_call_once_ends_the_worker(results, sut,
     assert words in results(sut, "bert", case)["error"]
 
 
+@pytest.mark.parametrize(("case", "sut", "words"), NO_SETTINGS)
+def test_a_program_that_reports_no_settings_ends_the_worker(results, case, sut, words):
+    assert words in results(sut, "bert", case)["error"]
+
+
 @pytest.mark.parametrize(("case", "sut", "words"), IN_PREPARE)
 def test_work_in_prepare_ends_the_worker(results, case, sut, words):
     error = results(sut, "bert", case)["error"]
@@ -459,7 +466,7 @@ def test_every_case_of_the_zoo_is_judged(ran, tested):
     judged |= {
         *HONEST,
         *((sut, "bert", case) for case, _ in ERRORS for sut in (EAGER, KERAS_TORCH)),
-        *((sut, "bert", case) for case, sut, _ in IN_PREPARE),
+        *((sut, "bert", case) for case, sut, _ in (*IN_PREPARE, *NO_SETTINGS)),
     }
     cases = json.loads((ran(tested) / "all.json").read_text())
     found = {(tested, model, case) for model, names in cases.items() for case in names}
