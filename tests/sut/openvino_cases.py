@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from scenarios.worker.teacher_forcing import forced_logits
 from sut.contract import Unsupported, Workload
-from sut.openvino import bert, build, causal_lm
+from sut.evidence import openvino_timeline
+from sut.exported import modules
+from sut.openvino import bert, build, causal_lm, sam
 from tests.broken.running import make_inputs
 
 
@@ -42,6 +46,49 @@ def generations(workload: Workload) -> dict[str, Any]:
     }
 
 
+def masks(workload: Workload) -> dict[str, Any]:
+    """How far the masks of Segment Anything are from those of the module that is converted."""
+    rng = np.random.default_rng(1)
+    sut = sam.load(workload)
+    side = workload.config["model"]["image_size"]
+    inputs = {
+        "image": rng.random((2, side, side, 3), np.float32),
+        "points": rng.random((2, 2, 2), np.float32) * side,
+        "labels": np.array([[1, 0], [1, 1]], np.int32),
+    }
+    batch = sut.prepare(inputs)
+    logits, scores = sut.predict(batch).values()
+    with torch.no_grad():
+        tensors = {name: torch.from_numpy(each) for name, each in batch.items()}
+        expected, rated = modules.of(workload, "sam").eval()(tensors)
+    assert workload.converted
+    return {
+        "logits": float(np.abs(logits - expected.numpy()).max() / expected.std()),
+        "scores": float(np.abs(scores - rated.numpy()).max()),
+        "files": sorted(each.name for each in workload.converted.glob("*/*")),
+    }
+
+
+def profiled(workloads: dict[str, Workload], batches: dict[str, Any]) -> dict[str, Any]:
+    """The operators of BERT, and the words with which a profile of a language model is refused."""
+    openvino_timeline.prepare()
+    suts = {"bert": bert.load(workloads["bert"]), "mistral": causal_lm.load(workloads["mistral"])}
+    traces = {}
+
+    def trace(name: str) -> None:
+        sut, batch = suts[name], batches[name]
+        sut.predict(batch)
+
+        def call(window: Any) -> None:
+            with window():
+                sut.predict(batch)
+
+        traces[name] = openvino_timeline.record(call)
+
+    refused = {name: refusal(partial(trace, name)) for name in suts}
+    return {"refused": refused, "kinds": sorted({each.kind for each in traces["bert"].spans})}
+
+
 def refusal(call: Any) -> str:
     """The words with which a call is refused."""
     try:
@@ -68,6 +115,9 @@ def main(specification: Path) -> None:
     found["faults of mistral"] = list(build.faults(mistral))
     config = {**mistral.config, "model": {**mistral.config["model"], **content["changes"]}}
     found["faults"] = list(build.faults(replace(mistral, config=config)))
+    found["sam"] = masks(workloads["sam"])
+    batches = {"bert": batch, "mistral": make_inputs("generate", 2, 1)}
+    found["profile"] = profiled(workloads, batches)
     (root / "found.json").write_text(json.dumps(found))
 
 

@@ -22,7 +22,7 @@ def ran(interpreter, tmp_path_factory) -> dict[str, Any]:
     """What tests/sut/openvino_cases.py found."""
     root = tmp_path_factory.mktemp("openvino")
     python = interpreter(SUTS["openvino"].environment)
-    workloads = {name: tiny_workload("openvino", name, root) for name in ("bert", "mistral")}
+    workloads = {name: tiny_workload("openvino", name, root) for name in ("bert", "mistral", "sam")}
     changes = {"max_position_embeddings": 14}  # prompts have 9 tokens, and answers 6
     content = {"folder": str(root), "workloads": workloads, "changes": changes}
     run_module(python, "tests.sut.openvino_cases", "openvino", root / "spec.json", content)
@@ -62,6 +62,17 @@ def test_tokens_of_several_prompts_are_refused_in_the_words_of_the_library(ran):
 
 def test_the_logits_of_the_cache_choose_the_tokens_of_the_pipeline(ran):
     assert ran["mistral"]["likeliest"] == ran["mistral"]["tokens"]
+
+
+def test_segment_anything_is_read_from_a_file_of_onnx_that_is_not_kept(ran):
+    assert ran["sam"]["logits"] < 1e-4 and ran["sam"]["scores"] < 1e-4
+    assert ran["sam"]["files"] == ["model.bin", "model.xml"]
+
+
+def test_a_profile_has_the_layers_of_a_program_and_refuses_a_pipeline_without_any(ran):
+    assert {"matrix product", "normalisation"} <= set(ran["profile"]["kinds"])
+    assert ran["profile"]["refused"]["bert"] == ""
+    assert "LLMPipeline of openvino-genai" in ran["profile"]["refused"]["mistral"]
 
 
 def test_sequences_beyond_the_positions_of_the_model_are_refused(ran):
