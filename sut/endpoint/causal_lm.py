@@ -114,7 +114,7 @@ class Endpoint(AsGiven):
         """Report what the engine says of itself, how far away it is, and whether it counts tokens
         as its tokenizer does. Raises EndpointError if the counts differ by more than a tenth.
         """
-        self.counts.check()
+        self.counts.check(ignores_ends=not self.ends)
         counts = self.counts.facts()
         call()
         self.counts = _Counts()  # those of synthetic prompts do not count
@@ -244,12 +244,14 @@ class _Counts:
         most = max(self.largest_difference_of_tokens, abs(difference))
         self.largest_difference_of_tokens = most
 
-    def check(self) -> None:
+    def check(self, *, ignores_ends: bool = False) -> None:
         """Raises EndpointError if the counts differ too much."""
         apart = abs(self.tokens_by_engine - self.tokens)
         if apart <= _LARGEST_DIFFERENCE * max(self.tokens, _FEW_TOKENS):
             return
         why = "it has another tokenizer, or tokens that it does not send"
+        if ignores_ends:
+            why += ", such as the end tokens that --eos ignore goes on after: try --eos stop"
         if 2 * self.not_utf8 > self.answers:
             why = (
                 f"{self.not_utf8:,} of {self.answers:,} texts have bytes that are no UTF-8"
