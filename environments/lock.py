@@ -36,6 +36,9 @@ NEVER_IN = {
     # Exported are language models, which need no pictures.
     "openvino": ("torchvision", *_OF_OPENVINO),
 }
+# A package that KerasHub imports with every backend → the first minor release of it that does not,
+# or that asks for it.
+IMPORTED_BEFORE = {"tensorflow-cpu": 32, "sentencepiece": 27}
 # Packages of which only a file is read, or which run in PyTorch's environment.
 FILES = "weights-"
 CUDA_ONLY = re.compile(r"(nvidia-|cuda-|triton\b)")
@@ -52,6 +55,18 @@ def overrides(name: str) -> str:
             *NEVER_IN.get(name.partition("-")[0], ()),
         )
     )
+
+
+def lacking(lock: str) -> list[str]:
+    """The requirements that the KerasHub of a lock imports, and that the lock does not have."""
+    hub = re.search(r"^keras-hub==0\.(\d+)", lock, re.M)
+    if not hub:
+        return []
+    names = (name for name, minor in IMPORTED_BEFORE.items() if int(hub[1]) < minor)
+    absent = [n for n in names if not re.search(rf"^{n.partition('-')[0]}", lock, re.M)]
+    ours = (HERE / "keras3-tensorflow-cpu.in").read_text() if absent else ""
+    versions = {name: re.search(rf"^{name}==\S+", ours, re.M) for name in absent}
+    return [found[0] if found else name for name, found in versions.items()]
 
 
 def _blocks(text: str) -> list[str]:

@@ -145,15 +145,20 @@ def _resolved(lock: Path, pins: Sequence[Pin], cache: Path, cpu: bool) -> str:
         for pin in pins:  # a build from source would not be the release that others have
             command += ["--only-binary", pin.name]
         command += [flag for flag in environments.sources([lock]) if flag != _OF_INSTALLING]
+        what = f"{lock.stem} with {words(pins)}"
         for fixed in (True, False):
             lines = _requirements(lock, pins, cache, fixed)
             wanted.write_text("\n".join(lines), encoding="utf-8")
             try:
-                _uv([*command, str(wanted)], f"{lock.stem} with {words(pins)}")
+                _uv([*command, str(wanted)], what)
                 break
             except Unresolvable:
                 if not fixed:
                     raise
+        if lacking := locking.lacking(found.read_text(encoding="utf-8")):
+            lines += lacking
+            wanted.write_text("\n".join(lines), encoding="utf-8")
+            _uv([*command, str(wanted)], what)
         blocks = [locking.kept(block, cpu) for block in environments.lock_blocks(found)]
     return f"# {lock.stem} with {words(pins)}\n" + "".join(blocks)
 
@@ -190,8 +195,12 @@ def _requirements(lock: Path, pins: Sequence[Pin], cache: Path, fixed: bool) -> 
 
 
 def _moved(own: Path, lock: Path, pins: Sequence[Pin]) -> Iterator[str]:
-    """Yield a note for each package that has another version than in the SUT's own lock."""
+    """Yield a note for each package that has another version than in the SUT's own lock, and for
+    one that a moved one imports.
+    """
     before, after = map(_versions, (own, lock))
+    for name in sorted(locking.IMPORTED_BEFORE.keys() & after.keys() - before.keys()):
+        yield f"--with added {name}, which that KerasHub imports"
     for name in sorted(before.keys() & after.keys() - {pin.name for pin in pins}):
         if after[name] <= before[name]:
             continue

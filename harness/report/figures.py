@@ -178,7 +178,7 @@ def _canvas(height: float, left: float, below: float = 0.5) -> tuple[Figure, Axe
     """
     whole = height + below + 0.08
     figure = Figure(figsize=(_WIDTH, whole))
-    axes = figure.add_axes((left, below / whole, 0.985 - left, height / whole))
+    axes = figure.add_axes((left, below / whole, 0.965 - left, height / whole))
     axes.set_facecolor("none")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

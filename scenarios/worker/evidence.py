@@ -145,20 +145,20 @@ class Taker:
         If `begin` took a number of programs, both are taken now, and the first one's `compilations`
         are reduced by those of the test. `requests`: see `batches`.
         """
-        before = self._begun
-        compiled = compilations.count()
+        last = self._begun
         watched = self._shapes(requests)
-        after = None
-        if not isinstance(before, Evidence):
-            while_measuring = (compiled or 0) - before
-            first = self._watch(watched)
-            before = _with(first, compilations=first.detail["compilations"] - while_measuring)
-            after = first
-        elif compiled == before.detail.get("compilations"):
-            after = before
-        if not self._long_batches or compiled is None or after is None:
+        if isinstance(last, Evidence):
+            before = last
+        else:
+            of_test = (compilations.count() or 0) - last
+            last = self._watch(watched)
+            before = _with(last, compilations=last.detail["compilations"] - of_test)
+        after = last
+        programs = compilations.count()
+        compiled = programs is None or programs != last.detail["compilations"]
+        if compiled or not self._long_batches:
             more = watched[:1] * self._sut.in_flight + watched
-            as_many = before.detail["batches"] == len(more)
+            as_many = last.detail["batches"] == len(more)
             after = self._watch(watched[-1:] if as_many else more)
         _latest[:] = [(self._sut, after)]
         return before, after

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import re
+import traceback
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _TRACED = "in user code:"
@@ -25,7 +26,12 @@ def line(error: BaseException) -> str:
     - For a traced function, TensorFlow lists each line of source, and the innermost error last.
     - For a node of a graph, TensorFlow lists where it was defined. The cause is the line before
       the name of the node, which is indented.
+    - A library that imports late says that it failed, and the cause after a colon.
+    - An error without text has the line of source that raised it.
     """
+    if not str(error):
+        frames = traceback.extract_tb(error.__traceback__)
+        return frames[-1].line or "" if frames else ""
     lines = [each.strip() for each in _STYLE.sub("", str(error)).strip().split("\n")]
     if _of_a_layer(error) and len(lines) > 2:
         return lines[2]
@@ -34,7 +40,9 @@ def line(error: BaseException) -> str:
         inner = [each for each in lines[1:] if each.startswith(kind)]
         return inner[-1].removeprefix(kind) if inner else lines[0]
     nodes = [number for number, each in enumerate(lines) if each.startswith("[[{{node")]
-    return lines[nodes[0] - 1] if nodes else lines[0]
+    if nodes:
+        return lines[nodes[0] - 1]
+    return " ".join(lines[:2]).rstrip() if lines[0].endswith(":") else lines[0]
 
 
 def is_refusal(error: BaseException) -> bool:

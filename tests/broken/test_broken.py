@@ -131,7 +131,7 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     (
         "beyond_the_limit_in_two_shapes",
         ((COMPILE, "bert"),),
-        "0.5 of the forward passes ran compiled",
+        "0 of the forward passes ran compiled before",
     ),
     ("compiled_beside", COMPILE_BOTH, "operators outside of compiled code"),
     ("model_called", ((JAX, "bert"),), "operators that compute and ran by themselves"),

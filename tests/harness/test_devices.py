@@ -245,6 +245,12 @@ def test_the_error_of_a_keras_layer_is_told_by_the_cause_and_not_by_the_layer():
     )
 
 
+def test_the_error_of_a_late_import_is_told_with_its_cause():
+    error = RuntimeError("Failed to import it because of:\ncannot import name 'FLAX'")
+    told = failures.outcome_of(error, "native-torch-eager").reason
+    assert told == "RuntimeError: Failed to import it because of: cannot import name 'FLAX'"
+
+
 def test_the_error_of_a_graphs_node_is_told_by_the_line_before_its_name():
     error = ValueError(
         "Graph execution error:\n\nDetected at node a defined at:\n  File 1\n\nIt is not supported."

@@ -163,6 +163,18 @@ def test_a_requirement_of_the_sut_moves_only_if_there_is_no_other_way_and_a_note
 
 
 @in_a_checkout
+def test_a_keras_hub_that_imports_tensorflow_gets_one(toy):
+    for name, version in (("keras_hub", "0.31"), ("keras_hub", "0.32"), ("tensorflow_cpu", "2.1")):
+        wheel(toy / "wheels", name, version=version)
+    (toy / "locks/toy-cpu.in").write_text("keras-hub==0.32\ntoy==1.0\n")
+    (toy / "locks/keras3-tensorflow-cpu.in").write_text("tensorflow-cpu==2.1\n")
+    added = ensure(toy, Pin(name="keras-hub", version="0.31"))
+    assert imported(added, "tensorflow_cpu") == "2.1"
+    assert added.notes == ("--with added tensorflow-cpu, which that KerasHub imports",)
+    assert ensure(toy, Pin(name="toy", version="1.2rc1")).notes == ()
+
+
+@in_a_checkout
 def test_a_pre_release_is_taken_only_by_its_name(toy):
     assert imported(ensure(toy, Pin(name="toy", version="1.2rc1")), "toy") == "1.2rc1"
 

@@ -8,12 +8,14 @@ import re
 from dataclasses import asdict, replace
 from itertools import count
 
+import jsonschema
 import pytest
 
 from formats.result import Metric, Status
 from formats.writing import write_json
 from harness import cli
 from harness.execution import releases, rundir
+from harness.execution.environments import ROOT
 from harness.measurement import run
 from harness.sweep import bisection
 from harness.sweep.bisection import Trial, search
@@ -200,6 +202,7 @@ def test_the_command_names_the_release_and_goes_on_after_an_interruption(
     measured.stop = -1
     assert bisect(tmp_path / "runs", "--yes", "--json") == 0
     found = json.loads(capsys.readouterr().out)
+    jsonschema.validate(found, json.loads((ROOT / "compliance/schemas/report.json").read_text()))
     assert (found["before"], found["after"]) == ("2.1.0", "2.2.0")
     assert len(measured.calls) <= 60
     before = len(measured.calls)
