@@ -19,11 +19,13 @@ from formats.record import Record
 from formats.result import Result
 from harness.comparison.runs import find
 from harness.comparison.tables import table
+from harness.execution import machine
 from harness.execution.environments import ADOPTED
 from harness.inputs import architectures, models
 from harness.submission import inference
 from results import derive as deriving
 from results.derive import Configuration
+from sut.registry import SUTS, recorded_names
 
 __all__ = ["HARNESS", "derive", "find", "table"]
 
@@ -66,10 +68,11 @@ def of(found: Sources, audit: Audit) -> Result:
 
 
 def facts(found: Sources) -> Iterator[Fact]:
-    """Yield what the models of this harness say of a run with seeded weights."""
+    """Yield what the registry says of the SUT, and the models of a run with seeded weights."""
     record = found.record
     job = found.job
     cell = record.cell
+    yield from _of_the_sut(record)
     own = record.digests.weights_source == "user" or cell.size == "user"
     if job is None or own or cell.model not in models.names():
         return
@@ -86,10 +89,24 @@ def facts(found: Sources) -> Iterator[Fact]:
     yield Fact("model_facts", record.model_facts, size.facts)
 
 
+def _of_the_sut(record: Record) -> Iterator[Fact]:
+    """Yield the environment of the SUT and its first package, without which it computes nothing."""
+    environment = record.environment
+    spec = SUTS.get(record.cell.sut)
+    if spec is None:
+        return
+    name = environment.name.partition(" with ")[0]
+    if not name.endswith(ADOPTED):
+        yield Fact("environment.name", name, spec.environment)
+    for first in spec.packages[:1]:
+        if environment.versions and not recorded_names([first], environment.versions):
+            yield Fact("environment.versions", "other packages", f"{first} among them")
+
+
 def _without_steps(config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration of a model without the steps of denoising, which --steps changes."""
     return {key: value for key, value in config.items() if key != "denoising_steps"}
 
 
-HARNESS = Harness(result=of, facts=facts)
+HARNESS = Harness(result=of, facts=facts, revision=machine.revision)
 """What the audit of a run directory needs of this harness."""

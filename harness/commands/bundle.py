@@ -21,7 +21,7 @@ from typing import Any
 from compliance import CURRENT
 from harness import terminal
 from harness.errors import EnvironmentFailure, UsageError
-from harness.execution import bundle, environments, machine, wheels
+from harness.execution import bundle, environments, machine, user_files, wheels
 from harness.execution.bundle import Package
 from harness.execution.environments import ROOT
 from harness.request.flags import Parser, add_common, known_name, sut_name
@@ -160,8 +160,11 @@ def _locks(options: argparse.Namespace, scratch: Path) -> dict[str, list[Path]]:
         return {name: [loadgen, scratch / f"{name}.txt"] for name in names}
     locks = {"core": [loadgen, core]}  # LoadGen first: it has wheels for the fewest machines
     specs = [SUTS[name] for name in options.sut]
-    if any(spec.reads_weights for spec in specs):
+    reads_weights = any(spec.reads_weights for spec in specs)
+    if reads_weights:
         specs.append(spec_of(REFERENCE))
+    for library in user_files.LIBRARIES if reads_weights or options.tests else ():
+        locks[f"{library}-{HOST}"] = environments.lock_files(library, HOST, CURRENT)
     for name in {spec.environment: None for spec in specs if spec.environment != "core"}:
         files = environments.lock_files(name, options.device, CURRENT)
         locks[f"{name}-{options.device}"] = files

@@ -22,6 +22,7 @@ _KINDS = {
     "references": "computed again by the reference's framework",
     "compiled": "compiled again by JAX and torch",
     "converted": "converted again by ONNX Runtime's and OpenVINO's tools",
+    "user-files": "made again by Transformers, in seconds",
     "limits": "measured again by `doctor --limits`",
 }
 """Folder of the cache → the cost of its removal."""

@@ -7,13 +7,14 @@ these answers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from functools import partial
 
 import numpy as np
 
 from compliance import logs
-from compliance.findings.check import judge, manual, not_applicable, shorten
+from compliance.findings.check import judge, manual, mismatch, not_applicable, shorten
 from compliance.logs import files
 from compliance.scoring import of_run
 from compliance.scoring.value import AnswerBytes
@@ -170,6 +171,9 @@ def _fresh(subject: Subject, record: Record, fresh: Fresh | None) -> Check:
     if others >= limits["other_processors"] and not is_engine:
         most = project_limits.fresh_slower_disturbed
     text = f"fresh inputs took {ratio:.3g} times as long as those it had met"
+    timed = fresh.fresh_ns / (min(fresh.again_ns, fresh.met_ns) or math.inf)
+    if not math.isclose(timed, ratio, rel_tol=1e-6):
+        return judge(_FRESH, [mismatch("slower", ratio, timed, "its times give")], "", **where)
     if ratio > most:
         limit = f"at most {most:g}"
         fault = Fault(f"{text}; {limit}: {keeps}", limit, f"{ratio:.3g}")
