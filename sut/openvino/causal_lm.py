@@ -115,6 +115,8 @@ class CausalLM(AsGiven):
         config.do_sample = False
         config.ignore_eos = not self.end_tokens
         config.stop_token_ids = set(self.end_tokens)
+        # Otherwise it is the folder's, or -1, which is refused.
+        config.set_eos_token_id(self.end_tokens[0] if self.end_tokens else 0)
         return self._loaded().generate(inputs, config, *streamer)
 
     def to_host(self, outputs: tuple[np.ndarray, np.ndarray]) -> Batch:

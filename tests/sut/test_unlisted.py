@@ -49,6 +49,7 @@ def measured(sut: str, folder: Path, out: Path, capsys: Any) -> dict[str, Any]:
         ("onnxruntime", "qwen3"),
         ("onnxruntime", "modernbert"),
         ("openvino", "smollm3"),
+        ("openvino", "qwen3"),  # without an end token
         ("openvino", "modernbert"),
     ],
 )
