@@ -84,7 +84,7 @@ def _faults(
     faults = []
     for fact in harness.facts(found):
         if fact.stated != fact.follows:
-            who = "the model's own file and the job give"
+            who = "the harness and the other files give"
             expected = quoted(fact.follows)
             faults.append(
                 mismatch(fact.field, quoted(fact.stated), expected, who, file="record.json")

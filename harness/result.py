@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +69,16 @@ def of(found: Sources, audit: Audit) -> Result:
     return deriving.result(found, Configuration(adopted=ADOPTED, counts_most=counts_most), audit)
 
 
+_FLAGS = {"--sut": "sut", "--scenario": "scenario", "--size": "size", "--precision": "precision"}
+"""Flag of a single cell → its field."""
+
+
 def facts(found: Sources) -> Iterator[Fact]:
     """Yield what the registry says of the SUT, and the models of a run with seeded weights."""
     record = found.record
     job = found.job
     cell = record.cell
+    yield from _of_the_command(record)
     yield from _of_the_sut(record)
     own = record.digests.weights_source == "user" or cell.size == "user"
     if job is None or own or cell.model not in models.names():
@@ -87,6 +94,19 @@ def facts(found: Sources) -> Iterator[Fact]:
         yield Fact("cell.size", cell.size, " or ".join(fitting) or "no size of this model")
     yield Fact("parameters", record.parameters, size.parameters or None)
     yield Fact("model_facts", record.model_facts, size.facts)
+
+
+def _of_the_command(record: Record) -> Iterator[Fact]:
+    """Yield the flags of the recorded command that say what the cell does."""
+    cell = record.cell
+    options = []
+    for flag, word in pairwise(shlex.split(record.command)):
+        if flag in _FLAGS:
+            yield Fact(f"command: {flag}", word, getattr(cell, _FLAGS[flag]))
+        elif flag == "--sut-option":
+            options.append(word.partition("=")[0])
+    unknown = sorted({*options} - {*cell.options})
+    yield Fact("command: --sut-option", unknown, [])
 
 
 def _of_the_sut(record: Record) -> Iterator[Fact]:

@@ -182,6 +182,12 @@ def test_an_honest_run_follows_from_its_files_and_a_moved_one_does(measured, cop
     assert not failed(copy)
 
 
+def test_the_command_says_what_the_cell_does(copy):
+    for path in (copy / RECORD, *copy.glob("open/*/results/*/*/*/README.md")):
+        path.write_text(path.read_text().replace("--sut mock", "--sut native-jax"))
+    assert "command: --sut is 'native-jax'" in failed(copy)["derived-files"]
+
+
 def test_a_copy_of_a_run_beside_it_is_seen(measured, tmp_path):
     for name in ("quick-1", "quick-2"):
         shutil.copytree(measured, tmp_path / "cell" / name)
@@ -198,7 +204,7 @@ def test_the_fault_names_field_value_and_what_follows(copy):
     for file, change in of_cell("size", "mid"):
         edit_json(copy / file, change)
     assert (
-        "cell.size is 'mid'; the model's own file and the job give 'tiny'"
+        "cell.size is 'mid'; the harness and the other files give 'tiny'"
         in (failed(copy)["derived-files"])
     )
     assert json.loads((copy / RESULT).read_text())["cell"]["size"] == "mid"
