@@ -20,7 +20,7 @@ from compliance.scoring import of_run
 from compliance.scoring.value import AnswerBytes
 from compliance.subject import Subject
 from formats import shards
-from formats.cell import INT8_WEIGHTS
+from formats.cell import ONLY_WEIGHTS
 from formats.checks import Check, Fault
 from formats.frameworks import ENGINE
 from formats.outcome import Fresh, WorkerOutcome
@@ -227,7 +227,7 @@ def _speed(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     product *= cell.replica_count * shards.at_once(evidence, cell.shard_count)
     limits = subject.rules.project_limits
     factor = limits.faster_than_products
-    if record.cell.quantized not in (None, INT8_WEIGHTS):
+    if record.cell.quantized not in (None, *ONLY_WEIGHTS):
         factor = limits.faster_than_products_int8
     return speed(_SPEED, least * rate, product, factor * product, "compute", where)
 

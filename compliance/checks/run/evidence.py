@@ -37,6 +37,7 @@ _WORDS = {
     "products_left_of_xla": "matrix products that XLA does not compile",
     "flops": "floating-point operations",
     "nodes_elsewhere": "operators that another device or execution provider ran",
+    "prompts_kept": "caches of earlier prompts",
     "xla_clusters_run": "parts compiled by TensorFlow's auto-clustering",
 }
 
