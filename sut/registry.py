@@ -45,6 +45,10 @@ QUANTIZE = "quantize"
 ONE_PACKAGE = (("tensorflow-cpu", "tensorflow"),)
 """Names of distributions that contain the same package, each built for another device."""
 
+LIBRARIES_OF_FILES = ("transformers", "opencv")
+"""The environments of the libraries that read a user's files: all but pictures by area, and
+those.
+"""
 CPU_BUILDS = {"torch": ("--torch-backend", "cpu")}
 """Distribution → uv's options for its CPU builds, because PyPI has only its large CUDA builds."""
 

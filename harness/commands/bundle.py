@@ -21,12 +21,12 @@ from typing import Any
 from compliance import CURRENT
 from harness import terminal
 from harness.errors import EnvironmentFailure, UsageError
-from harness.execution import bundle, environments, machine, user_files, wheels
+from harness.execution import bundle, environments, machine, wheels
 from harness.execution.bundle import Package
 from harness.execution.environments import ROOT
 from harness.request.flags import Parser, add_common, known_name, sut_name
 from sut.devices import DEVICES, HOST
-from sut.registry import REFERENCE, SUTS, spec_of
+from sut.registry import LIBRARIES_OF_FILES, REFERENCE, SUTS, spec_of
 
 _UNFINISHED = f"{wheels.MANIFEST}.partial"
 _PYTHONS = ("3.11", "3.12", "3.13")
@@ -163,7 +163,7 @@ def _locks(options: argparse.Namespace, scratch: Path) -> dict[str, list[Path]]:
     reads_weights = any(spec.reads_weights for spec in specs)
     if reads_weights:
         specs.append(spec_of(REFERENCE))
-    for library in user_files.LIBRARIES if reads_weights or options.tests else ():
+    for library in LIBRARIES_OF_FILES if reads_weights or options.tests else ():
         locks[f"{library}-{HOST}"] = environments.lock_files(library, HOST, CURRENT)
     for name in {spec.environment: None for spec in specs if spec.environment != "core"}:
         files = environments.lock_files(name, options.device, CURRENT)

@@ -25,13 +25,10 @@ from harness.execution.environments import ROOT, Environment
 from scenarios.worker.child import end_with_parent
 from sut import user_files
 from sut.devices import HOST
+from sut.registry import LIBRARIES_OF_FILES
 
 AREA = "area"
-_TRANSFORMERS = "transformers"
-_ENVIRONMENTS = {AREA: "opencv"}
-"""Program → its environment, if that is not Transformers'."""
-LIBRARIES = (_TRANSFORMERS, *_ENVIRONMENTS.values())
-"""All environments."""
+_TRANSFORMERS, _OPENCV = LIBRARIES_OF_FILES
 cache = ROOT / ".cache"
 python: str | None = None
 """`--cache` and `--python`, which the plan of a cell sets (harness/request/plan.py)."""
@@ -94,8 +91,7 @@ class Program:
         return words.rpartition("\n")[2] if process.returncode == 1 else ""
 
     def _started(self) -> subprocess.Popen[bytes]:
-        name = _ENVIRONMENTS.get(self._name, _TRANSFORMERS)
-        made = _environment(name)
+        made = _environment(_OPENCV if self._name == AREA else _TRANSFORMERS)
         self._folder = tempfile.TemporaryDirectory()
         for file, content in self._files.items():
             (Path(self._folder.name) / file).write_bytes(content)
