@@ -178,7 +178,7 @@ class MeasuredSize:
         """Return whether the SUT can compute the model in this precision, and the model is judged
         in it.
         """
-        if precision not in self.model.tolerance:
+        if precision not in self.model.tolerance or precision not in spec_of(sut).precisions:
             return False
         reason = unsupported(
             sut,

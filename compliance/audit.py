@@ -5,6 +5,7 @@ in it, runs every check on each of them, and collects the findings.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,7 +70,20 @@ def audit(
         text = f"it has {len(found)} folders to audit; the first {len(audits)} were audited"
         problems.insert(0, text)
     places = [unit.folder.relative_to(directory).as_posix() for unit in found]
-    return _joined(places, audits, problems)
+    joined = _joined(places, audits, problems)
+    return replace(joined, checks=(*joined.checks, *_copies(directory, places)))
+
+
+def _copies(directory: Path, places: Iterable[str]) -> Iterator[Check]:
+    """Yield a failed check for each run directory with the trace of an earlier one."""
+    first: dict[str, str] = {}
+    for place in places:
+        record, _ = files.attempt(files.record, directory / place / "record.json")
+        trace = record.digests.trace if record else None
+        if trace and first.setdefault(trace, place) != place:
+            text = f"its trace is that of {first[trace]}: one of them is a copy"
+            check = judge("copied-run", [text], "", file=f"{place}/record.json")
+            yield replace(check, place=place)
 
 
 def _joined(places: list[str], audits: list[Audit], problems: list[str]) -> Audit:

@@ -8,7 +8,7 @@ directories of others.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,9 @@ from formats.result import Result
 
 _ID = "derived-files"
 _SENTENCES = ("reason", "warnings", "unranked", "evidence.sentence")
-"""Sentences, which another release may word otherwise. It is compared whether there are any."""
+"""Sentences, which another release may word otherwise. Of those it is compared how many there
+are.
+"""
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,12 @@ class Harness:
     Attributes:
         result: (files of a run, audit of its directory without result.json) → result.json.
         facts: what the harness' models say of record.json.
+        revision: that of the harness; None: it is not known.
     """
 
     result: Callable[[Sources, Audit], Result]
     facts: Callable[[Sources], Iterable[Fact]]
+    revision: Callable[[], str | None]
 
 
 def check(run: Path, audit: Audit, harness: Harness) -> Check:
@@ -77,14 +81,17 @@ def _faults(
     run: Path, record: Record, stated: Result, audit: Audit, harness: Harness
 ) -> list[Fault]:
     found = sources.read(run, record, _score(run, record))
-    faults = list(_differences("", _compared(stated), _compared(harness.result(found, audit))))
+    faults = []
     for fact in harness.facts(found):
         if fact.stated != fact.follows:
-            who = "the model's own file and the job give"
+            who = "the harness and the other files give"
             expected = quoted(fact.follows)
             faults.append(
                 mismatch(fact.field, quoted(fact.stated), expected, who, file="record.json")
             )
+    same = record.git.revision == harness.revision()
+    follows = _compared(harness.result(found, audit), same)
+    faults += _differences("", _compared(stated, same), follows, () if same else _SENTENCES)
     return faults
 
 
@@ -97,30 +104,34 @@ def _score(run: Path, record: Record) -> Accuracy | str:
     return losses.stated(run_directory.read(run))
 
 
-def _compared(result: Result) -> dict[str, Any]:
+def _compared(result: Result, same: bool) -> dict[str, Any]:
     """The values that are compared. The folder may have been moved, and another release may have
-    more checks that pass.
+    more checks that pass. `same`: whether this release wrote them.
     """
     values = asdict(result)
     del values["directory"]
-    values["audit"] = values["audit"].get(Verdict.FAIL.value, 0)
+    if not same:
+        values["audit"] = values["audit"].get(Verdict.FAIL.value, 0)
     return values
 
 
-def _differences(name: str, stated: Any, follows: Any) -> Iterator[Fault]:
-    """Yield a fault for each value that differs."""
+def _differences(
+    name: str, stated: Any, follows: Any, other_words: Collection[str]
+) -> Iterator[Fault]:
+    """Yield a fault for each value that differs. Sentences of `other_words` are counted."""
     if isinstance(stated, Mapping) and isinstance(follows, Mapping):
         for key in sorted({*stated, *follows}):
             inner = f"{name}.{key}" if name else key
-            yield from _differences(inner, stated.get(key), follows.get(key))
+            yield from _differences(inner, stated.get(key), follows.get(key), other_words)
         return
-    if name in _SENTENCES:
-        stated = bool(stated)
-        follows = bool(follows)
+    if name in other_words:
+        stated, follows = (
+            bool(each) if isinstance(each, str) else len(each) for each in (stated, follows)
+        )
     are_lists = isinstance(stated, list | tuple) and isinstance(follows, list | tuple)
     if are_lists and len(stated) == len(follows):
         for number, (one, other) in enumerate(zip(stated, follows, strict=True)):
-            yield from _differences(f"{name}[{number}]", one, other)
+            yield from _differences(f"{name}[{number}]", one, other, other_words)
     elif not _equal(name, stated, follows):
         yield mismatch(f"result.json: {name}", quoted(stated), quoted(follows), "it follows that")
 

@@ -33,6 +33,8 @@ NEVER_IN = {
     "dev": ("pandas",),
     "keras2": _OF_DATASETS,
     "keras3": (*_OF_KERAS_CV, *_OF_OPENVINO),
+    # Exported are language models, which need no pictures.
+    "openvino": ("torchvision", *_OF_OPENVINO),
 }
 # A package that KerasHub imports with every backend → the first minor release of it that does not,
 # or that asks for it.

@@ -16,10 +16,12 @@ MODES = ("quick", "valid", "submission")
 SIZES = ("tiny", "mid", "full")
 TASKS = ("predict", "generate")
 PRECISIONS = ("float32", "tf32", "bfloat16", "float16")
-INT8, INT8_WEIGHTS, INT4 = "int8", "int8-weights", "int4"
-QUANTIZED = {INT8: INT8, INT8_WEIGHTS: INT8, INT4: INT4}
+INT8, INT8_WEIGHTS = "int8", "int8-weights"
+INT4, INT4_WEIGHTS = "int4", "int4-weights"
+ONLY_WEIGHTS = (INT8_WEIGHTS, INT4_WEIGHTS)
+QUANTIZED = {INT8: INT8, INT8_WEIGHTS: INT8, INT4: INT4, INT4_WEIGHTS: INT4}
 """The kinds of quantised weights, which are `--sut-option quantize=` → the dtype of the weights.
-With `int8` and `int4` the products of the weights are of 8 bits; with `int8-weights` their other
+With `int8` and `int4` the products of the weights are of 8 bits; with ONLY_WEIGHTS their other
 operands keep the precision.
 """
 SHARDS = "shards"
@@ -158,7 +160,7 @@ class Cell:
         words="LoRA {lora}",
     )
     quantized: str | None = _optional(
-        "how the weights were quantised: int8, int8-weights or int4; None: not",
+        "how the weights were quantised: int8, int8-weights, int4 or int4-weights; None: not",
         enum=tuple(QUANTIZED),
         words="{quantized}",
     )

@@ -37,7 +37,7 @@ FRAMEWORKS = {
     # The runtimes are before PyTorch, from which they convert models.
     "ONNX Runtime": Framework(
         package="onnxruntime",
-        profiler="sut.evidence.onnxruntime_timeline",
+        profiler="sut.onnxruntime.timeline",
         limits="sut.limits.on_onnxruntime",
         keeps_programs=True,
         counters=("regions", "nodes_elsewhere", "flops"),

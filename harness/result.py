@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,13 @@ from formats.record import Record
 from formats.result import Result
 from harness.comparison.runs import find
 from harness.comparison.tables import table
+from harness.execution import machine
 from harness.execution.environments import ADOPTED
 from harness.inputs import architectures, models
 from harness.submission import inference
 from results import derive as deriving
 from results.derive import Configuration
+from sut.registry import SUTS, recorded_names
 
 __all__ = ["HARNESS", "derive", "find", "table"]
 
@@ -65,11 +69,17 @@ def of(found: Sources, audit: Audit) -> Result:
     return deriving.result(found, Configuration(adopted=ADOPTED, counts_most=counts_most), audit)
 
 
+_FLAGS = {"--sut": "sut", "--scenario": "scenario", "--size": "size", "--precision": "precision"}
+"""Flag of a single cell → its field."""
+
+
 def facts(found: Sources) -> Iterator[Fact]:
-    """Yield what the models of this harness say of a run with seeded weights."""
+    """Yield what the registry says of the SUT, and the models of a run with seeded weights."""
     record = found.record
     job = found.job
     cell = record.cell
+    yield from _of_the_command(record)
+    yield from _of_the_sut(record)
     own = record.digests.weights_source == "user" or cell.size == "user"
     if job is None or own or cell.model not in models.names():
         return
@@ -86,10 +96,37 @@ def facts(found: Sources) -> Iterator[Fact]:
     yield Fact("model_facts", record.model_facts, size.facts)
 
 
+def _of_the_command(record: Record) -> Iterator[Fact]:
+    """Yield the flags of the recorded command that say what the cell does."""
+    cell = record.cell
+    options = []
+    for flag, word in pairwise(shlex.split(record.command)):
+        if flag in _FLAGS:
+            yield Fact(f"command: {flag}", word, getattr(cell, _FLAGS[flag]))
+        elif flag == "--sut-option":
+            options.append(word.partition("=")[0])
+    unknown = sorted({*options} - {*cell.options})
+    yield Fact("command: --sut-option", unknown, [])
+
+
+def _of_the_sut(record: Record) -> Iterator[Fact]:
+    """Yield the environment of the SUT and its first package, without which it computes nothing."""
+    environment = record.environment
+    spec = SUTS.get(record.cell.sut)
+    if spec is None:
+        return
+    name = environment.name.partition(" with ")[0]
+    if not name.endswith(ADOPTED):
+        yield Fact("environment.name", name, spec.environment)
+    for first in spec.packages[:1]:
+        if environment.versions and not recorded_names([first], environment.versions):
+            yield Fact("environment.versions", "other packages", f"{first} among them")
+
+
 def _without_steps(config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration of a model without the steps of denoising, which --steps changes."""
     return {key: value for key, value in config.items() if key != "denoising_steps"}
 
 
-HARNESS = Harness(result=of, facts=facts)
+HARNESS = Harness(result=of, facts=facts, revision=machine.revision)
 """What the audit of a run directory needs of this harness."""

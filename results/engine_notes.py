@@ -17,6 +17,9 @@ def sentence(detail: Mapping[str, Any], calibration: Mapping[str, float]) -> str
     for name in ("server", "version", "model"):
         if name in detail:
             facts.append(f"{name} {detail[name]}")
+    settings = detail.get("engine_settings", {})
+    if settings:
+        facts.append("settings " + " ".join(f"{name}={value}" for name, value in settings.items()))
     facts.append(f"prompts sent as {detail.get('prompts')}")
     network_ms = detail.get("network_ms")
     if network_ms is not None:
@@ -66,6 +69,14 @@ def warnings(detail: Mapping[str, Any]) -> Iterator[str]:
             " tokens by the engine's count: it has another tokenizer or chat template, or adds"
             " a mark"
         )
+    settings = detail.get("engine_settings", {})
+    if settings.get("enable_prefix_caching") == "True":
+        yield (
+            "the engine keeps what it has computed of earlier prompts, so prompts that begin alike"
+            " are faster than others: start vLLM with --no-enable-prefix-caching"
+        )
+    if settings.get("cache_dtype", "auto") not in ("auto", "float32"):
+        yield f"the engine keeps keys and values in {settings['cache_dtype']}"
     yield (
         "an engine on this machine looks like any other program, so a disturbance by other"
         " programs is not noticed"

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from formats.cell import INT4, INT8, INT8_WEIGHTS, SHARDS, UNKNOWN
+from formats.cell import INT4, INT4_WEIGHTS, INT8, INT8_WEIGHTS, SHARDS, UNKNOWN
 from formats.frameworks import ENGINE, FRAMEWORKS
 from sut import option_kinds
 from sut.devices import DEVICES
@@ -45,6 +45,10 @@ QUANTIZE = "quantize"
 ONE_PACKAGE = (("tensorflow-cpu", "tensorflow"),)
 """Names of distributions that contain the same package, each built for another device."""
 
+LIBRARIES_OF_FILES = ("transformers", "opencv")
+"""The environments of the libraries that read a user's files: all but pictures by area, and
+those.
+"""
 CPU_BUILDS = {"torch": ("--torch-backend", "cpu")}
 """Distribution → uv's options for its CPU builds, because PyPI has only its large CUDA builds."""
 
@@ -168,6 +172,12 @@ _QUANTIZE_OPENVINO = {
         ),
     )
 }
+_QUANTIZE_BY_NNCF = {
+    QUANTIZE: (
+        (INT8_WEIGHTS, INT4_WEIGHTS),
+        "weights of 8 or 4 bits, by nncf.compress_weights; they are multiplied in float32",
+    )
+}
 _QUANTIZE_ONNX = {
     QUANTIZE: (
         (INT8, INT4),
@@ -255,7 +265,7 @@ _KERAS_FILE = "keras_file"
 _OWN_REFERENCE = {
     _KERAS_FILE: (
         "a .keras file is a model of Keras 3: take keras3-jax, keras3-tensorflow,"
-        " keras3-tensorflow-graph, keras3-torch, keras3-openvino or onnxruntime"
+        " keras3-tensorflow-graph, keras3-torch, keras3-openvino, onnxruntime or openvino"
     )
 }
 """Architecture that only the SUTs with references for it have → the reason why others lack it."""
@@ -296,6 +306,11 @@ _ONNX_LACKS = {
         " not currently supported): take native-torch-eager",
     ),
 }
+_OPTIMUM_LACKS = dict.fromkeys(
+    ("gemma", "gemma3", "gemma3_text"),
+    "optimum-intel 2.2.0 exports no Gemma with Transformers 5.5.4 (ValueError: Maximum required is"
+    " 5.0): take native-torch-eager",
+)
 _OTHER_ARCHITECTURES = "it is written for the architectures {written}, not for {architecture}"
 _NOT_WRITTEN = "nothing is written for the architecture {architecture}: {missing}"
 _NO_TRAINING = "no training is written for the architecture {architecture}: {missing}"
@@ -541,6 +556,31 @@ SUTS["onnxruntime"] = SutSpec(
     out_of_memory=("bad_alloc", "Failed to allocate memory", "out of memory"),
 )
 
+SUTS["openvino"] = SutSpec(
+    module="sut.openvino.{architecture}",
+    environment="openvino",
+    execution="runtime",
+    summary="OpenVINO: models that it converts from PyTorch, and language models of openvino-genai",
+    process_env={"HF_HUB_OFFLINE": "1", "KERAS_BACKEND": "openvino"},
+    references={_KERAS_FILE: ("keras-file-on-tensorflow", "keras-file-on-torch")},
+    options=_QUANTIZE_BY_NNCF,
+    devices=("cpu",),
+    precisions=("float32",),
+    classes="transformers",
+    unsupported=_OPTIMUM_LACKS,
+    no_fit="OpenVINO trains no model: take native-torch-eager",
+    packages=(
+        "openvino",
+        "openvino-genai",
+        "optimum-intel",
+        "nncf",
+        "torch",
+        "transformers",
+    ),
+    variables=("OPENVINO", "OV"),
+    out_of_memory=_OPENVINO_OUT_OF_MEMORY,
+)
+
 SUTS["endpoint"] = SutSpec(
     module="sut.endpoint.{architecture}",
     environment="core",
@@ -670,10 +710,11 @@ def adamw_of(sut: str) -> str:
 
 def keeps_programs(sut: str) -> bool:
     """Return whether the programs that the SUT compiles are kept on disk
-    (`sut.variables.keeping_kernels`).
+    (`sut.variables.keeping_kernels`), or the models that it converts (`sut.converted_models`).
     """
     known = FRAMEWORKS.get(framework_of(sut))
-    return bool(known and known.keeps_programs)
+    converts = sut in SUTS and SUTS[sut].execution == "runtime"
+    return converts or bool(known and known.keeps_programs)
 
 
 def profiler_of(sut: str) -> str | None:

@@ -41,6 +41,7 @@ ALLOWED = {
     "harness/execution/bundle.py:_pip": "pip has one exit code for all its errors",
     "harness/execution/environments.py:check_done": "uv and pip have one exit code for all errors",
     "harness/execution/pins.py:_uv": "uv has one exit code for all its errors",
+    "harness/execution/user_files.py:end": "the last line of a library's error, which is shown",
     "harness/request/flags.py:error": "argparse gives only its message to Parser.error",
     "harness/sweep/cells.py:_switched": "the words of a command line",
     "scenarios/worker/failures.py:outcome_of": "frameworks have no common error for lack of memory",

@@ -26,7 +26,7 @@ from harness.execution.bundle import Package
 from harness.execution.environments import ROOT
 from harness.request.flags import Parser, add_common, known_name, sut_name
 from sut.devices import DEVICES, HOST
-from sut.registry import REFERENCE, SUTS, spec_of
+from sut.registry import LIBRARIES_OF_FILES, REFERENCE, SUTS, spec_of
 
 _UNFINISHED = f"{wheels.MANIFEST}.partial"
 _PYTHONS = ("3.11", "3.12", "3.13")
@@ -160,8 +160,11 @@ def _locks(options: argparse.Namespace, scratch: Path) -> dict[str, list[Path]]:
         return {name: [loadgen, scratch / f"{name}.txt"] for name in names}
     locks = {"core": [loadgen, core]}  # LoadGen first: it has wheels for the fewest machines
     specs = [SUTS[name] for name in options.sut]
-    if any(spec.reads_weights for spec in specs):
+    reads_weights = any(spec.reads_weights for spec in specs)
+    if reads_weights:
         specs.append(spec_of(REFERENCE))
+    for library in LIBRARIES_OF_FILES if reads_weights or options.tests else ():
+        locks[f"{library}-{HOST}"] = environments.lock_files(library, HOST, CURRENT)
     for name in {spec.environment: None for spec in specs if spec.environment != "core"}:
         files = environments.lock_files(name, options.device, CURRENT)
         locks[f"{name}-{options.device}"] = files

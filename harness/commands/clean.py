@@ -23,6 +23,7 @@ _KINDS = {
     "compiled": "compiled again by JAX and torch",
     "converted": "converted again by ONNX Runtime's and OpenVINO's tools",
     "conformance": "what an interrupted `conformance` has computed",
+    "user-files": "made again by Transformers, in seconds",
     "limits": "measured again by `doctor --limits`",
 }
 """Folder of the cache → the cost of its removal."""

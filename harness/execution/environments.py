@@ -29,13 +29,15 @@ from harness.execution.interpreter import BESIDE_PTH, inventory, let_see
 from harness.locks import held
 from scenarios.worker.child import end_with_parent
 from sut.devices import DEVICES, HOST
-from sut.registry import CPU_BUILDS
+from sut.registry import CPU_BUILDS, LIBRARIES_OF_FILES
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = ROOT / "environments"
 ADOPTED = " (--python)"
 """The end of the name of an environment that `adopt` returns."""
 _LOADGEN = "loadgen-{round}.txt"
+_FEW_MODULES = ("core", *LIBRARIES_OF_FILES)
+"""Environments of which few modules are imported, so that compiling all takes longer."""
 
 # Packages of a lock that an interpreter of --python may lack → the effect.
 _NOT_NEEDED = {
@@ -101,7 +103,8 @@ def ensure(
     EnvironmentFailure with the installer's last words.
     """
     directory = _directory(cache, name, device)
-    make(directory, lock_files(name, device, round_), installer(), say, bytecode=name != "core")
+    bytecode = name not in _FEW_MODULES
+    make(directory, lock_files(name, device, round_), installer(), say, bytecode=bytecode)
     return Environment(
         name,
         directory / "bin" / "python",

@@ -131,7 +131,7 @@ def compressed_trace(log_dir: Path) -> str | None:
     or None.
     """
     trace = log_dir / "mlperf_log_trace.json"
-    packed = log_dir / "mlperf_log_trace.json.gz"
+    packed = log_dir / rundir.TRACE
     if trace.exists() and trace.stat().st_size:
         with trace.open("rb") as whole, gzip.GzipFile(packed, "wb", mtime=0) as target:
             shutil.copyfileobj(whole, target, 1 << 20)

@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -184,17 +185,23 @@ def git() -> Git:
     """
     source = source_digest(ROOT)
     if wheels.bundle(ROOT) == ROOT:
-        manifest = wheels.manifest(ROOT)
-        return Git(
-            revision=manifest["revision"], dirty=manifest["dirty"], worker_source_sha256=source
-        )
+        dirty = wheels.manifest(ROOT)["dirty"]
+        return Git(revision=revision(), dirty=dirty, worker_source_sha256=source)
     changed = _git("status", "--porcelain", "--", *SOURCES)
     return Git(
-        revision=_git("rev-parse", "HEAD"),
+        revision=revision(),
         dirty=None if changed is None else bool(changed),
         changed=tuple((changed or "").splitlines()[:50]),
         worker_source_sha256=source,
     )
+
+
+@cache
+def revision() -> str | None:
+    """The revision of this source tree. None: it is neither a checkout nor a bundle."""
+    if wheels.bundle(ROOT) == ROOT:
+        return str(wheels.manifest(ROOT)["revision"])
+    return _git("rev-parse", "HEAD")
 
 
 def _git(*arguments: str) -> str | None:

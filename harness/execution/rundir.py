@@ -5,8 +5,10 @@ The same command continues with an unfinished one.
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -21,6 +23,7 @@ from formats.result import FINAL
 from harness.errors import EnvironmentFailure, UsageError
 from harness.locks import Taken, held
 
+TRACE = "mlperf_log_trace.json.gz"
 _RESERVE = ".reserve"
 _RESERVE_BYTES = 1 << 20
 
@@ -142,10 +145,24 @@ def kept(job: Job) -> WorkerOutcome | None:
     if not folder.exists():
         return None
     outcome = read_outcome(folder)
-    if outcome and outcome.status == "ok" and _same(folder / "job.json", job):
+    same = outcome and outcome.status == "ok" and _same(folder / "job.json", job)
+    if same and _is_whole(folder / TRACE):
         return outcome
     set_aside(folder)
     return None
+
+
+def _is_whole(packed: Path) -> bool:
+    """Return whether a packed trace can be unpacked, or is not there."""
+    try:
+        with gzip.open(packed) as whole:
+            while whole.read(1 << 20):
+                pass
+    except FileNotFoundError:
+        return True
+    except (EOFError, OSError, zlib.error):
+        return False
+    return True
 
 
 def set_aside(folder: Path) -> None:

@@ -1,25 +1,22 @@
 """The chat template of a user's folder (`--chat`), which turns messages into the model's text.
 
-It is found and rendered as in Transformers 5.23 (`apply_chat_template`, and
-utils/chat_template_utils.py).
+Transformers renders it, in a process with limits of time and memory.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from jinja2 import nodes
-from jinja2.exceptions import TemplateError
-
 from harness.errors import UsageError
-from harness.inputs import chat_render, tokenizer, user_folder
+from harness.execution import user_files
+from harness.execution.user_files import Stopped
+from harness.inputs import tokenizer, user_folder
 
 _SETTINGS = "tokenizer_config.json"
 _FILE = "chat_template.jinja"
@@ -27,9 +24,8 @@ _NAMED_FILES = "additional_chat_templates/*.jinja"
 DEFAULT = "default"
 """The name of the usual template."""
 _GIVEN = ("messages", "tools", "documents", "add_generation_prompt")
-SECONDS = 5
-"""The processor's seconds that a template may take for one conversation."""
-_CONVERSATIONS_A_SECOND = 100
+_CLOCK = "strftime_now"
+"""The function that writes today's date."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +49,15 @@ class Template:
     @property
     def dated(self) -> bool:
         """Whether the template may write today's date into a prompt."""
-        names = chat_render.syntax(self.text).find_all(nodes.Name)
-        return any(node.name == chat_render.CLOCK for node in names)
+        return _CLOCK in self.text
+
+    def job(self, conversations: Sequence[Any], more: Mapping[str, Any] | None) -> dict[str, Any]:
+        """What the program `chat` of `sut.user_files` is asked. `more`: further variables."""
+        variables = {**self.variables, **(more or {})}
+        return {"text": self.text, "variables": variables, "conversations": conversations}
 
     def texts(self, conversations: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-        """The texts of conversations, up to where the model's answer begins. Another process
-        renders them.
+        """The texts of conversations, up to where the model's answer begins.
 
         Args:
             conversations: file and line → messages with `role` and `content`.
@@ -67,36 +66,24 @@ class Template:
         """
         if not conversations:
             return []
-        job = {"variables": self.variables, "conversations": list(conversations.values())}
-        answer = _in_a_process(self.text, job)
+        answer = _answer(self, list(conversations.values()))
         if "why" in answer:
             where = list(conversations)[answer["index"]]
             raise UsageError(f"{where}: the chat template cannot render it ({answer['why']})")
         return list(answer["texts"])
 
 
-def _in_a_process(text: str, job: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer of chat_render. Raises UsageError if the template loops, or takes too much memory.
-
-    Args:
-        job: `conversations`, and their `variables`.
-    """
-    count = len(job["conversations"])
-    seconds = SECONDS + count // _CONVERSATIONS_A_SECOND
-    child = subprocess.run(
-        [sys.executable, "-P", chat_render.__file__],
-        input=json.dumps({"text": text, "seconds": seconds, **job}),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if child.returncode:
+def _answer(template: Template, conversations: Sequence[Any]) -> dict[str, Any]:
+    job = template.job(conversations, None)
+    if template.dated:
+        job["time"] = time.time()  # so that an answer of another day is not used
+    try:
+        return dict(user_files.answer("chat", {}, job))
+    except Stopped as e:
         raise UsageError(
-            f"--chat: the chat template was stopped: it needs more than {seconds} s for"
-            f" {count} prompts, or more than {chat_render.MEMORY_BYTES >> 30} GB of memory:"
-            " download the template again, or give another folder"
-        )
-    return dict(json.loads(child.stdout))
+            f"--chat: the chat template was stopped ({e}): download it again, or give another"
+            " folder"
+        ) from None
 
 
 def has_template(path: Path) -> bool:
@@ -134,14 +121,8 @@ def of_folder(path: Path, name: str, options: Iterable[str]) -> Template:
             f"--chat {name}: {path} has no such template; there is"
             f" {' and '.join(sorted(templates))}"
         )
-    text = templates[name]
-    try:
-        chat_render.syntax(text)
-    except (TemplateError, RecursionError) as e:
-        raise UsageError(
-            f"--chat: the chat template of {path} is not Jinja ({e}): download it again"
-        ) from None
-    return Template(text, {**tokens, **_variables(text, options)})
+    template = Template(templates[name], tokens)
+    return replace(template, variables={**tokens, **_variables(template, options)})
 
 
 def _templates(path: Path, settings: Mapping[str, Any]) -> dict[str, str]:
@@ -159,7 +140,7 @@ def _templates(path: Path, settings: Mapping[str, Any]) -> dict[str, str]:
     return {str(name): str(text) for name, text in stored.items()}
 
 
-def _variables(text: str, options: Iterable[str]) -> dict[str, Any]:
+def _variables(template: Template, options: Iterable[str]) -> dict[str, Any]:
     """`--chat-option` as name → value. Raises UsageError for a variable that is not in the
     template.
     """
@@ -167,8 +148,10 @@ def _variables(text: str, options: Iterable[str]) -> dict[str, Any]:
     options = list(options)
     if not options:
         return values
-    names = _in_a_process(text, {"conversations": []})["names"]
-    there = [name for name in names if name not in _GIVEN]
+    answer = _answer(template, ())
+    if "why" in answer:
+        raise UsageError(f"--chat: the chat template is not Jinja ({answer['why']})")
+    there = [name for name in answer["names"] if name not in _GIVEN]
     for option in options:
         name, equals, value = option.partition("=")
         if not equals:

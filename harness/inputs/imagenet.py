@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,12 +21,16 @@ from compliance.scoring import imagenet
 from formats import bounds
 from formats.workload import Config
 from harness.errors import Refused, UsageError
-from harness.inputs import area_resize, picture_processor, pictures
-from harness.inputs.picture_processor import PerChannel
+from harness.execution.user_files import AREA, Program
+from harness.inputs import picture_processor, pictures
+from sut.user_files import resized_shape
 
 SIDE = 224
 CHANNELS = 3
-_SHORTER = 256
+
+
+Resized = Callable[[np.ndarray], np.ndarray]
+"""A picture, uint8 [height, width, 3] → the picture with a shorter side of 256."""
 
 
 @dataclass(frozen=True)
@@ -33,54 +38,40 @@ class Preparation:
     """One of the reference's two ways.
 
     Attributes:
-        cropped: an RGB picture → its resized middle, uint8 [SIDE, SIDE, 3].
+        resizes: opens what resizes pictures.
+        rounded: rounds the place of the middle.
         mean, deviation: of each colour, in units of the uint8 values.
         words: the filter, the mean and the deviation, for a reader.
     """
 
-    cropped: Callable[[Image.Image], np.ndarray]
-    mean: PerChannel
-    deviation: PerChannel
+    resizes: Callable[[], AbstractContextManager[Resized]]
+    rounded: Callable[[float], int]
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
     words: str
 
-    def __call__(self, path: Path) -> np.ndarray:
-        """The picture of a file, uint8 [3, SIDE, SIDE]. Raises UsageError if it is none."""
-        return self.cropped(pictures.opened(path)).transpose(2, 0, 1)
+    def cropped(self, resized: np.ndarray) -> np.ndarray:
+        """The middle of a resized picture, uint8 [SIDE, SIDE, 3]."""
+        top, left = (self.rounded((length - SIDE) / 2) for length in resized.shape[:2])
+        return resized[top : top + SIDE, left : left + SIDE]
 
 
-def _by_area(picture: Image.Image) -> np.ndarray:
-    tall, wide = _resized_shape(picture)
-    rows, columns = (_middle(int((length - SIDE) / 2)) for length in (tall, wide))
-    return area_resize.resized(np.asarray(picture), tall, wide, rows, columns)
-
-
-def _by_pillow(picture: Image.Image) -> np.ndarray:
-    tall, wide = _resized_shape(picture)
-    resized = picture.resize((wide, tall), Image.Resampling.BILINEAR)
-    rows, columns = (_middle(round((length - SIDE) / 2)) for length in (tall, wide))
-    return np.asarray(resized)[rows, columns]
-
-
-def _resized_shape(picture: Image.Image) -> tuple[int, int]:
-    """The height and the width to which a picture is resized."""
-    width, height = picture.size
-    if height > width:
-        return int(_SHORTER * height / width), _SHORTER
-    return _SHORTER, int(_SHORTER * width / height)
-
-
-def _middle(first: int) -> slice:
-    return slice(first, first + SIDE)
+def _by_pillow(picture: np.ndarray) -> np.ndarray:
+    height, width = resized_shape(picture)
+    resized = Image.fromarray(picture).resize((width, height), Image.Resampling.BILINEAR)
+    return np.asarray(resized)
 
 
 OF_TENSORFLOW = Preparation(
-    _by_area,
+    lambda: Program(AREA, {}),
+    int,
     mean=(123.68, 116.78, 103.94),
     deviation=(1.0, 1.0, 1.0),
     words="by OpenCV's INTER_AREA, minus the mean (123.68, 116.78, 103.94)",
 )
 OF_PYTORCH = Preparation(
-    _by_pillow,
+    lambda: nullcontext(_by_pillow),
+    round,
     mean=tuple(255 * mean for mean in (0.485, 0.456, 0.406)),
     deviation=tuple(255 * deviation for deviation in (0.229, 0.224, 0.225)),
     words="by Pillow's BILINEAR, mean (0.485, 0.456, 0.406), deviation (0.229, 0.224, 0.225)",
@@ -163,7 +154,12 @@ def read(folder: Path, labels: Mapping[str, int], way: Preparation) -> np.ndarra
     """
     pictures.check_memory(folder, len(labels), CHANNELS * SIDE * SIDE)
     prepared = np.empty((len(labels), CHANNELS, SIDE, SIDE), np.uint8)
-    with ThreadPoolExecutor() as pool:
-        for number, row in enumerate(pool.map(way, (folder / name for name in labels))):
+    with way.resizes() as resized, ThreadPoolExecutor() as pool:
+
+        def prepare(name: str) -> np.ndarray:
+            picture = np.asarray(pictures.opened(folder / name))
+            return way.cropped(resized(picture)).transpose(2, 0, 1)
+
+        for number, row in enumerate(pool.map(prepare, labels)):
             prepared[number] = row
     return prepared

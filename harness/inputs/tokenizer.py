@@ -6,28 +6,36 @@ The ids of the latter are 0 padding, 1 beginning, 2 end, then byte + 3, as in By
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from compliance.scoring.squad import word_pieces as word_piece_files
 from compliance.scoring.squad.word_pieces import WordPieces
 from formats import bounds
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
+from harness.execution import user_files
 from harness.inputs import user_folder
 from harness.inputs.user_folder import Document
-
-T = TypeVar("T")
 
 PAD = 0
 BEGIN = 1
 END = 2
 _OFFSET = 3
 VOCABULARY = 256 + _OFFSET
-_CLIP_BEGIN = "<|startoftext|>"
-_CLIP_END = "<|endoftext|>"
+_OF_CONVERSION = (
+    "config.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+)
+"""The files that Transformers reads to make a tokenizer.json."""
 _SPECIAL = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 _CALLS = ("encode", "decode", "encode_marked", "decode_marked")
 """The fields of a tokenizer that call its library."""
@@ -46,6 +54,7 @@ class Tokenizer:
         encode_marked: text that contains its marks → ids; None: this kind of file cannot.
         decode_marked: ids → text with its marks; None: this kind of file cannot.
         folder: the folder of its files; None: it has none.
+        content: returns its tokenizer.json; None: there is none.
     """
 
     name: str
@@ -56,6 +65,7 @@ class Tokenizer:
     encode_marked: Callable[[str], list[int]] | None = None
     decode_marked: Callable[[Sequence[int]], str] | None = None
     folder: Path | None = None
+    content: Callable[[], str] | None = None
 
 
 def encode(text: str) -> list[int]:
@@ -84,76 +94,65 @@ def of_bytes(closing: bool) -> Tokenizer:
 
 
 def of_folder(path: Path) -> Tokenizer | None:
-    """The tokenizer of a folder: tokenizer.json, else tokenizer.model, else BERT's vocab.txt, else
-    CLIP's vocab.json and merges.txt. None: the folder has none of these.
+    """The tokenizer of a folder: tokenizer.json, else tokenizer.model, else what Transformers makes
+    of a vocab.txt, or of vocab.json and merges.txt. None: the folder has none of these.
 
     Raises UsageError if a file cannot be read.
     """
     for name, read in (
         ("tokenizer.json", _json),
         ("tokenizer.model", _sentencepiece),
-        ("vocab.txt", _wordpiece),
-        ("vocab.json", _clip),
+        ("vocab.txt", partial(_converted, "BertTokenizer")),
+        ("vocab.json", partial(_converted, "CLIPTokenizer")),
     ):
         if not (path / name).is_file():
             continue
         file = path / name
         bounds.check(file, file.stat().st_size, bounds.TOKENIZER)
-        tokenizer = _safe(file, read)(file, _safe(file, settings)(path))
+        safe = _named_faults(file)
+        tokenizer = safe(read)(file)
         calls: dict[str, Any] = {
-            call: _safe(file, each) for call in _CALLS if (each := getattr(tokenizer, call))
+            call: safe(each) for call in _CALLS if (each := getattr(tokenizer, call))
         }
-        tokenizer = replace(tokenizer, folder=path, **calls)
-        if name != "tokenizer.json" and _safe(file, _adds_tokens)(path, tokenizer):
-            return replace(tokenizer, encode=partial(_refuse_added, path, name))
-        return tokenizer
+        return replace(tokenizer, folder=path, **calls)
     return None
 
 
-def _safe(file: Path, call: Callable[..., T]) -> Callable[..., T]:
-    """The same call of a tokenizer's library. It raises UsageError if the library fails.
+@contextmanager
+def _named_faults(file: Path) -> Iterator[None]:
+    """Turn a fault of a tokenizer's library into a UsageError with the file's name.
 
     Both libraries raise plain Exception and RuntimeError, and `tokenizers` a PanicException of
     Rust, which is a BaseException.
     """
-
-    def safe(*arguments: Any) -> T:
-        try:
-            return call(*arguments)
-        except (UsageError, KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as e:  # noqa: BLE001
-            why = (str(e).strip() or type(e).__name__).splitlines()[0]
-            raise UsageError(
-                f"--weights {file.parent}: {file.name} is not a tokenizer ({why}): download it"
-                " again"
-            ) from None
-
-    return safe
+    try:
+        yield
+    except (HarnessError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as e:  # noqa: BLE001
+        why = (str(e).strip() or type(e).__name__).splitlines()[0]
+        raise UsageError(
+            f"--weights {file.parent}: {file.name} is not a tokenizer ({why}): download it again"
+        ) from None
 
 
 def word_pieces(own: Tokenizer | None) -> WordPieces:
-    """BERT's vocabulary in lower case, from the vocab.txt or the tokenizer.json of a user's folder.
-
-    Raises UsageError if the folder has none.
+    """BERT's vocabulary in lower case, from the tokenizer of a user's folder. Raises UsageError if
+    the folder has none.
     """
     lacking = "a vocab.txt or tokenizer.json of word pieces in lower case, as BERT's"
-    if own is None or own.folder is None:
+    if own is None or own.content is None:
         raise UsageError(f"--weights: questions need {lacking}, and the folder has no tokenizer")
-    path = own.folder
-    in_lower_case = settings(path).get("do_lower_case", True)
     try:
-        if (path / "vocab.txt").is_file():
-            content = bounds.content(path / "vocab.txt", bounds.TOKENIZER)
-            found = word_piece_files.parse(content)
-        else:
-            document = user_folder.read_json(path / "tokenizer.json")
-            in_lower_case = document["normalizer"]["lowercase"]
-            found = WordPieces(document["model"]["vocab"])
-    except (OSError, ValueError, KeyError, TypeError) as e:
-        raise UsageError(f"--weights {path}: questions need {lacking} ({e})") from None
+        content = json.loads(own.content())
+        found = WordPieces(content["model"]["vocab"])
+        in_lower_case = content["normalizer"]["lowercase"]
+    except (ValueError, KeyError, TypeError) as e:
+        raise UsageError(f"--weights {own.folder}: questions need {lacking} ({e})") from None
     if not in_lower_case:
-        raise UsageError(f"--weights {path}: questions need {lacking}, and this one keeps capitals")
+        raise UsageError(
+            f"--weights {own.folder}: questions need {lacking}, and this one keeps capitals"
+        )
     return found
 
 
@@ -184,136 +183,70 @@ def _document(file: Path) -> Document:
     return dict(user_folder.read_json(file)) if file.is_file() else {}
 
 
-def _json(file: Path, settings: Document) -> Tokenizer:
-    """Read tokenizer.json. Its post-processor adds the marks. Its truncation and padding are
+def _json(file: Path) -> Tokenizer:
+    return _of_json(file.name, file.read_text(encoding="utf-8"))
+
+
+def _of_json(name: str, text: str) -> Tokenizer:
+    """Read a tokenizer.json. Its post-processor adds the marks. Its truncation and padding are
     switched off, because we refuse long prompts and pad ourselves.
     """
     from tokenizers import Tokenizer as Reader
 
-    reader = Reader.from_file(str(file))
+    reader = Reader.from_str(text)
     reader.no_truncation()
     reader.no_padding()
     special = [i for i, token in reader.get_added_tokens_decoder().items() if token.special]
     return Tokenizer(
-        name=file.name,
+        name=name,
         vocabulary=_vocabulary(reader),
         special=tuple(special),
         encode=lambda text: list(reader.encode(text).ids),
         decode=reader.decode,
         encode_marked=lambda text: list(reader.encode(text, add_special_tokens=False).ids),
         decode_marked=lambda ids: str(reader.decode(list(ids), skip_special_tokens=False)),
+        content=reader.to_str,
     )
 
 
-def _wordpiece(file: Path, settings: Document) -> Tokenizer:
-    from tokenizers import BertWordPieceTokenizer
-
-    reader = BertWordPieceTokenizer(
-        str(file),
-        lowercase=settings.get("do_lower_case", True),
-        strip_accents=settings.get("strip_accents"),
-        handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
-    )
-    marks = map(reader.token_to_id, ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
-    return Tokenizer(
-        file.name,
-        _vocabulary(reader),
-        tuple(i for i in marks if i is not None),
-        lambda text: list(reader.encode(text).ids),
-        reader.decode,
-    )
-
-
-def _clip(file: Path, settings: Document) -> Tokenizer:
-    """The tokenizer that Transformers makes from CLIP's two files: lower case, words split by
-    CLIP's rule, with a mark at their end.
+def _converted(usual: str, file: Path) -> Tokenizer:
+    """The tokenizer.json that Transformers makes of other files, by the class that the folder
+    names, or else by `usual`.
     """
-    from tokenizers import Regex, models, normalizers, pre_tokenizers
-    from tokenizers import Tokenizer as Reader
-
-    merges = file.with_name("merges.txt")
-    pairs = models.BPE.from_file(
-        str(file), str(merges), unk_token=_CLIP_END, end_of_word_suffix="</w>"
-    )
-    reader = Reader(pairs)
-    one_space = normalizers.Replace(Regex(r"\s+"), " ")
-    reader.normalizer = normalizers.Sequence(
-        [normalizers.NFC(), one_space, normalizers.Lowercase()]
-    )
-    words = Regex(r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+")
-    split = pre_tokenizers.Split(words, behavior="removed", invert=True)
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    reader.pre_tokenizer = pre_tokenizers.Sequence([split, byte_level])
-    vocabulary = reader.get_vocab()
-    begin = vocabulary.get(_CLIP_BEGIN)
-    end = vocabulary.get(_CLIP_END)
-    if begin is None or end is None:
-        return Tokenizer(
-            file.name,
-            _vocabulary(reader),
-            (),
-            lambda text: _refuse(file),
-            lambda ids: str(reader.decode(list(ids))),
-        )
-    return Tokenizer(
-        file.name,
-        _vocabulary(reader),
-        (begin, end),
-        lambda text: [begin, *reader.encode(text).ids, end],
-        lambda ids: str(reader.decode([i for i in ids if i not in (begin, end)])),
-    )
+    files = user_files.contents(file.parent, _OF_CONVERSION, bounds.TOKENIZER)
+    found = _of_json(file.name, user_files.answer("tokenizer", files, usual))
+    return replace(found, encode_marked=None, decode_marked=None)
 
 
-def _adds_tokens(path: Path, found: Tokenizer) -> bool:
-    """Whether the folder's added_tokens.json has an id that the tokenizer lacks."""
-    file = path / "added_tokens.json"
-    if not file.is_file():
-        return False
-    added = user_folder.read_json(file)
-    return any(number >= found.vocabulary for number in added.values())
-
-
-def _refuse_added(path: Path, name: str, text: str) -> list[int]:
-    """Raises UsageError. Only a tokenizer.json contains these added tokens. Without them a mark
-    would be cut into pieces.
-    """
-    raise UsageError(
-        f"--weights {path}: added_tokens.json has tokens that {name} lacks, and only a"
-        " tokenizer.json can contain them: write one "
-        f'with AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("{path}/tokenizer.json")'
-    )
-
-
-def _refuse(file: Path) -> list[int]:
-    """Raises UsageError when a prompt is encoded: each model with these two files splits words by
-    other rules.
-    """
-    raise UsageError(
-        f"--dataset: {file.parent} has vocab.json and merges.txt of another model than CLIP and no"
-        " tokenizer.json: write one with "
-        f'AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("tokenizer.json")'
-    )
-
-
-def _sentencepiece(file: Path, settings: Document) -> Tokenizer:
+def _sentencepiece(file: Path) -> Tokenizer:
     """If tokenizer_config.json does not say, a beginning is added and no end, as Transformers'
     tokenizers of Llama, Mistral and Gemma do.
     """
     from sentencepiece import SentencePieceProcessor
 
     reader = SentencePieceProcessor(model_file=str(file))
-    adds_beginning = settings.get("add_bos_token", True) and reader.bos_id() >= 0
-    adds_end = settings.get("add_eos_token", False) and reader.eos_id() >= 0
-    before = [reader.bos_id()] if adds_beginning else []
-    after = [reader.eos_id()] if adds_end else []
-    special = [
-        i for i in range(reader.vocab_size()) if reader.is_control(i) or reader.is_unknown(i)
-    ]
+    vocabulary = reader.vocab_size()
+    marks = settings(file.parent)
+    begins = marks.get("add_bos_token", True) and reader.bos_id() >= 0
+    ends = marks.get("add_eos_token", False) and reader.eos_id() >= 0
+    special = [i for i in range(vocabulary) if reader.is_control(i) or reader.is_unknown(i)]
+    added = _document(file.with_name("added_tokens.json")).values()
+
+    def encode(text: str) -> list[int]:
+        if any(number >= vocabulary for number in added):
+            raise UsageError(
+                f"--weights {file.parent}: added_tokens.json has tokens that {file.name} lacks, and"
+                " only a tokenizer.json can contain them: write one with"
+                " AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("
+                f'"{file.parent}/tokenizer.json")'
+            )
+        return list(reader.encode(text, add_bos=begins, add_eos=ends))
+
     return Tokenizer(
         file.name,
-        reader.vocab_size(),
+        vocabulary,
         tuple(special),
-        lambda text: [*before, *reader.encode(text), *after],
+        encode,
         lambda ids: str(reader.decode([i for i in ids if i not in special])),
     )
 

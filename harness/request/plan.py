@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from compliance import rules
 from formats.cell import UNKNOWN
 from harness.errors import UsageError
-from harness.execution import machine
+from harness.execution import machine, user_files
 from harness.execution.environments import LOCKS
 from harness.inputs import (
     architectures,
@@ -547,6 +547,8 @@ def _user_weights(options: Options, model: Model) -> user_weights.Folder | None:
             f"--weights {options.weights}: its config.json decides the size: leave out --size"
             f" {options.size}"
         )
+    user_files.cache = options.cache
+    user_files.python = options.python
     return user_weights.look(options.weights, model)
 
 

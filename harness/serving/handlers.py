@@ -14,7 +14,8 @@ from typing import Any
 
 from aiohttp import web
 
-from harness.inputs import chat_render, messages
+from harness.execution.user_files import Program, Stopped
+from harness.inputs import messages
 from harness.serving import protocol
 from harness.serving.preparation import Served
 from harness.serving.protocol import Body, Completion, Refusal
@@ -36,6 +37,8 @@ def application(served: Served, socket: Path) -> web.Application:
     handlers = _Handlers(served, socket)
     application = web.Application(client_max_size=_MOST_BYTES, middlewares=[_explain])
     application.on_response_prepare.append(handlers.sign)
+    application.on_startup.append(handlers.start)
+    application.on_cleanup.append(handlers.end)
     router = application.router
     router.add_get("/health", handlers.health)
     router.add_get("/v1/models", handlers.models)
@@ -63,6 +66,7 @@ class _Handlers:
     def __init__(self, served: Served, socket: Path):
         self.served = served
         self.tokenizer = served.tokenizer
+        self.renderer = Program("chat", {})
         self.socket = socket
         self.turn = asyncio.Semaphore(max(_LEAST_AT_ONCE, served.request.batch_size))
 
@@ -70,6 +74,15 @@ class _Handlers:
         """Say which SUT answers, for clients that record the engine."""
         cell = self.served.request
         response.headers["Server"] = f"{_PROGRAM} ({cell.options.sut} {cell.precision})"
+
+    async def start(self, _: web.Application) -> None:
+        """Start the process that renders, because that takes longer than most first tokens."""
+        if self.served.template:
+            self.renderer.ask(self.served.template.job((), None))
+
+    async def end(self, _: web.Application) -> None:
+        """End the process that renders."""
+        self.renderer.end()
 
     async def health(self, request: web.Request) -> web.Response:
         """Whether requests are answered."""
@@ -106,14 +119,15 @@ class _Handlers:
             chat = messages.read(body.messages)
         except ValueError as e:
             raise protocol.bad("messages", str(e)) from None
-        variables = {**template.variables, **(body.chat_template_kwargs or {})}
+        job = template.job([chat], body.chat_template_kwargs)
         try:
-            text = chat_render.render(template.text, variables, chat)
-        # A template may fail in any way.
-        except Exception as e:  # noqa: BLE001
-            why = f"the chat template cannot render them ({type(e).__name__}: {e})"
-            raise protocol.bad("messages", why) from None
-        return tuple(encode(text))
+            answer = self.renderer.ask(job)
+        except Stopped as e:
+            answer = {"why": str(e)}
+        if "why" in answer:
+            why = f"the chat template cannot render them ({answer['why']})"
+            raise protocol.bad("messages", why)
+        return tuple(encode(answer["texts"][0]))
 
     async def _answered(self, request: web.Request, asked: Completion) -> web.StreamResponse:
         kind = "text_completion"

@@ -149,8 +149,7 @@ def _tokenizer(request: Request) -> Tokenizer:
 def _template(request: Request, reader: Tokenizer, name: str) -> tuple[Template | None, str]:
     """The chat template of the user's folder, or None and the reason.
 
-    The server renders chats itself, because a process for each would take longer than most answers'
-    first token. So the template renders a first one in a process with limits of time and memory.
+    It renders a first one, so that one that always fails is found here.
     """
     folder = request.weights.path if request.weights else None
     if folder is None or reader.encode_marked is None or not chat.has_template(folder):

@@ -20,6 +20,7 @@ from tokenizers import Tokenizer
 from formats.cell import UNKNOWN
 from formats.outcome import CUT_SHORT
 from sut.contract import AsGiven, Batch, Call, Evidence, Workload
+from sut.endpoint import settings
 from sut.endpoint.client import Client
 from sut.endpoint.replies import EndpointError, Reply, shown
 
@@ -113,7 +114,7 @@ class Endpoint(AsGiven):
         """Report what the engine says of itself, how far away it is, and whether it counts tokens
         as its tokenizer does. Raises EndpointError if the counts differ by more than a tenth.
         """
-        self.counts.check()
+        self.counts.check(ignores_ends=not self.ends)
         counts = self.counts.facts()
         call()
         self.counts = _Counts()  # those of synthetic prompts do not count
@@ -243,12 +244,14 @@ class _Counts:
         most = max(self.largest_difference_of_tokens, abs(difference))
         self.largest_difference_of_tokens = most
 
-    def check(self) -> None:
+    def check(self, *, ignores_ends: bool = False) -> None:
         """Raises EndpointError if the counts differ too much."""
         apart = abs(self.tokens_by_engine - self.tokens)
         if apart <= _LARGEST_DIFFERENCE * max(self.tokens, _FEW_TOKENS):
             return
         why = "it has another tokenizer, or tokens that it does not send"
+        if ignores_ends:
+            why += ", such as the end tokens that --eos ignore goes on after: try --eos stop"
         if 2 * self.not_utf8 > self.answers:
             why = (
                 f"{self.not_utf8:,} of {self.answers:,} texts have bytes that are no UTF-8"
@@ -316,8 +319,8 @@ def _first_model(client: Client) -> str:
 
 
 def _facts(client: Client) -> dict[str, Any]:
-    """What the engine says of itself: `url`, `server` and `version`, as far as it does. Raises
-    EndpointError if nothing answers.
+    """What the engine says of itself: `url`, `server`, `version` and `engine_settings`, as far as
+    it does. Raises EndpointError if nothing answers.
     """
     facts: dict[str, Any] = {"url": client.url}
     parts = urlsplit(client.url)
@@ -333,6 +336,8 @@ def _facts(client: Client) -> dict[str, Any]:
             facts["server"] = headers["Server"][:100]
         if name == "version" and isinstance(reply.get("version"), str):
             facts["version"] = reply["version"][:100]
+    if reported := settings.of(client, origin):
+        facts["engine_settings"] = reported
     return facts
 
 

@@ -110,6 +110,10 @@ class Client:
         """
         return self.run(self._watched(self._get(path)))
 
+    def text(self, path: str) -> str:
+        """Return the reply to a GET of an address. Raises EndpointError."""
+        return self.run(self._watched(self._text(path)))
+
     def ask(self, path: str, body: Mapping[str, Any], chat: bool) -> Reply:
         """Return the whole answer to one request. Raises EndpointError."""
         return self.run(self._watched(self._post(path, body, chat, None, 0)))
@@ -158,6 +162,10 @@ class Client:
         async with self._response("GET", path, None) as response:
             reply = document(await _whole(response))
             return reply, response.headers, time.perf_counter() - start
+
+    async def _text(self, path: str) -> str:
+        async with self._response("GET", path, None) as response:
+            return (await _whole(response)).decode(errors="replace")
 
     async def _post(
         self,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
-from formats.cell import INT8_WEIGHTS, QUANTIZED
+from formats.cell import ONLY_WEIGHTS, QUANTIZED
 from sut.contract import Evidence, Workload
 from sut.evidence import device_memory, precision
 from sut.registry import QUANTIZE
@@ -77,14 +77,14 @@ def evidence(
 
 def _as_quantized(seen: Mapping[str, Any], bits: int, kind: str) -> bool:
     """Whether the products are those of such quantised weights: at least half of them have integers
-    as operands, but with `int8-weights` none has. All others have operands of so many
+    as operands, but if only the weights are quantised none has. All others have operands of so many
     bits.
     """
     counts = {int(width): count for width, count in (seen.get("product_bits") or {}).items()}
     integers = counts.pop(_INT8_BITS, 0) + (seen.get("integer_products") or 0)
     if not set(counts) <= {bits}:
         return False
-    return not integers if kind == INT8_WEIGHTS else integers >= max(1, sum(counts.values()))
+    return not integers if kind in ONLY_WEIGHTS else integers >= max(1, sum(counts.values()))
 
 
 def _as_wide(products: Mapping[str, int] | None, bits: int) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import re
+import traceback
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _MOST_WORDS = 300  # characters
@@ -27,7 +28,11 @@ def line(error: BaseException) -> str:
     - For a node of a graph, TensorFlow lists where it was defined. The cause is the line before
       the name of the node, which is indented.
     - A library that imports late says that it failed, and the cause after a colon.
+    - An error without text has the line of source that raised it.
     """
+    if not str(error):
+        frames = traceback.extract_tb(error.__traceback__)
+        return frames[-1].line or "" if frames else ""
     lines = [each.strip() for each in _STYLE.sub("", str(error)).strip().split("\n")]
     if _of_a_layer(error) and len(lines) > 2:
         return lines[2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import nan, prod
 from typing import Any
 
@@ -31,11 +32,16 @@ def of_row(model: Any) -> float:
         return nan
     if not rows.is_dynamic:
         return sum(map(_of, model.get_ordered_ops())) / rows.get_length()
+    of_one = [[1, *(side.get_length() for side in sides)] for sides in of_a_row]
+    return of_shapes(model, dict(enumerate(of_one)))
+
+
+def of_shapes(model: Any, shapes: Mapping[Any, Sequence[int]]) -> float:
+    """Return the operations for inputs of these shapes, by their names or places. NaN: not known,
+    because the model has loops or branches, or shapes that depend on values.
+    """
     model = model.clone()
-    of_one = {}
-    for number, sides in enumerate(of_a_row):
-        of_one[number] = [1, *(side.get_length() for side in sides)]
-    model.reshape(of_one)
+    model.reshape({name: list(shape) for name, shape in shapes.items()})
     return sum(map(_of, model.get_ordered_ops()))
 
 

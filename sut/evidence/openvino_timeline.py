@@ -5,17 +5,21 @@ counters.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import openvino
 
-from sut.evidence import operation_classes
+from sut.contract import Unsupported
+from sut.evidence import operation_classes, wall_time
 from sut.evidence.wall_time import Span, Trace, Window
 
 _COUNTERS = "PERF_COUNT"
 _NOTE = "OpenVINO counts in every call, so the step without the profiler has this cost, too"
+_NO_LAYERS = (
+    "profile: OpenVINO counts the layers of programs that are called one at a time. LLMPipeline of"
+    " openvino-genai and several streams show none: take native-torch-eager, or leave --tuned out"
+)
 _clock = time.perf_counter_ns
 _calls: list[tuple[int, list[Any]]] = []  # (start, the counters of the layers) of each call
 
@@ -45,16 +49,10 @@ def record(call: Callable[[Window], None]) -> Trace:
 
     The counters have no beginnings, so the layers of a call are placed one after another.
     """
-    bounds: list[int] = []
-
-    @contextmanager
-    def window() -> Iterator[None]:
-        bounds.append(_clock())
-        yield
-        bounds.append(_clock())
-
     _calls.clear()
-    call(window)
+    bounds = wall_time.run(call)
+    if not _calls:
+        raise Unsupported(_NO_LAYERS)
     spans: list[Span] = []
     for start_ns, layers in _calls:
         for layer in layers:
@@ -64,5 +62,4 @@ def record(call: Callable[[Window], None]) -> Trace:
             kind = operation_classes.of("openvino", layer.node_type)
             spans.append(Span("program", layer.node_type, kind, start_ns, end_ns))
             start_ns = end_ns
-    start_ns, end_ns = bounds
-    return Trace("OpenVINO's counters", start_ns, end_ns, spans, notes=(_NOTE,))
+    return Trace("OpenVINO's counters", *bounds, spans, notes=(_NOTE,))

@@ -1,6 +1,6 @@
 """The class of an operator, a kernel or an instruction, by its name in a framework's trace.
 
-`operations.toml` has the names. Standard library only.
+`operations.toml` has the names, or a file of the framework's own. Standard library only.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ _PRODUCT = "micro_gemm"
 
 
 @cache
-def of(table: str, name: str) -> str:
-    """Return the class of a name in a table of `operations.toml`, or `other`."""
+def of(table: str | Path, name: str) -> str:
+    """Return the class of a name in a table of `operations.toml` or in a file of one table, or
+    `other`.
+    """
     for kind, pattern in _patterns(table):
         if pattern.search(name):
             return kind
@@ -82,8 +84,11 @@ def of_kernel(table: str, names: Iterable[str], scopes: Iterable[str]) -> str:
 
 @cache
 def _tables() -> dict[str, Any]:
-    with _TABLE.open("rb") as file:
-        return tomllib.load(file)
+    return _read(_TABLE)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def _together() -> Mapping[str, Mapping[str, Sequence[str]]]:
@@ -93,9 +98,9 @@ def _together() -> Mapping[str, Mapping[str, Sequence[str]]]:
 
 
 @cache
-def _patterns(table: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
+def _patterns(table: str | Path) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Return (class, expression) of a table, in its order."""
-    classes = _tables()[table]
+    classes = _tables()[table] if isinstance(table, str) else _read(table)
     around = r"(?<![A-Za-z])(?:{})(?![A-Za-z])" if table in _OF_WORDS else r"^(?:{})$"
     found = []
     for kind, names in classes.items():

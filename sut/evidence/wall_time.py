@@ -7,9 +7,10 @@ host. So the sum is the time of the call. Standard library only.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,21 @@ class Trace:
     end_ns: float
     spans: Sequence[Span]
     notes: tuple[str, ...] = ()
+
+
+def run(call: Callable[[Window], None]) -> tuple[int, int]:
+    """Run a call. Return when its steps began and ended, in nanoseconds of time.perf_counter_ns."""
+    bounds = list[int]()
+
+    @contextmanager
+    def window() -> Iterator[None]:
+        bounds.append(time.perf_counter_ns())
+        yield
+        bounds.append(time.perf_counter_ns())
+
+    call(window)
+    start_ns, end_ns = bounds
+    return start_ns, end_ns
 
 
 def divided(trace: Trace, steps: int, unprofiled_seconds: float) -> StepProfile:

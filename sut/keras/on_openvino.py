@@ -6,37 +6,28 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import openvino
-from openvino import opset16
 
 from sut.contract import Call, Unsupported
-from sut.evidence import compilations, matrix_library, matrix_rate, openvino_flops, precision
+from sut.evidence import compilations, openvino_flops, openvino_programs
+from sut.evidence.openvino_programs import about, matrix_flops, peak_device_bytes, product
+
+__all__ = [
+    "EXECUTIONS",
+    "about",
+    "configure",
+    "matrix_flops",
+    "peak_device_bytes",
+    "product",
+    "synchronise",
+    "watch",
+]
 
 EXECUTIONS = ("graph",)
-_PRECISION = "INFERENCE_PRECISION_HINT"
 _HINTS = {"float32": "f32", "bfloat16": "bf16"}
-# Kinds of OpenVINO's layers that multiply matrices.
-_PRODUCTS = (
-    "FullyConnected",
-    "MatMul",
-    "Convolution",
-    "Deconvolution",
-    "ScaledDotProductAttention",
-    "LSTMSequence",
-    "LSTMCell",
-    "GRUSequence",
-    "GRUCell",
-    "RNNSequence",
-    "RNNCell",
-)
-_BITS = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16, "i8": 8, "u8": 8}
-_LIBRARIES = {"mlas": "MLAS", "acl": "ACL", "brg": "oneDNN", "jit": "oneDNN"}
-_INSTRUCTIONS = {"amx": "AMX", "avx512": "AVX-512", "avx2": "AVX2", "sse42": "SSE4.2"}
 _own_compile = openvino.Core.compile_model
 _own_call = openvino.CompiledModel.__call__
 _counts = Counter[str]()
@@ -56,7 +47,7 @@ def configure(device: str, wanted: str) -> None:
         core: Any, model: Any, name: Any = None, config: Any = None, **more: Any
     ) -> Any:
         _counts["compilations"] += 1
-        hint = {_PRECISION: _HINTS[wanted], **(config or {})}
+        hint = {openvino_programs.PRECISION: _HINTS[wanted], **(config or {})}
         program = _own_compile(core, model, name, hint, **more)
         program.flops_of_row = openvino_flops.of_row(model)
         return program
@@ -67,31 +58,6 @@ def configure(device: str, wanted: str) -> None:
 
 def synchronise(model: Any) -> None:
     """Do nothing: the processor is done on return."""
-
-
-def product(dtype: str) -> np.ndarray:
-    """Return a probe product in the precision of the model's program, as float32."""
-    return np.asarray(_product(precision.operands()[0].shape[0])(precision.operands())[0])
-
-
-@cache
-def _product(side: int) -> Any:
-    """A program that multiplies two matrices [side, side]."""
-    a, b = (opset16.parameter([side, side], np.float32) for _ in range(2))
-    model = openvino.Model([opset16.matmul(a, b, False, False)], [a, b])
-    return openvino.compile_model(model, "CPU")
-
-
-@cache
-def matrix_flops(dtype: str) -> float:
-    """See `Evidence.matrix_flops`; measured once in a process."""
-
-    def multiply(side: int) -> Callable[[], object]:
-        operands = [np.random.default_rng(0).random((side, side), np.float32) for _ in range(2)]
-        program = _product(side)
-        return lambda: program(operands)
-
-    return matrix_rate.measure(multiply)
 
 
 def watch(model: Any, call: Call) -> dict[str, Any]:
@@ -115,69 +81,11 @@ def watch(model: Any, call: Call) -> dict[str, Any]:
         openvino.CompiledModel.__call__ = _own_call
     total = sum(flops)
     program = model.ov_compiled_model
-    products = _products(program)
-    bits = Counter(str(_BITS.get(each["runtimePrecision"], 0)) for each in products)
     return {
         "graphs": 1 if program is not None else 0,
         "regions": len(flops),
         "xla_programs": 0,
         "compiled_in_call": _counts["compilations"] - compilations_before,
         "flops": None if math.isnan(total) else int(total),
-        "matrix_products": _matrix_products(program, products),
-        "product_bits": dict(sorted(bits.items())),
-        "inference_precision": str(program.get_property(_PRECISION)),
-        "kernels": dict(Counter(each["primitiveType"] for each in products).most_common(8)),
-    }
-
-
-def about_product() -> dict[str, Any]:
-    """Return `matrix_library.fact` of the probe product."""
-    program = _product(precision.operands()[0].shape[0])
-    return _matrix_products(program, _products(program))
-
-
-def _products(program: Any) -> list[dict[str, str]]:
-    """The facts about the layers of a compiled program that multiply matrices."""
-    layers = [_facts(each) for each in program.get_runtime_model().get_ordered_ops()]
-    return [each for each in layers if each["layerType"] in _PRODUCTS]
-
-
-def _facts(operation: Any) -> dict[str, str]:
-    """What OpenVINO reports of a layer of a compiled program: its kind, precision and kernel."""
-    known = operation.get_rt_info()
-    keys = ("layerType", "runtimePrecision", "primitiveType")
-    return {key: str(known[key].value) if key in known else "" for key in keys}
-
-
-def _matrix_products(program: Any, products: list[dict[str, str]]) -> dict[str, Any]:
-    """Return `matrix_library.fact`, from the names of the kernels such as `brgemm_avx512_f32`."""
-    kernels = [each["primitiveType"] for each in products]
-    return matrix_library.fact(
-        _usual(_LIBRARIES, kernels),
-        _usual(_INSTRUCTIONS, kernels),
-        int(program.get_property("INFERENCE_NUM_THREADS")),
-    )
-
-
-def _usual(names: Mapping[str, str], kernels: list[str]) -> str:
-    """The name of most kernels, by the words that they contain."""
-    counts = Counter[str]()
-    for kernel in kernels:
-        word = next((word for word in names if word in kernel), "")
-        counts[names.get(word, matrix_library.UNKNOWN)] += 1
-    return matrix_library.most(counts)
-
-
-def peak_device_bytes(device: str) -> int | None:
-    """Return None: a processor has no memory of its own."""
-    return None
-
-
-def about() -> dict[str, Any]:
-    """Return versions, device and settings, for the evidence."""
-    core = openvino.Core()
-    return {
-        "device": str(core.get_property("CPU", "FULL_DEVICE_NAME")),
-        "openvino": openvino.get_version(),
-        "default_precision": str(core.get_property("CPU", _PRECISION)),
+        **openvino_programs.detail(program),
     }

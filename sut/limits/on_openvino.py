@@ -9,6 +9,7 @@ import numpy as np
 import openvino
 from openvino import opset16
 
+from sut.evidence import openvino_programs
 from sut.keras import on_openvino
 from sut.limits.framework import Run
 
@@ -47,7 +48,7 @@ def other_products(precision: str, side: int) -> Mapping[str, Run]:
 
 def about_products(precision: str, run: Run) -> Mapping[str, Any]:
     """See `Framework.about_products`."""
-    return on_openvino.about_product()
+    return openvino_programs.about_product()
 
 
 def reads(rows: int, columns: int) -> Sequence[tuple[Run, int]]:

@@ -87,16 +87,27 @@ def faults(workload: Workload) -> Iterator[str]:
         yield "leaves out the norms of queries and keys"
     if kind == "nemotron" and config.get("mlp_bias"):
         yield "leaves out the biases of the feed-forward layers"
-    width = _head(config)
-    outputs = {
-        "hidden_size": config["hidden_size"],
-        "intermediate_size": config.get("intermediate_size"),
-        "width of the queries": config["num_attention_heads"] * width,
-        "width of the keys": config.get("num_key_value_heads", 0) * width,
-    }
-    for name, size in outputs.items():
+    for name, size in _outputs(kind, config).items():
         if size == config["vocab_size"]:
             yield f"takes a layer for the head, because the vocabulary is as large as the {name}"
+
+
+def _outputs(kind: str, config: Config) -> dict[str, int]:
+    """Return the outputs of each linear layer by name."""
+    width = _head(config)
+    inner = int(config.get("intermediate_size") or 0)
+    queries = config["num_attention_heads"] * width
+    keys = config.get("num_key_value_heads", 0) * width
+    outputs = {
+        "hidden_size": config["hidden_size"],
+        "intermediate_size": inner,
+        "width of the queries": queries,
+        "width of the keys": keys,
+    }
+    if kind == "phi3":  # its layers are fused
+        outputs["width of queries, keys and values"] = queries + 2 * keys
+        outputs["width of both gates"] = 2 * inner
+    return outputs
 
 
 def _of_rotary(kind: str, config: Config) -> Iterator[str]:

@@ -19,8 +19,8 @@ import onnxruntime_genai
 from sut import converted_models, padding
 from sut.contract import AsGiven, Batch, Call, Evidence, Workload
 from sut.evidence import backend_evidence, matrix_library
-from sut.evidence.onnxruntime_profile import Observed, nodes
 from sut.onnxruntime import runtime
+from sut.onnxruntime.profile import Observed, nodes
 from sut.registry import QUANTIZE
 
 _BUILD = "sut.onnxruntime.build"

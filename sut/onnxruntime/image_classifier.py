@@ -1,21 +1,13 @@
-"""Classifiers of pictures of Transformers that answer the likeliest class. The exported model also
-subtracts the mean, divides by the deviation, and chooses the class.
-"""
+"""Classifiers of pictures of Transformers that answer the likeliest class."""
 
-from __future__ import annotations
+from functools import partial
 
-from sut.contract import Batch, Workload
+from sut.exported import image_classifier
 from sut.onnxruntime.predictor import Predictor
 
 
-class ImageClassifier(Predictor):
-    """A classifier that answers classes. Its methods are those of `sut.contract.Inference`."""
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the pictures. The mean and the deviation are part of the model."""
-        return {"pixel_values": inputs["pixel_values"]}
+class ImageClassifier(image_classifier.ImageClassifier, Predictor):
+    """A model that this runtime computes. Its methods are those of `sut.contract.Inference`."""
 
 
-def load(workload: Workload) -> ImageClassifier:
-    """The checkpoint's model."""
-    return ImageClassifier(workload, "image_classifier")
+load = partial(ImageClassifier, architecture="image_classifier")

@@ -1,40 +1,15 @@
-"""A user's own model in a `.keras` file. Keras' own `export(format="onnx")` on PyTorch makes a
-graph for each size of a batch.
+"""A user's own model in a `.keras` file. Keras' own `export` makes a graph for each size of a
+batch.
 """
 
-from __future__ import annotations
+from functools import partial
 
-import numpy as np
-
-from sut.contract import Batch, Workload
+from sut.exported import keras_file
 from sut.onnxruntime.predictor import Predictor
 
 
-class KerasFile(Predictor):
-    """The file's model. Its methods are those of `sut.contract.Inference`."""
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return the inputs, which have the model's own names."""
-        return {name: inputs[name] for name in self.workload.config["model"]["inputs"]}
-
-    def predict(self, batch: Batch) -> Batch:
-        """Return the model's outputs. The graph has them in the order of their names."""
-        outputs = super().predict(batch)
-        names = sorted(self.workload.config["model"]["outputs"])
-        return dict(zip(names, outputs.values(), strict=True))
-
-    def to_host(self, outputs: Batch) -> Batch:
-        """Return floats as float32, and whole numbers as int32."""
-        return {name: _plain(array) for name, array in outputs.items()}
+class KerasFile(keras_file.KerasFile, Predictor):
+    """A model that this runtime computes. Its methods are those of `sut.contract.Inference`."""
 
 
-def _plain(array: np.ndarray) -> np.ndarray:
-    kind = array.dtype.kind
-    if kind == "b":
-        return np.ascontiguousarray(array)
-    return np.ascontiguousarray(array, np.int32 if kind in "iu" else np.float32)
-
-
-def load(workload: Workload) -> KerasFile:
-    """The file's model."""
-    return KerasFile(workload, "keras_file", any_size=False)
+load = partial(KerasFile, architecture="keras_file", any_size=False)

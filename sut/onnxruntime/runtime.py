@@ -21,7 +21,7 @@ from sut import converted_models
 from sut.contract import Call, Unsupported, Workload
 from sut.devices import HOST
 from sut.evidence import matrix_library, matrix_rate, precision, supported
-from sut.evidence.onnxruntime_profile import Observed, nodes
+from sut.onnxruntime.profile import Observed, nodes
 
 PROVIDER = "CPUExecutionProvider"
 LIBRARY = "MLAS"

@@ -1,38 +1,15 @@
-"""Segment Anything of Meta's own library. The exported model contains its three parts. Its decoder
-takes one image at a time, so each size of a batch has a graph of its own.
+"""Segment Anything of Meta's own library. Its decoder takes one image at a time, so each size of a
+batch has a graph of its own.
 """
 
-from __future__ import annotations
+from functools import partial
 
-import numpy as np
-
-from sut.contract import Batch, Workload
+from sut.exported import sam
 from sut.onnxruntime.predictor import Predictor
 
 
-class Segmenter(Predictor):
-    """Meta's `Sam`. Its methods are those of `sut.contract.Inference`."""
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """Return images with channels first, as Meta's encoder takes them."""
-        return {
-            "images": np.ascontiguousarray(inputs["image"].transpose(0, 3, 1, 2)),
-            "points": inputs["points"],
-            "labels": inputs["labels"],
-        }
-
-    def to_host(self, outputs: Batch) -> Batch:
-        """Return the masks as bits, every seventh of their logits in either direction, and the
-        scores.
-        """
-        logits, scores = outputs.values()
-        return {
-            "mask": logits > 0,
-            "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]),
-            "score": scores,
-        }
+class Segmenter(sam.Segmenter, Predictor):
+    """A model that this runtime computes. Its methods are those of `sut.contract.Inference`."""
 
 
-def load(workload: Workload) -> Segmenter:
-    """The checkpoint's model."""
-    return Segmenter(workload, "sam", any_size=False)
+load = partial(Segmenter, architecture="sam", any_size=False)

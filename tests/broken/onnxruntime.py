@@ -29,7 +29,7 @@ def load(w: Workload) -> Any:
 
 def with_session(sut: Any, session: Callable[..., Any]) -> Any:
     """The SUT makes its sessions by this function."""
-    own, own_load = runtime.session, sut._load
+    own, own_load = runtime.session, sut.load
 
     def load_changed(*arguments: Any) -> Any:
         runtime.session = session
@@ -38,7 +38,7 @@ def with_session(sut: Any, session: Callable[..., Any]) -> Any:
         finally:
             runtime.session = own
 
-    sut._load = load_changed
+    sut.load = load_changed
     return sut
 
 

@@ -41,16 +41,17 @@ MODULES = {
     "keras2-tensorflow-graph": "keras2",
     "hf-tensorflow-xla": "hf_tensorflow",
     "onnxruntime": "onnxruntime",
+    "openvino": "openvino",
 }
-EAGER, COMPILE, JAX, TENSORFLOW, GRAPH, KERAS_TORCH, NATIVE_JAX, KERAS2, KERAS2_GRAPH, HF, ORT = (
-    MODULES
-)
+EAGER, COMPILE, JAX, TENSORFLOW, GRAPH, KERAS_TORCH, *OTHERS = MODULES
+NATIVE_JAX, KERAS2, KERAS2_GRAPH, HF, ORT, OPENVINO = OTHERS
 KERAS_BERT = ((JAX, "bert"), (TENSORFLOW, "bert"), (GRAPH, "bert"), (KERAS_TORCH, "bert"))
 KERAS2_BERT = ((KERAS2, "bert"), (KERAS2_GRAPH, "bert"))
 KERAS2_BOTH = ((KERAS2, "bert"), (KERAS2, "mistral"))
 XLA_AND_GRAPH = ((TENSORFLOW, "bert"), (GRAPH, "bert"))
 BERT = ((EAGER, "bert"), *KERAS_BERT)
-ORT_BOTH = ((ORT, "bert"), (ORT, "mistral"))
+RUNTIMES_BERT = ((ORT, "bert"), (OPENVINO, "bert"))
+RUNTIMES = (*RUNTIMES_BERT, (ORT, "mistral"), (OPENVINO, "mistral"))
 ANY_BERT = (*BERT, (NATIVE_JAX, "bert"))
 # Keras' graphs on TensorFlow hold what XLA compiles there.
 NOT_GRAPH = tuple(pair for pair in ANY_BERT if pair[0] != GRAPH)
@@ -63,8 +64,8 @@ HONEST = [
         (sut, model, "honest")
         for sut, model in (*ANY_BERT, *KERAS2_BERT, (HF, "bert"), *MISTRAL, (NATIVE_JAX, "mistral"))
     ),
-    *((sut, model, "honest") for sut, model in ORT_BOTH),
-    *((sut, model, "honest_in_two_shapes") for sut, model in (*ANY_BERT, (ORT, "bert"))),
+    *((sut, model, "honest") for sut, model in RUNTIMES),
+    *((sut, model, "honest_in_two_shapes") for sut, model in (*ANY_BERT, *RUNTIMES_BERT)),
     *((sut, "bert", "honest_padding") for sut in (JAX, TENSORFLOW, KERAS_TORCH)),
     (EAGER, "mistral", "honest_without_a_cache"),
     *(
@@ -119,8 +120,10 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
         tuple((s, m) for s in (JAX, TENSORFLOW, GRAPH, NATIVE_JAX) for m in ("bert", "mistral")),
         "0 entries into compiled code",
     ),
-    ("memo", ((KERAS2, "bert"), *ORT_BOTH), "0 entries into compiled code"),
+    ("memo", ((KERAS2, "bert"), *RUNTIMES), "0 entries into compiled code"),
+    ("prefixes_kept", ((OPENVINO, "mistral"),), "1 caches of earlier prompts"),
     ("another_provider", ((ORT, "bert"),), "operators that another device or execution provider"),
+    ("another_device", ((OPENVINO, "mistral"),), "operators that another device or execution"),
     ("joined", ((EAGER, "bert"),), "2 forward passes of the model in 5 batches"),
     ("joined", ((NATIVE_JAX, "bert"),), "2 entries into compiled code in 5 batches"),
     ("eager_forward", ((COMPILE, "bert"),), "0 forward passes of the model"),
@@ -144,7 +147,7 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     ("traced_anew", XLA_AND_GRAPH, "2 new graphs while measuring"),
     (
         "constants",
-        (*BERT, (EAGER, "mistral"), (COMPILE, "bert"), (ORT, "bert")),
+        (*BERT, (EAGER, "mistral"), (COMPILE, "bert"), *RUNTIMES_BERT),
         "watched batches have the same counts",
     ),
     # Compiled by parts.
@@ -225,7 +228,8 @@ PRECISION: list[tuple[str, tuple[tuple[str, str], ...]]] = [
     ("cast_product_in_a_thread", ((EAGER, "bert"),)),
     ("mixed_policy", (*KERAS_BERT, *KERAS2_BERT)),
     ("float16_policy", ((KERAS_TORCH, "bert"),)),
-    ("float16_file", ((ORT, "bert"),)),
+    ("float16_file", RUNTIMES_BERT),
+    ("float16_cache", ((OPENVINO, "mistral"),)),
     ("bfloat16_in_predict", ((JAX, "bert"), (JAX, "mistral"), (NATIVE_JAX, "mistral"))),
     ("default_in_predict", ((JAX, "bert"), (NATIVE_JAX, "bert"))),
     ("default_in_a_layer", ((JAX, "bert"),)),
@@ -234,8 +238,8 @@ PRECISION: list[tuple[str, tuple[tuple[str, str], ...]]] = [
 ]
 ACCURACY: list[tuple[str, tuple[tuple[str, str], ...]]] = [
     ("layer_left_out", NOT_GRAPH),
-    ("weights_through_bfloat16", (*NOT_GRAPH, (ORT, "bert"))),
-    ("weights_through_int8", (*NOT_GRAPH, (ORT, "bert"))),
+    ("weights_through_bfloat16", (*NOT_GRAPH, *RUNTIMES_BERT)),
+    ("weights_through_int8", (*NOT_GRAPH, *RUNTIMES_BERT)),
     ("softmax_in_bfloat16", ((NATIVE_JAX, "bert"),)),
     ("constants_folded", ((TENSORFLOW, "bert"),)),
 ]
@@ -245,8 +249,10 @@ IN_PREPARE = [
     ("in_prepare", EAGER, "look-ups in a table"),
     ("in_prepare", NATIVE_JAX, "1 entries into compiled code"),
     ("in_prepare", ORT, "1 entries into compiled code"),
+    ("in_prepare", OPENVINO, "1 entries into compiled code"),
 ]
 ERRORS = [("another_call_watched", "was given 0 times"), ("watched_twice", "was given 2 times")]
+NO_SETTINGS = [("another_device", OPENVINO, "not supported property INFERENCE_PRECISION_HINT")]
 UNSEEN = [("embedding_left_out", sut, model) for sut, model in XLA_AND_GRAPH]
 """What no check sees: one look-up in a table is as many operators as an honest SUT runs beside its
 function.
@@ -371,8 +377,8 @@ def one_for_each_sut(rows: list[Any]) -> list[Any]:
 def test_an_honest_sut_has_no_findings(results, sut, model, case):
     honest, result = results(sut, model, "honest"), results(sut, model, case)
     assert complaints(sut, result) == []
-    if result["after"]["detail"]["flops"] is None:  # traced for batches of any size
-        assert framework_of(sut) == "TensorFlow"
+    if result["after"]["detail"]["flops"] is None:  # for batches of any size, or openvino-genai
+        assert framework_of(sut) in ("TensorFlow", "OpenVINO")
     else:
         assert left_out(honest, result) == []
 
@@ -429,6 +435,11 @@ def test_evidence_that_does_not_make_the_call_once_ends_the_worker(results, sut,
     assert words in results(sut, "bert", case)["error"]
 
 
+@pytest.mark.parametrize(("case", "sut", "words"), NO_SETTINGS)
+def test_a_program_that_reports_no_settings_ends_the_worker(results, case, sut, words):
+    assert words in results(sut, "bert", case)["error"]
+
+
 @pytest.mark.parametrize(("case", "sut", "words"), IN_PREPARE)
 def test_work_in_prepare_ends_the_worker(results, case, sut, words):
     error = results(sut, "bert", case)["error"]
@@ -455,7 +466,7 @@ def test_every_case_of_the_zoo_is_judged(ran, tested):
     judged |= {
         *HONEST,
         *((sut, "bert", case) for case, _ in ERRORS for sut in (EAGER, KERAS_TORCH)),
-        *((sut, "bert", case) for case, sut, _ in IN_PREPARE),
+        *((sut, "bert", case) for case, sut, _ in (*IN_PREPARE, *NO_SETTINGS)),
     }
     cases = json.loads((ran(tested) / "all.json").read_text())
     found = {(tested, model, case) for model, names in cases.items() for case in names}

@@ -137,7 +137,7 @@ def test_the_packages_of_a_new_framework_stand_in_the_systems_description(monkey
     known = (
         "keras keras-hub keras-cv jax jaxlib tensorflow torch openvino tf-keras keras-nlp"
         " transformers peft segment-anything diffusers onnxruntime onnxruntime-genai onnx"
-        " onnxscript"
+        " onnxscript openvino-genai optimum-intel nncf"
     )
     assert registry.packages() == tuple(known.split())
     monkeypatch.setitem(SUTS, "new", dataclasses.replace(SUTS["mock"], packages=("tinygrad",)))

@@ -37,6 +37,7 @@ class Engine(ThreadingHTTPServer):
         self.slots = threading.Semaphore(SLOTS)  # other requests wait
         self.lock = threading.Lock()
         self.more_tokens = 0
+        self.pages: dict[str, str] = {}  # path → its text, in addition to the protocol
         self.after = -1  # the requests that are answered before the fault begins
 
     @property
@@ -73,6 +74,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._json({"object": "list", "data": [{"id": "small"}]})
         elif self.path == "/version":
             self._json({"version": "1.2.3"})
+        elif self.path in self.server.pages:
+            self._send(self.server.pages[self.path].encode())
         else:
             self._json({"error": "not found"}, 404)
 

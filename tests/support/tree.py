@@ -67,6 +67,9 @@ class WorkerFailed(Exception):
     """A test's worker ended with another status than ok; the message is its reason."""
 
 
+_LOCK = "0" * 64
+
+
 def build(
     directory: Path,
     scenario: str = "Offline",
@@ -123,6 +126,7 @@ def build(
                 calibration_seconds=0.1,
             ),
             log_dir=directory / "raw" / test,
+            made_with={"environment": _LOCK, "source": ""},
             logits_rows=_LOGITS_ROWS if task == "generate" else 0,
         )
         for test in ("performance", "accuracy")
@@ -242,6 +246,7 @@ def run_jobs(jobs: Iterable[Job], module: Sequence[str] = HONEST) -> None:
 def _record(directory: Path, scenario: str, task: str, batch: int, inputs: Path) -> dict[str, Any]:
     model, official = _MODEL[task]
     count = _SAMPLES[task]
+    outcome = read_json(directory / "raw" / "performance" / "outcome.json")
     return {
         "schema": "record-4",
         "cell": {
@@ -283,9 +288,10 @@ def _record(directory: Path, scenario: str, task: str, batch: int, inputs: Path)
         "git": {"revision": None, "dirty": None},
         "environment": {
             "name": "core",
-            "lock_sha256": "0" * 64,
-            "versions": read_json(directory / "raw" / "performance" / "outcome.json")["versions"],
+            "lock_sha256": _LOCK,
+            "versions": outcome["versions"],
         },
+        "answers": outcome["answers"],
         "new_tokens_per_sample": _NEW if task == "generate" else None,
     }
 
@@ -303,7 +309,8 @@ def _submit(run: Path, record: Mapping[str, Any]) -> None:
         for log in ("mlperf_log_summary.txt", "mlperf_log_detail.txt"):
             (folder / log).write_bytes((run / "raw" / test / log).read_bytes())
     (scenario / "user.conf").write_bytes((run / "raw" / "performance" / "user.conf").read_bytes())
-    (scenario / "README.md").write_text("How to repeat it.\n")
+    setting = f"{cell['precision']}, batch {cell['batch_size']}, device {cell['device']}"
+    (scenario / "README.md").write_text(f"{record['command']}\n{setting}\n")
     _write(
         scenario / "measurements.json",
         {

@@ -22,6 +22,7 @@ _CHANGES = [
     {"model_type": "llama", "rope_scaling": {"rope_type": "linear"}},
     {"sliding_window": 8},
     {"vocab_size": 256},
+    {"model_type": "phi3", "vocab_size": 512},
     {"head_dim": 12},
     {"model_type": "olmo"},
 ]

@@ -95,3 +95,10 @@ def test_counts_that_differ_have_their_cause_named(text, has_reasoning, engines,
     counts.add(30, reply, prompt=1, is_short=False)
     with pytest.raises(EndpointError, match=words):
         counts.check()
+
+
+def test_end_tokens_without_text_are_named_if_answers_go_on_after_them():
+    counts = _Counts()
+    counts.add(260, Reply("abc", "length", completion_tokens=320), prompt=1, is_short=False)
+    with pytest.raises(EndpointError, match="--eos ignore goes on after: try --eos stop"):
+        counts.check(ignores_ends=True)

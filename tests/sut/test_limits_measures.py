@@ -11,6 +11,7 @@ from formats.limits import Measured
 from sut.limits import measures
 from sut.registry import SUTS, framework_of
 from tests.support.frameworks import run_module
+from tests.support.long import LONG
 
 FLOPS = 1e11
 READ = 20e9
@@ -161,14 +162,23 @@ def test_a_slow_product_is_repeated_three_times(exact):
     assert limits[1].layer_flops.median == pytest.approx(FLOPS / 100)
 
 
-@pytest.mark.parametrize("sut", ["keras3-jax", "native-torch-eager"])
+@pytest.mark.parametrize(
+    "sut",
+    [
+        "keras3-jax",
+        "native-torch-eager",
+        pytest.param("onnxruntime", marks=LONG),
+        pytest.param("openvino", marks=LONG),
+    ],
+)
 def test_a_framework_has_all_measures(interpreter, tmp_path, sut):
     """At a small size, where the figures mean nothing."""
+    precisions = [each for each in ("float32", "bfloat16") if each in SUTS[sut].precisions]
     job = {
         "framework": framework_of(sut),
         "environment": SUTS[sut].environment,
         "device": "cpu",
-        "precisions": ["float32", "bfloat16"],
+        "precisions": precisions,
         "sizes": {"array_bytes": 1 << 20, "repeat_s": 1e-4, "slow_s": 1e-3},
         "file": str(tmp_path / "limits.json"),
     }
@@ -177,7 +187,7 @@ def test_a_framework_has_all_measures(interpreter, tmp_path, sut):
     found = json.loads((tmp_path / "limits.json").read_text())
     document = reading.convert({"made_with": {}, "started": "", "seconds": 1.0, **found}, Measured)
     assert document.lacking == {}
-    assert [each.precision for each in document.limits] == ["float32", "bfloat16"]
+    assert [each.precision for each in document.limits] == precisions
     for each in document.limits:
         assert each.matrix_flops.minimum > 0
         assert each.read_bytes_per_second.minimum > 0

@@ -63,6 +63,7 @@ def test_a_prompt_may_end_with_the_token_that_pads(ran):
         ({"model_type": "llama", "rope_scaling": {"rope_type": "linear"}}, "(linear) of a llama"),
         ({"sliding_window": 8}, "ignores the sliding window of 8 tokens"),
         ({"vocab_size": 256}, "the vocabulary is as large as the intermediate_size"),
+        ({"model_type": "phi3", "vocab_size": 512}, "as large as the width of both gates"),
         ({"head_dim": 12}, "heads of 12 numbers"),
         ({"model_type": "olmo"}, "computes other norms"),
     ],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sut.evidence.onnxruntime_profile import Observed, nodes, spans
+from sut.onnxruntime.profile import Observed, nodes, spans
 
 CPU = "CPUExecutionProvider"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from formats.profile import CLASSES, HOST, OTHER
+from sut import onnxruntime
 from sut.evidence import operation_classes
 from sut.evidence.operation_classes import inductors_products, of, of_kernel, of_torch
 
@@ -18,6 +19,8 @@ MOVED, GATHER, ATTENTION = "data movement", "embedding and gather", "attention"
 def test_the_table_has_only_our_classes():
     table = Path(operation_classes.__file__).with_name("operations.toml")
     tables = tomllib.loads(table.read_text(encoding="utf-8"))
+    own = Path(onnxruntime.__file__).with_name("operations.toml")
+    tables["onnxruntime"] = tomllib.loads(own.read_text(encoding="utf-8"))
     for classes in (*tables.pop("together").values(), *tables.values()):
         assert set(classes) <= set(CLASSES) - {OTHER}
 

@@ -127,5 +127,5 @@ def test_one_token_is_begun_before_the_one_before_it_is_handed_over():
 
 
 def test_the_registry_says_which_suts_stream():
-    expected = {"mock", "endpoint", *TORCH, *KERAS, "native-jax", "onnxruntime"}
+    expected = {"mock", "endpoint", *TORCH, *KERAS, "native-jax", "onnxruntime", "openvino"}
     assert {sut for sut in SUTS if streams(sut, "causal_lm")} == expected

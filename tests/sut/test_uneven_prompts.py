@@ -23,7 +23,7 @@ CELLS = [
     *((sut, "qwen3") for sut in ("native-torch-eager", *KERAS, "native-jax")),
     *((sut, "gemma3") for sut in (*TORCH, *KERAS)),
     ("native-torch-eager", "mistral"),
-    *(("onnxruntime", name) for name in ("qwen3", "mistral", "qwen2")),
+    *((sut, name) for sut in ("onnxruntime", "openvino") for name in ("qwen3", "mistral", "qwen2")),
     *((sut, "mistral") for sut in (*KERAS, "keras3-tensorflow-graph", "native-jax")),
     ("native-torch-eager", FOLDER),
     *((sut, "qwen2") for sut in ("native-torch-eager", "keras3-jax", "native-jax")),

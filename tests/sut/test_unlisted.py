@@ -48,6 +48,9 @@ def measured(sut: str, folder: Path, out: Path, capsys: Any) -> dict[str, Any]:
         ("keras3-openvino", "smollm3"),
         ("onnxruntime", "qwen3"),
         ("onnxruntime", "modernbert"),
+        ("openvino", "smollm3"),
+        ("openvino", "qwen3"),  # without an end token
+        ("openvino", "modernbert"),
     ],
 )
 def test_an_unlisted_model_agrees_to_rounding(saved, tmp_path, capsys, sut, name):

@@ -7,19 +7,20 @@ these answers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from functools import partial
 
 import numpy as np
 
 from compliance import logs
-from compliance.findings.check import judge, manual, not_applicable, shorten
+from compliance.findings.check import judge, manual, mismatch, not_applicable, shorten
 from compliance.logs import files
 from compliance.scoring import of_run
 from compliance.scoring.value import AnswerBytes
 from compliance.subject import Subject
 from formats import shards
-from formats.cell import INT8_WEIGHTS
+from formats.cell import ONLY_WEIGHTS
 from formats.checks import Check, Fault
 from formats.frameworks import ENGINE
 from formats.outcome import Fresh, WorkerOutcome
@@ -170,6 +171,9 @@ def _fresh(subject: Subject, record: Record, fresh: Fresh | None) -> Check:
     if others >= limits["other_processors"] and not is_engine:
         most = project_limits.fresh_slower_disturbed
     text = f"fresh inputs took {ratio:.3g} times as long as those it had met"
+    timed = fresh.fresh_ns / (min(fresh.again_ns, fresh.met_ns) or math.inf)
+    if not math.isclose(timed, ratio, rel_tol=1e-6):
+        return judge(_FRESH, [mismatch("slower", ratio, timed, "its times give")], "", **where)
     if ratio > most:
         limit = f"at most {most:g}"
         fault = Fault(f"{text}; {limit}: {keeps}", limit, f"{ratio:.3g}")
@@ -223,7 +227,7 @@ def _speed(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     product *= cell.replica_count * shards.at_once(evidence, cell.shard_count)
     limits = subject.rules.project_limits
     factor = limits.faster_than_products
-    if record.cell.quantized not in (None, INT8_WEIGHTS):
+    if record.cell.quantized not in (None, *ONLY_WEIGHTS):
         factor = limits.faster_than_products_int8
     return speed(_SPEED, least * rate, product, factor * product, "compute", where)
 

@@ -19,6 +19,9 @@ from formats.record import Record
 from formats.work import ATTENTION
 
 _FIX = "raw/<test>/worker.log shows what the framework ran; correct it, and measure again"
+_FACTS = ("threads", "processors", "parameter_dtypes", "variables", "settings")
+"""Facts of an evidence that are no texts. All texts are facts, except for those of _REMARKS."""
+_REMARKS = ("remark", "call")
 _WORDS = {
     "regions": "entries into compiled code",
     "operators": "operators that ran by themselves",
@@ -34,6 +37,7 @@ _WORDS = {
     "products_left_of_xla": "matrix products that XLA does not compile",
     "flops": "floating-point operations",
     "nodes_elsewhere": "operators that another device or execution provider ran",
+    "prompts_kept": "caches of earlier prompts",
     "xla_clusters_run": "parts compiled by TensorFlow's auto-clustering",
 }
 
@@ -256,6 +260,7 @@ def _contradictions(
         yield from _counts(rule, each, when, execution)
     yield from _other_programs(rule, before.detail, after.detail)
     yield from _constant(before.detail, after.detail)
+    yield from _changed(before.detail, after.detail)
     yield from _graph_counts(rule, before.graphs, after.graphs, execution)
     yield from _breaks(rule, after.graph_breaks, execution)
 
@@ -359,6 +364,18 @@ def _constant(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[s
             f"{shorten(first)} and {shorten(last)} watched batches have the same counts: the counts"
             " are not those of the watched calls"
         )
+
+
+def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield a fault for each fact that no batch changes, and that differs before and after the
+    test.
+    """
+    for name in sorted({*before} & {*after}):
+        one, other = before[name], after[name]
+        fact = isinstance(one, str) or name in _FACTS
+        if fact and name not in _REMARKS and one != other:
+            text = f"{name} is {shorten(one)} before the test and {shorten(other)} after it"
+            yield Fault(text, shorten(one), shorten(other))
 
 
 def _other_programs(

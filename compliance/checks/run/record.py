@@ -16,13 +16,14 @@ from compliance.findings import fixes
 from compliance.findings.check import judge, mismatch, quoted, shorten
 from compliance.findings.entries import entry_fault
 from compliance.folders import measurements_file
+from compliance.logs import files
 from compliance.logs.digits import DIGITS, close
 from compliance.subject import Subject
-from formats.cell import IN_WORKLOAD, LENGTH_BUCKETS
+from formats.cell import LENGTH_BUCKETS, Cell
 from formats.checks import Check, Fault, Faults
 from formats.job import Job
 from formats.outcome import WorkerOutcome
-from formats.record import Record
+from formats.record import ArrayKind, Record
 from results import documents
 
 _JOB = "raw/performance/job.json"
@@ -32,7 +33,6 @@ _OF_A_TEST = ("test", "log_dir", "calibration", "known", "audit")
 """The fields of job.json that may differ between the tests of a run. In the accuracy test the
 limits may differ, too.
 """
-_OF_SERVING = ("max_wait_ms", "max_latency_ms", "max_ttft_ms", "max_tpot_ms", "rate")
 _NOT_STATED = ("N/A", "none")
 _DESCRIBED = (
     "number_of_nodes",
@@ -70,7 +70,7 @@ def checks(subject: Subject) -> list[Check]:
         ),
         judge(
             "measurements-of-the-record",
-            _measurements(subject, record),
+            [*_measurements(subject, record), *_readme(subject, record)],
             "the recorded data types and weights",
             file=measurements,
             fix=fixes.RUN,
@@ -106,6 +106,11 @@ def _record(subject: Subject) -> Faults:
             detail.get("effective_performance_sample_count"),
         ),
     }
+    if record.loadgen:
+        version = str(detail.get("loadgen_version")).partition(" ")[0]
+        expected["loadgen"] = (record.loadgen.rpartition("==")[2], version)
+    if record.cell.dataset == "synthetic":
+        expected["qsl.shortest"] = (record.qsl.shortest, record.qsl.longest)
     for name, (value, required) in expected.items():
         if value != required:
             yield mismatch(name, repr(value), repr(required), "logs and folders say")
@@ -186,20 +191,16 @@ def of_jobs(
         if stated != follows:
             text = quoted(stated)
             yield mismatch(name, text, quoted(follows), f"{_JOB} gives", file="record.json")
+    places = {str(job.log_dir.parent) for job in jobs.values()}
+    if len(places) > 1:
+        text = "the jobs of its tests are of several run directories"
+        yield Fault(text, "one", shorten(sorted(places)), "raw")
     width = record.qsl.padded_to
     seq_len = cell.seq_len
     if seq_len and width and seq_len != width:
         yield mismatch("cell.seq_len", seq_len, width, "the inputs have")
-    stated = record.environment.versions
-    if outcome and stated and stated != outcome.versions:
-        reported = outcome.versions
-        package = min(dict(stated.items() ^ reported.items()))
-        what = f"environment.versions.{package}"
-        yield mismatch(what, stated.get(package), reported.get(package), "the worker reports")
     if outcome:
-        yield from _packages(cell.packages, outcome.versions)
-    if outcome and record.nodes != outcome.nodes:
-        yield mismatch("nodes", record.nodes, outcome.nodes, "the worker reports")
+        yield from _reported(record, outcome)
     count = cell.replica_count if cell.cluster else 0
     if len(record.nodes) != count:
         nodes = shorten(repr(record.nodes))
@@ -215,6 +216,25 @@ def of_jobs(
         value = repr(first.length_buckets)
         expected = "some" if sorts else "none"
         yield mismatch("job.json: length_buckets", value, expected, who, file=_JOB)
+
+
+def _reported(record: Record, outcome: WorkerOutcome) -> Iterator[Fault]:
+    """Yield a fault for each field of record.json that the worker reported otherwise."""
+    reported = outcome.versions
+    stated = record.environment.versions
+    if stated and stated != reported:
+        package = min(dict(stated.items() ^ reported.items()))
+        what = f"environment.versions.{package}"
+        yield mismatch(what, stated.get(package), reported.get(package), "the worker reports")
+    yield from _packages(record.cell.packages, reported)
+    answers = {
+        name: ArrayKind(dtype=kind["dtype"], shape=tuple(kind["shape"]))
+        for name, kind in outcome.answers.items()
+    }
+    pairs = {"answers": (record.answers, answers), "nodes": (record.nodes, outcome.nodes)}
+    for name, (one, other) in pairs.items():
+        if one != other:
+            yield mismatch(name, one, other, "the worker reports")
 
 
 def _packages(packages: Iterable[str], reported: Mapping[str, str]) -> Iterator[Fault]:
@@ -238,25 +258,25 @@ def _follows(record: Record, job: Job) -> dict[str, tuple[Any, Any]]:
     cell = record.cell
     work = job.workload
     ends = tuple(work.config.get("end_tokens", ()))
-    values = {
-        "cell.sut": (cell.sut, job.sut),
-        "cell.scenario": (cell.scenario, job.scenario),
-        "cell.stream": (cell.stream, job.stream),
+    made_with = job.made_with
+    values: dict[str, tuple[Any, Any]] = {
+        f"cell.{each.name}": (getattr(cell, each.name), getattr(job.cell, each.name))
+        for each in fields(Cell)
+    }
+    values |= {
         "architecture": (record.architecture, job.architecture),
         "execution": (record.execution, work.execution),
         "end_tokens": (record.end_tokens, ends),
         "whether LoRA is trained": (bool(cell.lora), bool(work.config.get("lora"))),
         "whether a cluster launches": (bool(cell.cluster), bool(job.launch)),
+        "whether there is a reference": (bool(record.digests.reference), bool(job.reference)),
+        "environment.lock_sha256": (record.environment.lock_sha256, made_with.get("environment")),
+        "git.worker_source_sha256": (record.git.worker_source_sha256, made_with.get("source")),
     }
     eos = "stop" if ends else "ignore"
     values["cell.eos"] = (cell.eos, eos if cell.task == "generate" else None)
     if cell.replicas:
         values["the number of replicas"] = (cell.replica_count, len(job.places))
-    for key in IN_WORKLOAD:
-        values[f"cell.{key}"] = (getattr(cell, key), getattr(work, key))
-    for key in _OF_SERVING:
-        of_job = getattr(job.serving, key) if job.serving else None
-        values[f"cell.{key}"] = (getattr(cell, key), of_job or None)
     return values
 
 
@@ -306,3 +326,17 @@ def _measurements(subject: Subject, record: Record) -> Iterator[Fault]:
     weights = measurements.get(key)
     if weights is not None and weights not in _NOT_STATED and digest not in str(weights):
         yield mismatch(key, repr(weights), f"weights of digest {digest}", "record.json says")
+
+
+def _readme(subject: Subject, record: Record) -> Iterator[Fault]:
+    """Yield a fault for each value of the record that README.md does not have."""
+    path = subject.place.measurements / "README.md"
+    text, _ = files.attempt(files.text, path)
+    if text is None:
+        return
+    cell = record.cell
+    setting = f"{cell.precision}, batch {cell.batch_size}, device {cell.device}"
+    for value in (record.command, record.git.revision, setting):
+        if value and value not in text:
+            words = f"README.md does not have {shorten(value)}, which record.json says"
+            yield Fault(words, shorten(value), "other values", file=subject.place.show(path))

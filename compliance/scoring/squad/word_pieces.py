@@ -8,8 +8,6 @@ from typing import Any
 CLS = "[CLS]"
 SEP = "[SEP]"
 UNKNOWN = "[UNK]"
-_MARKS = (UNKNOWN, SEP, "[PAD]", CLS, "[MASK]")
-_LONGEST_WORD = 100
 
 
 class WordPieces:
@@ -17,18 +15,13 @@ class WordPieces:
 
     def __init__(self, ids: Mapping[str, int]):
         """`ids`: piece → id. Raises ValueError if a mark that BERT needs is not there."""
-        from tokenizers import Tokenizer, models  # few audits need it
+        from tokenizers import BertWordPieceTokenizer  # few audits need it
 
         lacking = [mark for mark in (CLS, SEP, UNKNOWN) if mark not in ids]
         if lacking:
             raise ValueError(f"the vocabulary has no {', '.join(lacking)}")
         self.ids = ids
-        model = models.WordPiece(
-            dict(ids), unk_token=UNKNOWN, max_input_chars_per_word=_LONGEST_WORD
-        )
-        self.reader = Tokenizer(model)
-        self.reader.normalizer, self.reader.pre_tokenizer = _steps()
-        self.reader.add_special_tokens([mark for mark in _MARKS if mark in ids])
+        self.reader = BertWordPieceTokenizer(dict(ids), lowercase=True)
 
     def pieces(self, text: str) -> list[str]:
         """The pieces of a text. A mark in the text, such as [SEP], stays a piece."""

@@ -37,19 +37,19 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
 
 def _read(given: UserFile) -> Noted:
     processor: Processor = given.size.inputs["processor"]
-    if processor.source is None:
+    if processor.files is None:
         raise Refused(
             f"the weights have no {picture_processor.FILE}, which says how a picture becomes the"
             " model's input: download it too"
         )
     picture_bytes = 4 * processor.channels * processor.height * processor.width
     pictures.check_memory(given.path, len(pictures.files(given.path)), picture_bytes)
-    rows = [processor(picture) for picture in pictures.upright(given.path)]
+    rows = processor.read(given.path)
     note = (
         f"{given.path.name}: {len(rows)} pictures, made {processor.height} x {processor.width} as"
         f" {picture_processor.FILE} of the weights says"
     )
-    return {"pixel_values": np.stack(rows)}, (note,)
+    return {"pixel_values": rows}, (note,)
 
 
 def _describe(arrays: Arrays) -> Description:

@@ -11,8 +11,6 @@ from harness.inputs.user_weights import Folder
 from harness.request.options import Options
 
 _CLASSES = 1000
-_DEFAULT_CLASSES = 2
-"""Those of Transformers, if config.json names none."""
 _HEAD = "ForImageClassification"
 
 
@@ -31,7 +29,7 @@ def files(options: Options, workload: OfficialWorkload, weights: Folder) -> dict
     from harness.inputs import imagenet  # it imports Pillow, which few runs need
 
     content, labels = imagenet.listed(dataset)
-    imagenet.check(dataset, labels, _classes(weights))
+    imagenet.check(dataset, labels, weights.size.config["num_labels"])
     return {LIST: content}
 
 
@@ -42,16 +40,7 @@ def other_model(
     differences: Sequence[str],
 ) -> Sequence[str]:
     """Another number of classes."""
-    classes = _classes(weights)
+    classes = weights.size.config["num_labels"]
     if classes == _CLASSES:
         return ()
     return (f"classes {classes}, not {_CLASSES}",)
-
-
-def _classes(weights: Folder) -> int:
-    """The number of classes, as Transformers reads it from config.json."""
-    config = weights.size.config
-    names = config.get("id2label")
-    if isinstance(names, dict):
-        return len(names)
-    return int(config.get("num_labels", _DEFAULT_CLASSES))

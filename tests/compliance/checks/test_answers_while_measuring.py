@@ -78,10 +78,15 @@ def test_damaged_answers_fail_and_break_nothing(run, arrays):
     assert verdicts(run)[ANSWERS].verdict is Verdict.FAIL
 
 
+def timed(fresh):
+    """With times that give `slower`."""
+    return {**fresh, "fresh_ns": fresh["slower"] * 1e6, "again_ns": 1e6, "met_ns": 2e6}
+
+
 @pytest.mark.parametrize(("ratio", "verdict"), [(2.9, Verdict.PASS), (3.1, Verdict.FAIL)])
 def test_fresh_inputs_may_take_three_times_as_long(run, ratio, verdict):
-    seen = {"slower": ratio, "thirds": [], "other_processors": 0.0}
-    outcome(run, lambda d: {**d, "fresh": {**d["fresh"], **seen}})
+    seen = {"slower": ratio, "rounds": 2, "thirds": [], "other_processors": 0.0}
+    outcome(run, lambda d: {**d, "fresh": timed(seen)})
     assert verdicts(run)[FRESH].verdict is verdict
 
 
@@ -106,7 +111,7 @@ QUIET = {"rounds": 12, "slower": 1.5, "thirds": [1.4, 1.5, 1.6], "other_processo
 def test_a_part_of_the_answers_is_kept_if_each_third_of_undisturbed_rounds_shows_it(
     run, fresh, verdict
 ):
-    outcome(run, lambda d: {**d, "fresh": fresh})
+    outcome(run, lambda d: {**d, "fresh": timed(fresh)})
     assert verdicts(run)[FRESH].verdict is verdict
 
 

@@ -15,6 +15,7 @@ from tests.support.tree import edit_json
 
 RECORD, RESULT, OUTCOME = "record.json", "result.json", "raw/performance/outcome.json"
 BOTH = (RECORD, RESULT)
+JOBS = ("raw/performance/job.json", "raw/accuracy/job.json")
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +109,27 @@ CAUGHT = {
         "official",
     ),
     "no kept answers": put(0, "answered", "samples", files=(OUTCOME,)),
+    "other reasons": put(["the machine was quiet", "so it is"], "unranked"),
+    "one reason less": put(["size tiny only shows that a cell works"], "unranked"),
+    "another sentence": put("1 graph, none new while measuring; float32", "evidence", "sentence"),
+    "passed checks": put({"PASS": 680, "FAIL": 0, "MANUAL": 0, "N/A": 0}, "audit"),
+    "no reference": [
+        *put("", "digests", "reference", files=(RECORD,)),
+        *put("there was too little memory", "accuracy", "reason", files=(RECORD,)),
+    ],
+    "another lock": put("1" * 64, "environment", "lock_sha256", files=(RECORD,)),
+    "another environment": put("native-torch", "environment", "name", files=(RECORD,)),
+    "another source": put("1" * 64, "git", "worker_source_sha256", files=(RECORD,)),
+    "another revision": put("0" * 40, "git", "revision", files=(RECORD,)),
+    "another LoadGen": put("mlcommons-loadgen==9.0.0", "loadgen", files=(RECORD,)),
+    "another command": put("./run.sh --sut native-jax", "command", files=(RECORD,)),
+    "other answers": put({}, "answers", files=(RECORD,)),
+    "another SUT in every file": put("keras3-torch", "cell", "sut", files=(*BOTH, *JOBS)),
+    "a longer time of fresh inputs": put(1e12, "fresh", "fresh_ns", files=(OUTCOME,)),
+    "other threads after the test": put(
+        7, "evidence_after", "detail", "processors", files=(OUTCOME,)
+    ),
+    "a test of another run": put("/elsewhere/raw/accuracy", "log_dir", files=JOBS[1:]),
 }
 
 
@@ -126,10 +148,23 @@ NOISE = {
     "stalled_seconds": 0.0,
     "longest_stall_seconds": 0.0,
 }
+
+
+def without_disturbances(result):
+    """Leave out the sentences on disturbances."""
+    return {
+        **result,
+        "unranked": [each for each in result["unranked"] if "other programs" not in each],
+        "warnings": [each for each in result["warnings"] if "other programs" not in each],
+    }
+
+
 UNKNOWABLE = {
-    "disturbances": [*put(NOISE, "disturbance", files=(OUTCOME, RESULT))],
+    "disturbances": [
+        *put(NOISE, "disturbance", files=(OUTCOME, RESULT)),
+        (RESULT, without_disturbances),
+    ],
     "memory": put(1, "peak_host_bytes", files=(OUTCOME, RESULT)),
-    "the revision": put("0" * 40, "git", "revision", files=(RECORD,)),
     "the beginning": put("2020-01-01T00:00:00+0000", "started", files=BOTH),
 }
 """Values that the worker or the harness measured, and that follow from nothing else."""
@@ -147,6 +182,21 @@ def test_an_honest_run_follows_from_its_files_and_a_moved_one_does(measured, cop
     assert not failed(copy)
 
 
+def test_the_command_says_what_the_cell_does(copy):
+    for path in (copy / RECORD, *copy.glob("open/*/results/*/*/*/README.md")):
+        path.write_text(path.read_text().replace("--sut mock", "--sut native-jax"))
+    assert "command: --sut is 'native-jax'" in failed(copy)["derived-files"]
+
+
+def test_a_copy_of_a_run_beside_it_is_seen(measured, tmp_path):
+    for name in ("quick-1", "quick-2"):
+        shutil.copytree(measured, tmp_path / "cell" / name)
+    checks = audit.audit(tmp_path, harness=HARNESS).checks_for("quick")
+    (copied,) = (check for check in checks if check.verdict is Verdict.FAIL)
+    assert (copied.id, copied.place) == ("copied-run", "cell/quick-2")
+    assert copied.detail == "its trace is that of cell/quick-1: one of them is a copy"
+
+
 def test_the_fault_names_field_value_and_what_follows(copy):
     edit_json(copy / RESULT, lambda d: d | {"ranked": True})
     assert failed(copy)["derived-files"] == ("result.json: ranked is True; it follows that False")
@@ -154,7 +204,7 @@ def test_the_fault_names_field_value_and_what_follows(copy):
     for file, change in of_cell("size", "mid"):
         edit_json(copy / file, change)
     assert (
-        "cell.size is 'mid'; the model's own file and the job give 'tiny'"
+        "cell.size is 'mid'; the harness and the other files give 'tiny'"
         in (failed(copy)["derived-files"])
     )
     assert json.loads((copy / RESULT).read_text())["cell"]["size"] == "mid"

@@ -226,10 +226,9 @@ def test_answers_that_are_not_those_that_were_judged_fail(described: Path) -> No
         described / "record.json",
         lambda d: {**d, "answers": {"boxes": {"dtype": "float32", "shape": [4]}}},
     )
-    assert _told(described, "record") == (
-        FAIL,
-        "accuracy.keys is ['logits']; the worker answered ['boxes']",
-    )
+    verdict, detail = _told(described, "record")
+    assert verdict is FAIL
+    assert "accuracy.keys is ['logits']; the worker answered ['boxes']" in detail
 
 
 @pytest.mark.parametrize(

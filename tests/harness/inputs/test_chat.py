@@ -73,21 +73,13 @@ def test_one_of_several_templates_is_named(tmp_path):
     assert (rendered(tmp_path, name="rag"), rendered(tmp_path)) == ("c", "d")
 
 
-@pytest.mark.parametrize(
-    ("template", "text"),
-    [
-        ("{% for m in messages %}\n  {% if true %}\n{{ m.content }}\n  {% endif %}\n{% endfor %}", "hi\n"),
-        ("{{ {'a': '<ü>'} | tojson }}", '{"a": "<ü>"}'),
-        ("{{ [1] | tojson(indent=1) }}", "[\n 1\n]"),
-        ("{% generation %}x{% endgeneration %}y", "xy"),
-        ("{% for n in range(9) %}{% if n > 1 %}{% break %}{% endif %}{{ n }}{% endfor %}", "01"),
-        ("{% set n = namespace(a=1) %}{% set n.a = n.a + 1 %}{{ n.a }}", "2"),
-        ("{{ dict(a=1).a }}{{ tools is none }}{{ unknown }}", "1True"),
-        ("{{ strftime_now('%Y') }}", datetime.now().strftime("%Y")),
-    ],
-)  # fmt: skip
-def test_a_template_is_rendered_as_in_transformers(tmp_path, template, text):
-    assert rendered(folder(tmp_path, template)) == text
+def test_a_template_that_reads_the_clock_is_rendered_each_time(tmp_path, monkeypatch):
+    path = folder(tmp_path, "{{ strftime_now('%Y') }}{{ {'a': '<ü>'} | tojson }}")
+    year = datetime.now().strftime("%Y")
+    assert rendered(path) == year + '{"a": "<ü>"}'
+    monkeypatch.setattr(chat.user_files, "Program", None)
+    with pytest.raises(TypeError):
+        rendered(path)
 
 
 def test_a_template_that_reads_the_clock_is_told(chat_model, tmp_path):
@@ -104,17 +96,10 @@ def test_a_template_that_reads_the_clock_is_told(chat_model, tmp_path):
     [
         ("{{ raise_exception('no system role') }}", r"file:1: .*TemplateError: no system role\)"),
         ("{{ ''.__class__.__mro__ }}", "file:1: .*SecurityError"),
-        ("{% set _ = messages.append(1) %}", "file:1: .*SecurityError"),
-        ("{% set n = namespace(__a=1) %}", "file:1: .*SecurityError"),
-        ("{{ messages[9].content }}", "file:1: .*UndefinedError"),
-        ("{{ 1 / 0 }}", "file:1: .*ZeroDivisionError"),
-        ("{% if %}", "--chat: the chat template of .* is not Jinja"),
+        ("{% if %}", "file:1: .*TemplateSyntaxError"),
         ("{% include '/etc/passwd' %}", "file:1: .*no loader for this environment"),
         ("{{ 'a' * 10 ** 11 }}", "file:1: .*MemoryError"),
-        (
-            "{{ " + "(" * 9999 + "1" + ")" * 9999 + " }}",
-            "--chat: the chat template of .* is not Jinja",
-        ),
+        ("{{ " + "(" * 9999 + "1" + ")" * 9999 + " }}", "file:1: .*RecursionError"),
         (None, "--chat: neither chat_template.jinja nor a chat_template in tokenizer_config.json"),
         (3, "--chat: the chat template of .* cannot be read"),
     ],
@@ -130,8 +115,8 @@ ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% 
 
 @pytest.mark.parametrize("template", [ENDLESS, "{{ 9 ** (9 ** 9) }}"])
 def test_a_template_that_does_not_end_is_stopped(tmp_path, monkeypatch, template):
-    monkeypatch.setattr(chat, "SECONDS", 1)
-    with pytest.raises(UsageError, match="was stopped: it needs more than 1 s for 1 prompts"):
+    monkeypatch.setattr(chat.user_files, "SECONDS", 5)
+    with pytest.raises(UsageError, match=r"was stopped \(it takes too much time or memory\)"):
         rendered(folder(tmp_path, template))
 
 

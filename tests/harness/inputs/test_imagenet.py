@@ -1,7 +1,7 @@
 """The pictures of resnet are prepared as by MLPerf's reference.
 
-`AREA` has the sha256 of what cv2.resize of opencv-python-headless 4.14.0 gave with INTER_AREA, for
-the pictures of `tests.support.imagenet_files`, resized and cropped as in `pre_process_vgg`.
+`AREA` has the sha256 of the pictures of `tests.support.imagenet_files`, resized and cropped by
+`pre_process_vgg` with OpenCV 4.14.0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from harness.errors import UsageError
-from harness.inputs import area_resize, imagenet
+from harness.inputs import imagenet
 from harness.inputs.architectures import image_classifier
 from harness.inputs.imagenet import OF_PYTORCH, OF_TENSORFLOW
 from harness.inputs.models import Size
@@ -35,38 +35,25 @@ def digest(values: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
 
 
-@pytest.mark.parametrize("number", range(len(imagenet_files.SHAPES)))
-def test_pictures_are_those_of_opencv_to_the_last_bit(number):
-    picture = imagenet_files.picture(number)
-    cropped = OF_TENSORFLOW.cropped(Image.fromarray(picture))
-    assert (cropped.shape, cropped.dtype) == ((224, 224, 3), np.uint8)
-    assert digest(cropped) == AREA[imagenet_files.SHAPES[number]]
-
-
-def test_a_part_of_a_resized_picture_is_that_part_of_the_whole():
-    picture = imagenet_files.picture(0)
-    whole = area_resize.resized(picture, 200, 270, slice(None), slice(None))
-    part = area_resize.resized(picture, 200, 270, slice(30, 90), slice(7, 200))
-    np.testing.assert_array_equal(part, whole[30:90, 7:200])
-
-
-@pytest.mark.parametrize(("height", "width"), [(300, 400), (512, 512), (90, 333)])
-def test_a_picture_of_one_colour_keeps_it(height, width):
-    picture = np.full((height, width, 3), (1, 128, 255), np.uint8)
-    for way in (OF_TENSORFLOW, OF_PYTORCH):
-        cropped = way.cropped(Image.fromarray(picture))
-        assert (cropped == picture[0, 0]).all()
+def test_pictures_are_those_of_opencv_to_the_last_bit():
+    with OF_TENSORFLOW.resizes() as resize:
+        for number, shape in enumerate(imagenet_files.SHAPES):
+            cropped = OF_TENSORFLOW.cropped(resize(imagenet_files.picture(number)))
+            assert (cropped.shape, cropped.dtype) == ((224, 224, 3), np.uint8)
+            assert digest(cropped) == AREA[shape]
 
 
 def test_the_middle_of_an_odd_length_is_rounded_as_in_the_reference():
     """Both ways resize to 256 x 259. `pre_process_vgg` rounds 17.5 down, and torchvision up."""
     row = (np.arange(259) % 251).astype(np.uint8)
-    image = Image.fromarray(np.broadcast_to(row[None, :, None], (256, 259, 3)).copy())
-    assert OF_TENSORFLOW.cropped(image)[0, 0, 0] == 17
-    assert OF_PYTORCH.cropped(image)[0, 0, 0] == 18
+    picture = np.broadcast_to(row[None, :, None], (256, 259, 3)).copy()
+    for way, first in ((OF_TENSORFLOW, 17), (OF_PYTORCH, 18)):
+        with way.resizes() as resize:
+            assert way.cropped(resize(picture))[0, 0, 0] == first
 
 
 VGG = {
+    "image_processor_type": "BitImageProcessor",
     "do_resize": False,
     "do_center_crop": True,
     "crop_size": 224,
@@ -75,6 +62,7 @@ VGG = {
     "image_std": [1, 1, 1],
 }
 USUAL = {
+    "feature_extractor_type": "ConvNextFeatureExtractor",
     "size": 224,
     "crop_pct": 0.875,
     "resample": 3,
@@ -112,8 +100,8 @@ def test_pictures_are_read_in_the_order_of_the_list(tmp_path):
     names = dict(reversed(imagenet_files.labels().items()))
     found = imagenet.read(data, names, OF_TENSORFLOW)
     assert (found.shape, found.dtype) == ((50, 3, 224, 224), np.uint8)
-    with Image.open(data / next(iter(names))) as first:
-        expected = OF_TENSORFLOW.cropped(first.convert("RGB"))
+    with Image.open(data / next(iter(names))) as first, OF_TENSORFLOW.resizes() as resize:
+        expected = OF_TENSORFLOW.cropped(resize(np.asarray(first.convert("RGB"))))
     np.testing.assert_array_equal(found[0].transpose(1, 2, 0), expected)
 
 

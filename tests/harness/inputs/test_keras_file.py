@@ -412,7 +412,7 @@ def test_only_keras_3_and_what_it_exports_to_run_it_and_two_backends_in_float64_
             continue
         cell = request(tmp_path, sut=sut, model=path)
         reason = plan.unsupported(cell)
-        assert (reason is None) is (sut in (*KERAS3, "onnxruntime")), sut
+        assert (reason is None) is (sut in (*KERAS3, "onnxruntime", "openvino")), sut
         if reason:
             assert reason.startswith("a .keras file is a model of Keras 3: take keras3-jax")
         else:

@@ -67,6 +67,15 @@ def test_a_berts_vocab_txt_is_a_tokenizer_of_words_and_their_pieces(tmp_path):
     assert tokenizer.of_folder(tmp_path).encode("Red red") == [2, 1, 5, 3]
 
 
+def test_no_code_of_a_folder_is_run(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]))
+    named = {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": ["own.Own", None]}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(named))
+    (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    assert tokenizer.of_folder(tmp_path).encode("a") == [2, 1, 3]
+    assert not (tmp_path / "ran").exists()
+
+
 def test_tokenizer_json_goes_before_the_others_and_none_is_none(sentences):
     bpe(300).save(str(sentences / "tokenizer.json"))
     assert tokenizer.of_folder(sentences).name == "tokenizer.json"

@@ -298,25 +298,6 @@ def test_prompts_of_a_model_without_a_head_are_padded_with_a_mask(made, tmp_path
         assert (f["input_ids"][f["attention_mask"] == 0] == 0).all()
 
 
-def test_a_tokenizer_that_cannot_be_read_is_refused_only_where_it_is_needed(made, tmp_path):
-    folder, model = made("gpt2"), MODELS["gpt2"]
-    (folder / "vocab.json").write_text(json.dumps({"a": 0, "b": 1}))
-    (folder / "merges.txt").write_text("#version: 0.2\n")
-    found = user_weights.look(folder, model)
-    (tmp_path / "text").write_text("a prompt")
-    with pytest.raises(
-        UsageError,
-        match=(
-            "vocab.json and merges.txt of another model than CLIP and no tokenizer.json: write one"
-        ),
-    ):
-        dataset.read(
-            UserFile(
-                path=tmp_path / "text", model=model, size=found.size, tokenizer=found.tokenizer
-            )
-        )
-
-
 _UNLESS = "is used unless --precision says otherwise"
 _HALF = f"float32 {_UNLESS}; --precision float16 computes in float16"
 _BF16 = "the parameters are stored in bfloat16"

@@ -85,6 +85,38 @@ def test_an_engine_is_measured_in_every_scenario(
     assert all(streamed) if stream == "on" else not any(streamed)
 
 
+VLLM = """# TYPE vllm:cache_config_info gauge
+vllm:cache_config_info{block_size="128",cache_dtype="fp8",enable_prefix_caching="True",engine="0"} 1.0
+"""
+LLAMA_CPP = json.dumps({"total_slots": 4, "default_generation_settings": {"n_ctx": 512}})
+
+
+@pytest.mark.parametrize(
+    ("path", "page", "words", "notes"),
+    [
+        (
+            "/metrics",
+            VLLM,
+            "settings enable_prefix_caching=True cache_dtype=fp8 block_size=128",
+            ["keeps what it has computed of earlier prompts", "keys and values in fp8"],
+        ),
+        ("/props", LLAMA_CPP, "settings total_slots=4 n_ctx=512", []),
+        ("/props", "[4]", "version 1.2.3, model small, prompts", []),
+        ("/metrics", "another_metric 1.0", "version 1.2.3, model small, prompts", []),
+    ],
+)
+def test_settings_that_an_engine_reports_are_told(
+    tmp_path, model, made_environment, path, page, words, notes
+):
+    with running(bpe(VOCABULARY)) as engine:
+        engine.pages[path] = page
+        found = measured(engine, tmp_path, model)
+    assert found.status == "ok"
+    assert words in str(found.evidence.sentence)
+    for note in notes:
+        assert any(note in each for each in found.warnings), note
+
+
 def test_a_server_sends_each_request_when_it_arrives(tmp_path, model, made_environment):
     with running(bpe(VOCABULARY)) as engine:
         found = measured(

@@ -42,7 +42,7 @@ def test_nothing_is_answered_before_the_sut_is_ready(tmp_path):
     ("text", "why"),
     [
         (None, "mine has no chat template (a chat_template.jinja in the folder"),
-        ("{% broken", "mine has a chat template that fails (--chat: the chat template of"),
+        ("{% broken", "the chat template cannot render it (TemplateSyntaxError: "),
         ("{{ raise_exception('no') }}", "the chat template cannot render it (TemplateError: no)"),
     ],
 )

@@ -5,18 +5,18 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import onnxruntime
 import onnxruntime_genai
 
-from sut.evidence import operation_classes
-from sut.evidence.onnxruntime_profile import spans
+from sut.evidence import operation_classes, wall_time
 from sut.evidence.wall_time import Span, Trace, Window
+from sut.onnxruntime.profile import spans
 
 _NOTE = "ONNX Runtime profiles every run, so the step without the profiler has this cost, too"
+_CLASSES = Path(__file__).with_name("operations.toml")
 _clock = time.perf_counter_ns
 _folder = tempfile.TemporaryDirectory()
 _sessions: list[onnxruntime.InferenceSession] = []
@@ -59,17 +59,8 @@ def prepare() -> None:
 
 def record(call: Callable[[Window], None]) -> Trace:
     """Run the call. It enters the given context around the steps to look at."""
-    bounds: list[int] = []
-
-    @contextmanager
-    def window() -> Iterator[None]:
-        bounds.append(_clock())
-        yield
-        bounds.append(_clock())
-
     _runs.clear()
-    call(window)
-    start_ns, end_ns = bounds
+    start_ns, end_ns = wall_time.run(call)
     found = list(_of_runs())
     for session in _sessions:
         found += _of_session(session)
@@ -96,7 +87,7 @@ def _spans(file: Path, began_ns: int) -> list[Span]:
         Span(
             "session",
             name,
-            operation_classes.of("onnxruntime", name),
+            operation_classes.of(_CLASSES, name),
             began_ns + 1000 * start,
             began_ns + 1000 * (start + duration),
         )

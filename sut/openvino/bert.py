@@ -1,0 +1,7 @@
+"""BERT-like classifiers of Transformers."""
+
+from functools import partial
+
+from sut.openvino.predictor import Predictor
+
+load = partial(Predictor, architecture="bert")
