@@ -29,10 +29,10 @@ from harness.inputs.keras_file import SUFFIX
 from harness.locks import held
 from harness.request.flags import Parser, add_common
 from harness.request.pins import spelt_all
+from sut.conformance import FOLDERS, OPERATIONS, PARTS
 
-_PARTS = ("keras-hub", "keras")
 _ROWS = 4
-_USUAL_S = {None: 1500, "keras-hub": 700, "keras": 800}
+_USUAL_S = {None: 1500, FOLDERS: 700, OPERATIONS: 800}
 """Part → seconds that it takes."""
 _LIMITS = {
     "folders": (
@@ -106,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
         help="your model: which backend computes it differently, and from which layer on",
     )
     parser.add_argument(
-        "--of", choices=_PARTS, metavar="PART", help="only one part: keras-hub or keras"
+        "--of", choices=PARTS, metavar="PART", help="only one part: keras-hub or keras"
     )
     parser.add_argument(
         "--only",
@@ -179,9 +179,9 @@ def _rows(flags: argparse.Namespace, runner: Runner) -> list[Row]:
     if flags.file:
         return parts.file(runner, flags.file, _inputs(flags.file))
     rows = []
-    if flags.of != "keras":
+    if flags.of != OPERATIONS:
         rows += parts.folders(runner, flags.only)
-    if flags.of != "keras-hub":
+    if flags.of != FOLDERS:
         rows += parts.operations(runner, flags.only)
     if not rows:
         raise UsageError(f"--only {flags.only}: no type of model and no operation has such a name")

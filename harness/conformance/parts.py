@@ -164,10 +164,14 @@ def judged(
             rows.append(replace(row, words=words or "both judges refuse it"))
         elif answer is not None:
             size = verdicts.outputs(next(iter(judges.values())), of_all[backend])
-            row = replace(row, verdict=Verdict.AGREES, size=size)
-            if size > OF_OPERATIONS:
+            alone = len(judges) == 1 and before is None
+            if size <= OF_OPERATIONS:
+                row = replace(row, verdict=Verdict.AGREES, size=size)
+            elif alone:  # it may be the judge that is wrong
+                row = replace(row, size=size)
+            else:
                 layer = _first_layer(made, next(iter(judges)), backend)
-                row = replace(row, verdict=Verdict.DIFFERS, layer=layer)
+                row = replace(row, verdict=Verdict.DIFFERS, size=size, layer=layer)
             rows.append(row)
     return rows
 

@@ -13,19 +13,16 @@ import numpy as np
 from compliance import CURRENT
 from formats.writing import write_json
 from harness.errors import EnvironmentFailure, UsageError
-from harness.execution import interpreter, pins, programs
+from harness.execution import environments, interpreter, pins, programs
 from harness.execution.environments import Environment
 from harness.execution.pins import Pin, name_of
 from harness.request.pins import of_cell
+from sut.conformance import PACKAGES
 from sut.devices import HOST
 from sut.registry import SUTS, spec_of
 
 _LIMIT_S = 3600
 _AT_A_TIME = 2  # processes; each has its own gigabyte
-_VERSIONS = (
-    *("keras", "keras-hub", "jax", "jaxlib", "tensorflow-cpu", "torch", "openvino"),
-    *("transformers", "numpy"),
-)
 Say = Callable[[str], None]
 UNFINISHED = "the process ended in it"
 """The words of a case while a program computes it."""
@@ -90,13 +87,16 @@ class Runner:
             environment = spec_of(sut).environment
             own: list[Pin] = []
             if sut in SUTS and sut != TRANSFORMERS:  # what judges is always as it is locked
-                own = [pin for text in self.given for pin in _pin(text, sut)]
+                lock = environments.lock_files(environment, HOST, CURRENT)[0]
+                there = {environments.block_name(b) for b in environments.lock_blocks(lock)}
+                texts = [text for text in self.given if name_of(text) in there]
+                own = list(of_cell(texts, None, sut, HOST, CURRENT))
             used |= {name_of(pin.text) for pin in own}
             if sut not in self._made:
                 made = pins.ensure(self.cache, environment, HOST, CURRENT, own, self.say)
                 self._made[sut] = made
                 found = interpreter.inventory(str(made.python))
-                kept = {name: found[name] for name in _VERSIONS if name in found}
+                kept = {name: found[name] for name in PACKAGES if name in found}
                 self.versions.setdefault(made.name, kept)
         for text in self.given:
             if name_of(text) not in used:
@@ -152,16 +152,6 @@ class Runner:
             if words:
                 raise EnvironmentFailure(f"conformance of {prefix} on {name}: {words}")
         return {name: self.folder / f"{prefix}-{name}" for name in ways}
-
-
-def _pin(text: str, sut: str) -> tuple[Pin, ...]:
-    """The pin of a value of --with, if the SUT's environment has the package; else none."""
-    try:
-        return of_cell([text], None, sut, HOST, CURRENT)
-    except UsageError as e:
-        if "has no" in str(e):
-            return ()
-        raise
 
 
 def read(folder: Path, case: str) -> dict[str, np.ndarray] | str | None:

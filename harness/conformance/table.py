@@ -111,7 +111,7 @@ _TITLES = {
 
 
 def page(table: Table) -> Iterator[str]:
-    """The lines of docs/measured/conformance.md."""
+    """The lines of conformance.md."""
     yield "# What released frameworks compute differently"
     yield ""
     yield f"Made by `{table.command}` on {table.made}. Each row"

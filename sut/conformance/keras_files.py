@@ -67,7 +67,7 @@ def _computed(workload: Workload, job: Mapping[str, Any]) -> dict[str, np.ndarra
     model, _ = keras_model.load(workload)
     tensors = {str(number): each for number, each in enumerate(model.outputs)}
     if job.get("layers"):
-        tensors |= dict(keras_layers.tensors(model))
+        tensors |= dict(keras_layers.tensors(keras_model.flat(model.inputs, model.outputs)))
     every = keras.Model(model.inputs, list(tensors.values()))
     every.compile(optimizer=None, loss=None, metrics=None, jit_compile=job["jit_compile"])
     values = every.predict_on_batch(keras_model.given(every, given))

@@ -47,9 +47,17 @@ def test_another_kind_of_numbers_differs():
         "JAX": {"0": whole.astype(np.float32)},
         "PyTorch": {"0": whole.astype(np.int32)},
         "TensorFlow in float64": {"0": whole},
+        "PyTorch in float64": {"0": whole},
     }
     verdict = {row.backend: row.verdict for row in parts.judged("operations", "a case", found)}
     assert verdict == {"JAX": Verdict.DIFFERS, "PyTorch": Verdict.AGREES}
+
+
+def test_one_judge_alone_accuses_nobody():
+    found = {"JAX": in_float32(RIGHT + 1), "PyTorch in float64": {"0": RIGHT}}
+    (row,) = parts.judged("operations", "a case", found)
+    assert row.verdict is Verdict.UNJUDGED
+    assert row.words.startswith("only PyTorch in float64 judges")
 
 
 def test_nothing_is_judged_if_the_judges_differ_and_the_words_say_who_agrees():

@@ -517,7 +517,8 @@ def test_where_a_disturbance_may_be_why_inputs_took_longer_the_reason_says_so(
     directory = Path(run.run(request(tmp_path), Reporter(), 0).directory)
     path = directory / "raw/performance/outcome.json"
     outcome = json.loads(path.read_text())
-    outcome["fresh"] |= {"slower": 5.56, "other_processors": 0.0}
+    times = {"fresh_ns": 5.56e6, "again_ns": 1e6, "met_ns": 1e6}
+    outcome["fresh"] |= {"slower": 5.56, "other_processors": 0.0, **times}
     reasons = []
     for others in (0.0, 1000.0):
         outcome["disturbance"] |= {
