@@ -125,15 +125,21 @@ def _differences(
             yield from _differences(inner, stated.get(key), follows.get(key), other_words)
         return
     if name in other_words:
-        stated, follows = (
-            bool(each) if isinstance(each, str) else len(each) for each in (stated, follows)
-        )
+        stated = _count(stated)
+        follows = _count(follows)
     are_lists = isinstance(stated, list | tuple) and isinstance(follows, list | tuple)
     if are_lists and len(stated) == len(follows):
         for number, (one, other) in enumerate(zip(stated, follows, strict=True)):
             yield from _differences(f"{name}[{number}]", one, other, other_words)
     elif not _equal(name, stated, follows):
         yield mismatch(f"result.json: {name}", quoted(stated), quoted(follows), "it follows that")
+
+
+def _count(sentences: Any) -> int:
+    """How many sentences there are. A text is one, and an empty text none."""
+    if isinstance(sentences, str):
+        return int(bool(sentences))
+    return len(sentences or ())
 
 
 def _equal(name: str, stated: Any, follows: Any) -> bool:

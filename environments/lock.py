@@ -65,8 +65,11 @@ def lacking(lock: str) -> list[str]:
     names = (name for name, minor in IMPORTED_BEFORE.items() if int(hub[1]) < minor)
     absent = [n for n in names if not re.search(rf"^{n.partition('-')[0]}", lock, re.M)]
     ours = (HERE / "keras3-tensorflow-cpu.in").read_text() if absent else ""
-    versions = {name: re.search(rf"^{name}==\S+", ours, re.M) for name in absent}
-    return [found[0] if found else name for name, found in versions.items()]
+    requirements = []
+    for name in absent:
+        found = re.search(rf"^{name}==\S+", ours, re.M)
+        requirements.append(found[0] if found else name)
+    return requirements
 
 
 def _blocks(text: str) -> list[str]:

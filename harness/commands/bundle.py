@@ -163,7 +163,8 @@ def _locks(options: argparse.Namespace, scratch: Path) -> dict[str, list[Path]]:
     reads_weights = any(spec.reads_weights for spec in specs)
     if reads_weights:
         specs.append(spec_of(REFERENCE))
-    for library in LIBRARIES_OF_FILES if reads_weights or options.tests else ():
+    reads_files = reads_weights or options.tests
+    for library in LIBRARIES_OF_FILES if reads_files else ():
         locks[f"{library}-{HOST}"] = environments.lock_files(library, HOST, CURRENT)
     for name in {spec.environment: None for spec in specs if spec.environment != "core"}:
         files = environments.lock_files(name, options.device, CURRENT)

@@ -164,10 +164,10 @@ def judged(
             rows.append(replace(row, words=words or "both judges refuse it"))
         elif answer is not None:
             size = verdicts.outputs(next(iter(judges.values())), of_all[backend])
-            alone = len(judges) == 1 and before is None
+            one_judge = len(judges) == 1 and before is None
             if size <= OF_OPERATIONS:
                 row = replace(row, verdict=Verdict.AGREES, size=size)
-            elif alone:  # it may be the judge that is wrong
+            elif one_judge:  # it may be the judge that is wrong
                 row = replace(row, size=size)
             else:
                 layer = _first_layer(made, next(iter(judges)), backend)

@@ -63,10 +63,14 @@ def news(before: Table, after: Table) -> list[str]:
     for key in dict.fromkeys((*old, *new)):
         if key[0] not in parts:
             continue
-        was, now = (str(rows[key].verdict) if key in rows else "not tried" for rows in (old, new))
+        was, now = _verdict(old.get(key)), _verdict(new.get(key))
         if was != now:
             found.append(f"{key[1]} on {key[2]}: {was} before, {now} now")
     return found
+
+
+def _verdict(row: Row | None) -> str:
+    return str(row.verdict) if row else "not tried"
 
 
 def _key(row: Row) -> tuple[str, str, str]:

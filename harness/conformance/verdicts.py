@@ -183,11 +183,11 @@ def groups(answers: Mapping[str, Arrays], limit: float) -> list[list[str]]:
 
 
 def in_words(found: Sequence[Sequence[str]]) -> str:
-    """`JAX, TensorFlow and PyTorch agree; OpenVINO is alone`."""
+    """`JAX, TensorFlow and PyTorch agree; OpenVINO agrees with none`."""
     words = []
     for *others, last in found:
         if others:
             words.append(f"{', '.join(others)} and {last} agree")
         else:
-            words.append(f"{last} is alone")
+            words.append(f"{last} agrees with none")
     return "; ".join(words)

@@ -133,7 +133,8 @@ def _layer(
     inner = dict(arguments)
     if "layer" in inner or "forward_layer" in inner:
         raise _NotMade("it wraps another layer")
-    for each in [shapes] if shapes else job["shapes_of_layers"]:
+    tried = [shapes] if shapes else job["shapes_of_layers"]
+    for each in tried:
         layer = getattr(keras.layers, name)(**inner)
         dtype = "int32" if name in job["whole_numbers"] else "float32"
         inputs = [keras.Input(batch_shape=shape, dtype=dtype) for shape in each]
@@ -169,7 +170,8 @@ def _operation(
     dtype = "int32" if re.fullmatch(job["whole"], name) else "float32"
     absolute = job["absolute"] if name in job["absolute"] else []
     symbolic: list[tuple[list[Any], Any]] = []
-    for shape in [shapes] if shapes else job["shapes_of_operations"]:
+    tried = [shapes] if shapes else job["shapes_of_operations"]
+    for shape in tried:
         own = shape if len(shape) == len(tensors) else [shape[0]] * len(tensors)
         inputs = [keras.Input(batch_shape=each, dtype=dtype) for each in own]
         try:
