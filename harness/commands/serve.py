@@ -137,7 +137,7 @@ def _of_run(flags: argparse.Namespace, command: str) -> options.Options:
     """What is served. The other flags of `./run.sh run` have their defaults, even if a flag here
     has the same name.
     """
-    values = dict.fromkeys(options.names())
+    values = dict.fromkeys(options.FLAGS)
     values["scenario"] = _SCENARIO
     for name in _OF_RUN:
         values[name] = getattr(flags, name)

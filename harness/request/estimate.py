@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import statistics
-import time
+import timeit
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
@@ -396,12 +396,7 @@ def bytes_per_second() -> float:
 
 def _best_s(call: Callable[[], object]) -> float:
     """The seconds of the fastest of three calls."""
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
+    return min(timeit.repeat(call, repeat=3, number=1))
 
 
 def disk_shortage(request: Request) -> str | None:

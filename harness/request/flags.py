@@ -105,14 +105,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that commands share: the cache and the form of the output."""
-    add_cache(parser)
-    add_output(parser)
-
-
-def add_cache(parser: argparse.ArgumentParser) -> None:
-    """Add `--cache`, the folder of environments, weights, inputs and references. run.sh reads it
-    too, because the harness' environment is there.
+    """Add the flags that commands share: the form of the output, and `--cache`, the folder of
+    environments, weights, inputs and references. run.sh reads `--cache` too, because the harness'
+    environment is there.
     """
     parser.add_argument(
         "--cache",
@@ -121,6 +116,7 @@ def add_cache(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="environments, weights, inputs, references (default: .cache/)",
     )
+    add_output(parser)
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -462,36 +462,36 @@ def _single(name: str, read: Callable[[str], Any]) -> Callable[[str], Any]:
     return checked
 
 
-_TYPES: Mapping[str, Mapping[str, Any]] = {
-    "int": {"type": int},
-    "float": {"type": float},
-    "Path": {"type": Path},
-}
-"""Type of a field → what argparse converts its value to."""
-LISTS = tuple(each.name for each in fields(Options) if each.name in fields_with("sweeps"))
+_TYPES = {"int": int, "float": float, "Path": Path}
+"""Type of a field → what argparse converts its value to. Other values stay as they are."""
+FLAGS = {each.name: each for each in fields(Options) if each.metadata}
+"""The fields that are flags, by name."""
+OF_SWEEP = tuple(name for name, each in FLAGS.items() if each.metadata["in_sweep"])
+"""The fields that are flags of a sweep."""
+LISTS = tuple(name for name in FLAGS if name in fields_with("sweeps"))
 """The flags that may take several values in a sweep. Each value gives further cells."""
 
 
-def add_flags(parser: Parser, only: Iterable[str] | None = None) -> None:
-    """Add one argument for each field, or for each of those in `only`."""
+def add_flags(parser: Parser, only: Iterable[str] = tuple(FLAGS)) -> None:
+    """Add one argument for each field in `only`."""
     parser.gone |= _GONE
-    for each in _flags():
-        if only is not None and each.name not in only:
+    for name, each in FLAGS.items():
+        if name not in only:
             continue
         metadata = each.metadata
-        arguments = {
+        arguments: dict[str, Any] = {
             "required": each.default is MISSING,
-            **_TYPES.get(str(each.type).partition(" |")[0], {}),
+            "type": _TYPES.get(str(each.type).partition(" |")[0], str),
             **metadata["arguments"],
         }
-        if each.name in LISTS:
-            arguments["type"] = _single(each.name, arguments.get("type", str))
+        if name in LISTS:
+            arguments["type"] = _single(name, arguments["type"])
         if "choices" in arguments:
             arguments["choices"] = arguments["choices"]()
         parser.add_argument(
-            flag(each.name),
+            flag(name),
             *metadata["alias"],
-            dest=each.name,
+            dest=name,
             help=_told(metadata["help"]),
             **arguments,
         )
@@ -502,29 +502,20 @@ def add_list_flags(parser: Parser) -> None:
     several, separated by commas.
     """
     parser.gone |= _GONE
-    for each in _of_sweep():
+    for name in OF_SWEEP:
+        each = FLAGS[name]
         arguments = each.metadata["arguments"]
-        metavar = "A,B" if each.name in LISTS else arguments.get("metavar")
-        optional = {name: arguments[name] for name in ("nargs", "const") if name in arguments}
+        metavar = "A,B" if name in LISTS else arguments.get("metavar")
+        optional = {key: arguments[key] for key in ("nargs", "const") if key in arguments}
         action = "append" if each.default == () else "store"
         parser.add_argument(
-            flag(each.name),
-            dest=each.name,
+            flag(name),
+            dest=name,
             action=action,
             metavar=metavar,
             help=_told(each.metadata["help"]),
             **optional,
         )
-
-
-def names() -> tuple[str, ...]:
-    """The fields that are flags."""
-    return tuple(each.name for each in _flags())
-
-
-def sweep_names() -> tuple[str, ...]:
-    """The fields that are flags of a sweep."""
-    return tuple(each.name for each in _of_sweep())
 
 
 def flag(name: str) -> str:
@@ -540,7 +531,7 @@ def name_of(flag: str) -> str:
 
 def spelt(name: str, value: str) -> str:
     """A value of a flag in LISTS, in our spelling. Raises UsageError for an unknown name."""
-    reader = next(each for each in _flags() if each.name == name).metadata["read"]
+    reader = FLAGS[name].metadata["read"]
     return str(reader(value)) if reader else value
 
 
@@ -549,7 +540,7 @@ def given(namespace: argparse.Namespace) -> dict[str, list[str]]:
     given.
     """
     values = {}
-    for name in sweep_names():
+    for name in OF_SWEEP:
         value = getattr(namespace, name)
         if value is not None:
             values[name] = value if isinstance(value, list) else [value]
@@ -572,19 +563,11 @@ def read(namespace: argparse.Namespace, command: str) -> Options:
     UsageError.
     """
     values: dict[str, Any] = {"command": command}
-    for each in _flags():
-        value = getattr(namespace, each.name)
-        if each.name == "dataset" and isinstance(value, str):
+    for name, each in FLAGS.items():
+        value = getattr(namespace, name)
+        if name == "dataset" and isinstance(value, str):
             values["standard"] = value
         elif value is not None:
             value = value.absolute() if isinstance(value, Path) else value
-            values[each.name] = each.metadata["read"](value) if each.metadata["read"] else value
+            values[name] = each.metadata["read"](value) if each.metadata["read"] else value
     return Options(**values)
-
-
-def _flags() -> list[Field[Any]]:
-    return [each for each in fields(Options) if each.metadata]
-
-
-def _of_sweep() -> list[Field[Any]]:
-    return [each for each in _flags() if each.metadata["in_sweep"]]

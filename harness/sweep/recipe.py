@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parents[1] / "recipes"
 _TOP = ("summary", "source", "defaults", "cells", "missing")
 LEFT_OUT = ("out", "cache", "submitter", "python")
 """Flags that a recipe does not have: paths on this machine, and the submitter's name."""
-_FLAGS = tuple(name for name in options.sweep_names() if name not in LEFT_OUT)
+_FLAGS = tuple(name for name in options.OF_SWEEP if name not in LEFT_OUT)
 _LISTS = (*options.LISTS, "sut_option", "chat_option")
 _MISSING = ("what", "why")
 _GONE = {
