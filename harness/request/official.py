@@ -107,10 +107,79 @@ class OfficialRun:
         return f"not eligible: {'; '.join(self.lacks)}"
 
 
-def check(options: Options, rules: Rules) -> None:
-    """Raises UsageError if flags contradict the benchmark, or if its files are not given."""
+@dataclass(frozen=True)
+class Chosen:
+    """The benchmark of `--benchmark`. `row`, `workload`: its tables in the rules of the round."""
+
+    options: Options
+    name: str
+    row: Benchmark
+    workload: OfficialWorkload
+
+    def model_of(self, model: Model) -> Model:
+        """The model as the benchmark runs it. Raises UsageError if the model is not of the
+        benchmark's kind.
+        """
+        if model.architecture != self.workload.architecture:
+            raise UsageError(
+                f"--benchmark {self.name}: needs {self.workload.model}, and --weights"
+                f" {self.options.weights} is {model.name}"
+            )
+        changes: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in self.workload.run_as.items()
+        }
+        return replace(model, **changes)
+
+    def read(self, size: Size, weights: Folder | None) -> UserInputs | None:
+        """The inputs of --dataset in the benchmark's own format. None: the reader of the
+        architecture reads them. Raises UsageError.
+        """
+        assert weights
+        reader = KINDS[self.workload.metric].read
+        return reader(self.options, self.workload, size, weights) if reader else None
+
+    def run(
+        self,
+        weights: Folder | None,
+        count: int | None,
+        device: str,
+        system: Mapping[str, str],
+        switches: Sequence[Switch],
+    ) -> OfficialRun:
+        """The run of the benchmark. Raises UsageError if the files are not of the benchmark's kind.
+
+        Args:
+            count: the number of the user's inputs.
+        """
+        options = self.options
+        assert weights and options.dataset and count is not None
+        row = self.row.of(options.scenario)
+        workload = self.workload
+        kind = KINDS[workload.metric]
+        files = kind.files(options, workload, weights)
+        differences = list(_differences(weights.size.config, workload))
+        more = kind.other_model(workload, weights, files, differences)
+        suite = _suite(row)
+        partners = _without_partner(options, row, suite, switches)
+        return OfficialRun(
+            name=self.name,
+            workload=workload,
+            row=row,
+            suite=suite,
+            files=files,
+            other_model=(*differences, *more),
+            other_data=tuple(_other_data(options.dataset, row, workload, files, count)),
+            more_lacks=(*_lacks(options, row, device, system), *partners),
+        )
+
+
+def of(options: Options, rules: Rules) -> Chosen | None:
+    """The benchmark of `--benchmark`. None without the flag. Raises UsageError if flags contradict
+    the benchmark, or if its files are not given.
+    """
     if options.benchmark is None:
-        return
+        return None
     row = rules.benchmarks[options.benchmark]
     workload = rules.workloads[row.workload]
     if options.weights is None or options.dataset is None:
@@ -123,82 +192,7 @@ def check(options: Options, rules: Rules) -> None:
             f" {rules.round}: give one of them"
         )
     KINDS[workload.metric].check(options, workload)
-
-
-def model_of(options: Options, model: Model, rules: Rules) -> Model:
-    """The model as the benchmark runs it. Without `--benchmark` nothing changes. Raises UsageError
-    if the model is not of the benchmark's kind.
-    """
-    if options.benchmark is None:
-        return model
-    workload = rules.workloads[rules.benchmarks[options.benchmark].workload]
-    if model.architecture != workload.architecture:
-        raise UsageError(
-            f"--benchmark {options.benchmark}: needs {workload.model}, and --weights"
-            f" {options.weights} is {model.name}"
-        )
-    changes: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in workload.run_as.items()
-    }
-    return replace(model, **changes)
-
-
-def requires_token_latencies(options: Options, rules: Rules) -> bool:
-    """Whether the benchmark requires token latencies. False without --benchmark."""
-    return options.benchmark is not None and rules.benchmarks[options.benchmark].token_latencies
-
-
-def read(options: Options, size: Size, weights: Folder | None, rules: Rules) -> UserInputs | None:
-    """The inputs of --dataset in the benchmark's own format. None: the reader of the architecture
-    reads them. Raises UsageError.
-    """
-    if options.benchmark is None:
-        return None
-    assert weights
-    workload = rules.workloads[rules.benchmarks[options.benchmark].workload]
-    reader = KINDS[workload.metric].read
-    return reader(options, workload, size, weights) if reader else None
-
-
-def of(
-    options: Options,
-    weights: Folder | None,
-    count: int | None,
-    rules: Rules,
-    device: str,
-    system: Mapping[str, str],
-    switches: Sequence[Switch],
-) -> OfficialRun | None:
-    """The run of `--benchmark`. None without the flag. Raises UsageError if the files are not of
-    the benchmark's kind.
-
-    Args:
-        count: the number of the user's inputs.
-    """
-    if options.benchmark is None:
-        return None
-    row = rules.benchmarks[options.benchmark].of(options.scenario)
-    workload = rules.workloads[row.workload]
-    assert weights
-    assert options.dataset
-    kind = KINDS[workload.metric]
-    files = kind.files(options, workload, weights)
-    differences = list(_differences(weights.size.config, workload))
-    more = kind.other_model(workload, weights, files, differences)
-    suite = _suite(row)
-    partners = _without_partner(options, row, suite, switches)
-    assert count is not None
-    return OfficialRun(
-        name=options.benchmark,
-        workload=workload,
-        row=row,
-        suite=suite,
-        files=files,
-        other_model=(*differences, *more),
-        other_data=tuple(_other_data(options.dataset, row, workload, files, count)),
-        more_lacks=(*_lacks(options, row, device, system), *partners),
-    )
+    return Chosen(options, options.benchmark, row, workload)
 
 
 def system(path: Path | None) -> dict[str, str]:

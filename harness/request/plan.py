@@ -32,6 +32,7 @@ from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import PromptOptions
 from harness.request import engines, pins, replicas, serving, shards, tuning
 from harness.request import official as official_runs
+from harness.request.official import Chosen
 from harness.request.options import Options
 from harness.request.request import STEPS, Request
 from scenarios.table import SCENARIOS
@@ -72,8 +73,8 @@ def resolve(options: Options) -> Request:
     used = used_files.stamps(_user_files(options))
     spec = SUTS[options.sut]
     round_ = rules.load(rules.CURRENT)
-    official_runs.check(options, round_)
-    model = official_runs.model_of(options, _model(options), round_)
+    benchmark = official_runs.of(options, round_)
+    model = benchmark.model_of(_model(options)) if benchmark else _model(options)
     reasons: list[str] = []
     device = _device(options, spec, reasons)
     set_by_user = _variables(spec, device, options.thread_count, reasons)
@@ -84,20 +85,21 @@ def resolve(options: Options) -> Request:
     reasons += _of_scenario(options, model, size)
     end_tokens, why = _end_tokens(options, model, weights)
     reasons += engines.check(options, weights)
-    official = options.benchmark or model.benchmark.get(round_.round, "")
-    streams = _streams(options, model, round_, reasons)
-    serves = serving.of(options, streams, official, round_, reasons)
-    given = _prompts(options, model, size, weights, chat, round_, used=used, reasons=reasons)
+    streams = _streams(options, model, benchmark, reasons)
+    serves = serving.of(options, streams, model, round_, reasons)
+    given = _prompts(options, model, size, weights, chat, benchmark, used=used, reasons=reasons)
     count = _count(options, model, given)
     pinned = pins.of_cell(options.packages, options.python, options.sut, device, round_.round)
     precision = _precision(options, spec, model, size, reasons)
     shards.check(options, spec, model, size)
     requested = _batch_size(options, size, device, count, reasons)
     tuned = tuning.of(options, place(options, model, device))
-    places, launch = replicas.of(options, spec, device, tuned)
+    replicated = replicas.of(options, spec, device, tuned)
     system = official_runs.system(options.system)
-    official_run = official_runs.of(options, weights, count, round_, device, system, tuned.switches)
-    reasons += official_run.notes if official_run else ()
+    official_run = None
+    if benchmark:
+        official_run = benchmark.run(weights, count, device, system, tuned.switches)
+        reasons += official_run.notes
     batch_size = tuned.batch_size(requested)
     return Request(
         options=options,
@@ -121,8 +123,7 @@ def resolve(options: Options) -> Request:
         count=count,
         tuned=tuned,
         variables=set_by_user,
-        places=places,
-        launch=launch,
+        **replicated._asdict(),
         official_run=official_run,
         system=system,
         reasons=(*reasons, *why),
@@ -159,10 +160,12 @@ def check_thread_variables(threads: int, environment: Mapping[str, str]) -> None
         )
 
 
-def _streams(options: Options, model: Model, round_: rules.Rules, reasons: list[str]) -> bool:
+def _streams(
+    options: Options, model: Model, benchmark: Chosen | None, reasons: list[str]
+) -> bool:
     """Return whether the SUT hands over each token. Adds the reason if the benchmark decides it."""
     generates = architectures.of(model, options.trains).generates_tokens
-    counts_tokens = official_runs.requires_token_latencies(options, round_)
+    counts_tokens = benchmark is not None and benchmark.row.token_latencies
     streams = serving.streams(options, generates, counts_tokens)
     if counts_tokens and streams and options.stream is None:
         reasons.append(
@@ -407,7 +410,7 @@ def _prompts(
     size: Size,
     weights: user_weights.Folder | None,
     chat: Template | None,
-    round_: rules.Rules,
+    benchmark: Chosen | None,
     used: Mapping[Path, used_files.Stamp],
     reasons: list[str],
 ) -> UserInputs | None:
@@ -420,7 +423,7 @@ def _prompts(
     flags = [getattr(options, name) for name in _OF_PROMPTS]
     key = (model.name, model.task, size.name, *flags, *used.items())
     if key not in _read:
-        of_benchmark = official_runs.read(options, size, weights, round_)
+        of_benchmark = benchmark.read(size, weights) if benchmark else None
         given = UserFile(
             path=path,
             model=model,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from compliance.rules import Rules
 from formats.job import Serving
 from harness.errors import UsageError
+from harness.inputs.models import Model
 from harness.request.options import Options, flag
 from scenarios.table import SCENARIOS
 
@@ -28,14 +29,14 @@ _QUICK_PERCENTILE = 90.0
 
 
 def of(
-    options: Options, stream: bool, official: str, rules: Rules, reasons: list[str]
+    options: Options, stream: bool, model: Model, rules: Rules, reasons: list[str]
 ) -> Serving | None:
     """Return how requests are served. None if the scenario has no arrivals.
 
     Args:
         stream: whether token latencies are measured.
-        official: the official benchmark to which the model is mapped; empty: none. It gives the
-            limits that no flag gives.
+        model: the official benchmark that is run, or to which the model is mapped, gives the limits
+            that no flag gives.
 
     Raises UsageError for a flag of another scenario, and if no limit is known.
     """
@@ -56,7 +57,7 @@ def of(
             raise UsageError(f"{flag(name)} {value:g}: give a finite number {least}")
         if name in LIMITS:
             _check_limit(flag(name), value, options.mode)
-    limits = _limits(options, stream, official, rules, reasons)
+    limits = _limits(options, stream, model, rules, reasons)
     quick = options.mode == "quick"
     if "rate" not in given:
         length_s = (options.duration or QUICK_S) if quick else OFFICIAL_S
@@ -116,7 +117,7 @@ def streams(options: Options, generates: bool, required: bool = False) -> bool:
 
 
 def _limits(
-    options: Options, stream: bool, official: str, rules: Rules, reasons: list[str]
+    options: Options, stream: bool, model: Model, rules: Rules, reasons: list[str]
 ) -> Mapping[str, float | None]:
     tokens = {"max_ttft_ms": options.max_ttft_ms, "max_tpot_ms": options.max_tpot_ms}
     max_latency_ms = options.max_latency_ms
@@ -130,6 +131,7 @@ def _limits(
         return {"max_latency_ms": max_latency_ms}
     if any(limit is not None for limit in tokens.values()):
         return tokens
+    official = options.benchmark or model.benchmark.get(rules.round, "")
     # A benchmark for edge systems has no Server; that of datacenters with the same model has.
     official = official.removesuffix("-edge")
     for name, limit_ms in _of_round(options.scenario, stream, official, rules):
