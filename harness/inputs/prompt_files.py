@@ -99,16 +99,21 @@ def read(path: Path, options: PromptOptions | None = None, labels: bool = False)
     if ending in _CONVERSIONS:
         raise UsageError(_conversion(path, ending))
     text = _text(path)
+    notes: list[str] = []
     if ending in _ROWS:
-        prompts, notes = _of_rows(path, _ROWS[ending](path, text), options, labels)
+        rows = list(_ROWS[ending](path, text))
     else:
-        prompts, notes = _of_text(path, text, options)
-    if not prompts:
+        rows, notes = _of_text(path, text, options)
+    if not rows:
         raise UsageError(
             f"--dataset {path}: no prompt in it: one paragraph of text, or one JSON object with"
             " `prompt` a line (.jsonl)"
         )
-    return prompts, notes
+    line, first = rows[0]
+    field = options.field or _fields(f"{path}:{line}", first, options)[0]
+    prompts = _prompts(path, rows, field, options)
+    values = [row for _, row in rows]
+    return prompts, (*notes, *_notes(path, values, field, options, labels))
 
 
 def _conversion(path: Path, ending: str) -> str:
@@ -162,7 +167,10 @@ def _text(path: Path) -> str:
     return text if "\n" in text else text.replace("\r", "\n")
 
 
-def _of_text(path: Path, text: str, options: PromptOptions) -> _Noted:
+def _of_text(path: Path, text: str, options: PromptOptions) -> tuple[list[_Row], list[str]]:
+    """A row for each paragraph, or for each line if there is one paragraph, and notes about the
+    file.
+    """
     if options.field is not None:
         raise UsageError(
             f"--field {options.field}: names a field of {', '.join(_ROWS)}, and {path.name} is read"
@@ -171,30 +179,24 @@ def _of_text(path: Path, text: str, options: PromptOptions) -> _Noted:
     parts = list(_paragraphs(text))
     notes = []
     if len(parts) == 1:
-        paragraph, first = parts[0]
-        parts = [(line, number) for number, line in enumerate(paragraph.split("\n"), first)]
+        first, paragraph = parts[0]
+        parts = list(enumerate(paragraph.split("\n"), first))
         if len(parts) > 1:
             notes.append(
                 f"{path.name} has {len(parts)} lines and no empty line, so each line is a"
                 " prompt; in a .jsonl file a prompt may have several lines"
             )
-    conversations = {f"{path}:{line}": _by_user(text) for text, line in parts}
-    texts = _texts(conversations, options)
-    prompts = [
-        Prompt(text, line, messages=_by_user(part))
-        for text, (part, line) in zip(texts, parts, strict=True)
-    ]
-    return prompts, tuple(notes)
+    return [(line, {_FIELDS[0]: part}) for line, part in parts], notes
 
 
-def _paragraphs(text: str) -> Iterator[tuple[str, int]]:
-    """Yield (paragraph, its first line)."""
+def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
+    """Yield (first line, paragraph)."""
     block: list[str] = []
     for number, line in enumerate([*text.split("\n"), ""], 1):
         if line.strip():
             block.append(line)
         elif block:
-            yield "\n".join(block), number - len(block)
+            yield number - len(block), "\n".join(block)
             block = []
 
 
@@ -261,17 +263,6 @@ _ROWS: Mapping[str, Callable[[Path, str], Iterator[_Row]]] = {
 """Ending → the reader of its rows."""
 
 
-def _of_rows(path: Path, rows: Iterator[_Row], options: PromptOptions, labels: bool) -> _Noted:
-    every = list(rows)
-    if not every:
-        return [], ()
-    line, first = every[0]
-    field = options.field or _fields(f"{path}:{line}", first, options)[0]
-    prompts = _prompts(path, every, field, options)
-    values = [row for _, row in every]
-    return prompts, tuple(_notes(path, values, field, options, labels))
-
-
 def _fields(where: str, row: Any, options: PromptOptions) -> list[str]:
     """The fields of a row that fit, the best first. With a chat template, that is `messages`."""
     order = (_MESSAGES, *_FIELDS) if options.chat else (*_FIELDS, _MESSAGES)
@@ -307,13 +298,16 @@ def _notes(
 
 def _prompts(path: Path, rows: list[_Row], field: str, options: PromptOptions) -> list[Prompt]:
     """The prompts of rows, by the chat template if there is one."""
-    conversations = {
-        f"{path}:{line}": _messages(f"{path}:{line}", row, field, options) for line, row in rows
-    }
-    texts = _texts(conversations, options)
-    prompts: list[Prompt] = []
-    for text, (line, row) in zip(texts, rows, strict=True):
+    conversations: dict[str, messages.Messages] = {}
+    for line, row in rows:
         where = f"{path}:{line}"
+        conversations[where] = _messages(where, row, field, options)
+    if options.chat:
+        texts = options.chat.texts(conversations)
+    else:
+        texts = [str(each[0]["content"]) for each in conversations.values()]
+    prompts: list[Prompt] = []
+    for text, where, (line, row) in zip(texts, conversations, rows, strict=True):
         # JSON allows half of a surrogate pair, and UTF-8 cannot encode it.
         if any("\ud800" <= character <= "\udfff" for character in text):
             raise UsageError(
@@ -346,23 +340,13 @@ def _messages(where: str, row: Any, field: str, options: PromptOptions) -> messa
     if not isinstance(value, str) or not value:
         raise UsageError(f"{where}: each row has a non-empty string `{field}`; found {_shown(row)}")
     more = row.get("input") if field == "instruction" else None
-    return _by_user(f"{value}\n\n{more}" if isinstance(more, str) and more else value)
+    content = f"{value}\n\n{more}" if isinstance(more, str) and more else value
+    return [{"role": "user", "content": content}]
 
 
 def _answer_at_end(value: Any) -> bool:
     """Whether a conversation ends with an answer, as those for training do."""
     return isinstance(value, list) and len(value) > 1 and value[-1]["role"] == "assistant"
-
-
-def _by_user(text: str) -> messages.Messages:
-    return [{"role": "user", "content": text}]
-
-
-def _texts(conversations: Mapping[str, messages.Messages], options: PromptOptions) -> list[str]:
-    """The text of each conversation. Without a chat template it has one message."""
-    if options.chat is None:
-        return [str(conversation[0]["content"]) for conversation in conversations.values()]
-    return options.chat.texts(conversations)
 
 
 def _shown(value: Any) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from harness.inputs import limits, prompt_files
 from harness.inputs.models import Model, Size
+from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 from harness.request import engines
 from harness.request.request import Request
@@ -51,7 +52,8 @@ def config(request: Request) -> dict[str, Any]:
     # The ids of each prompt and its messages.
     tokenizer = _tokenizer(request)
     assert request.options.dataset
-    prompts, _ = prompt_files.read(request.options.dataset, request.prompt_options)
+    options = PromptOptions(field=request.options.field, chat=request.chat)
+    prompts, _ = prompt_files.read(request.options.dataset, options)
     encode = tokenizer.encode
     if request.chat and tokenizer.encode_marked:
         encode = tokenizer.encode_marked

@@ -16,7 +16,6 @@ from harness.inputs import architectures, user_weights
 from harness.inputs.architectures import Architecture
 from harness.inputs.dataset import UserInputs
 from harness.inputs.models import ITEM_BYTES, Model, Size
-from harness.inputs.prompt_files import PromptOptions
 from harness.inputs.used_files import Stamp
 from harness.request.official import OfficialRun
 from harness.request.options import Options
@@ -251,11 +250,6 @@ class Request:
         if self.serving is None:
             return (batch_size,)
         return (*(size for size in smaller if size < batch_size), batch_size)
-
-    @property
-    def prompt_options(self) -> PromptOptions:
-        """How the prompts of --dataset are read."""
-        return PromptOptions(field=self.options.field, chat=self.chat)
 
     @property
     def eos(self) -> str | None:
