@@ -50,9 +50,9 @@ def _read_labelled(given: UserFile) -> Noted:
                 f"{given.path}:{prompt.line}: {given.model.name} is trained on JSON Lines (.jsonl)"
                 f" with `prompt` and `label`, a whole number from 0 to {classes - 1}; found {found}"
             )
-    arrays, (first, *others) = text.of_one_length(given, prompts, closing=True)
+    arrays, notes = text.of_one_length(given, prompts, unused, closing=True)
     labels = np.array([prompt.label for prompt in prompts], np.int32)
-    return {**arrays, "label": labels}, (first, *unused, *others)
+    return {**arrays, "label": labels}, notes
 
 
 _ANSWERS = Architecture(

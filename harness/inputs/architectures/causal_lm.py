@@ -80,14 +80,13 @@ def _read(given: UserFile) -> Noted:
                 f" than the {most} positions of {given.model.name} {size.name}: shorten or split"
                 " the prompt, or request fewer max_new_tokens"
             )
-    arrays = arrays_of(rows, new, size)
-    first, *others = text.notes(given, rows, reader)
+    notes = text.notes(given, rows, reader, unused)
     if default != size.inputs["new_tokens"] and not all(p.max_new_tokens for p in prompts):
-        others.append(
+        notes.append(
             f"an answer has at most {default} tokens, the default for prompts of yours;"
             " --new-tokens sets another number"
         )
-    return arrays, (first, *unused, *others)
+    return arrays_of(rows, new, size), tuple(notes)
 
 
 def arrays_of(rows: Sequence[Sequence[int] | np.ndarray], new: Sequence[int], size: Size) -> Arrays:

@@ -36,19 +36,19 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
 
 def _read(given: UserFile) -> Noted:
     prompts, unused = prompt_files.read(given.path, given.options)
-    arrays, (first, *others) = text.of_one_length(given, prompts, closing=False)
+    if any(prompt.max_new_tokens is not None for prompt in prompts):
+        unused = (
+            *unused,
+            f"max_new_tokens of {given.path.name} is ignored: a training generates no tokens",
+        )
+    arrays, notes = text.of_one_length(given, prompts, unused, closing=False)
     for prompt, length in zip(prompts, arrays["attention_mask"].sum(1), strict=True):
         if length < 2:
             raise UsageError(
                 f"{given.path}:{prompt.line}: the prompt has one token: {given.model.name} is"
                 " trained on the tokens that follow others"
             )
-    if any(prompt.max_new_tokens is not None for prompt in prompts):
-        unused = (
-            *unused,
-            f"max_new_tokens of {given.path.name} is ignored: a training generates no tokens",
-        )
-    return _labelled(arrays), (first, *unused, *others)
+    return _labelled(arrays), notes
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:

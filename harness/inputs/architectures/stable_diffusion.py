@@ -118,9 +118,9 @@ def _read(given: UserFile) -> Noted:
                 f"{given.path}:{prompt.line}: the prompt has {len(row)} tokens and"
                 f" {given.model.name} takes {most}: shorten it"
             )
-    first, *others = text.notes(given, rows, reader, f", padded to {most}")
     empty = [[size.config["bos_token_id"], size.config["eos_token_id"]]] * len(rows)
-    return _arrays(size, rows, empty, 0), (first, *unused, *others)
+    notes = text.notes(given, rows, reader, unused, f", padded to {most}")
+    return _arrays(size, rows, empty, 0), tuple(notes)
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -154,11 +154,14 @@ def encode(given: UserFile, prompts: list[Prompt], reader: Tokenizer) -> list[li
     return rows
 
 
-def of_one_length(given: UserFile, prompts: list[Prompt], *, closing: bool) -> Noted:
+def of_one_length(
+    given: UserFile, prompts: list[Prompt], unused: Iterable[str], *, closing: bool
+) -> Noted:
     """Prompts padded to one length → (`input_ids` and `attention_mask`, int32 [prompts, length],
     notes for the reader).
 
     Args:
+        unused: see `notes`.
         closing: whether the tokenizer of bytes adds an end mark to each prompt. It is used if the
             user's weights have none.
 
@@ -185,7 +188,7 @@ def of_one_length(given: UserFile, prompts: list[Prompt], *, closing: bool) -> N
         "input_ids": padded(rows, width, given.size),
         "attention_mask": is_token.astype(np.int32),
     }
-    return arrays, notes(given, rows, reader, f", padded to {width}")
+    return arrays, tuple(notes(given, rows, reader, unused, f", padded to {width}"))
 
 
 def layer_weights(size: Size) -> int:
@@ -214,14 +217,13 @@ def read_padded(given: UserFile) -> Noted:
     prompts that do not fit.
     """
     prompts, unused = prompt_files.read(given.path, given.options)
-    arrays, (first, *others) = of_one_length(given, prompts, closing=True)
     if any(prompt.max_new_tokens is not None for prompt in prompts):
         note = (
             f"max_new_tokens of {given.path.name} is ignored: {given.model.name} predicts, and"
             " generates no tokens"
         )
         unused = (*unused, note)
-    return arrays, (first, *unused, *others)
+    return of_one_length(given, prompts, unused, closing=True)
 
 
 def synthetic_of_padded(arrays: Arrays, size: Size, stream: int) -> Counted:
@@ -269,24 +271,26 @@ def padded(rows: Sequence[Sequence[int] | np.ndarray], width: int, size: Size) -
 
 
 def notes(
-    given: UserFile, rows: list[list[int]], reader: Tokenizer, padding: str = ""
-) -> tuple[str, ...]:
-    """Notes on the prompts for a reader of the result."""
+    given: UserFile,
+    rows: list[list[int]],
+    reader: Tokenizer,
+    unused: Iterable[str],
+    padding: str = "",
+) -> list[str]:
+    """Notes on the prompts for a reader of the result. `unused`: those on the file itself."""
     lengths = [len(row) for row in rows]
     summary = (
         f"{given.path.name}: {len(rows)} prompts of {min(lengths)} to {max(lengths)}"
         f" tokens{padding} ({reader.name})"
     )
-    if given.size.name != "user" or given.tokenizer is not None:
-        return (summary,)
-    return (
-        summary,
-        (
+    found = [summary, *unused]
+    if given.size.name == "user" and given.tokenizer is None:
+        found.append(
             "the weights have no tokenizer, so each byte is a token: prompts are several times as"
             " long as with the model's tokenizer, and the answers mean nothing; copy its"
             " tokenizer.json into the folder"
-        ),
-    )
+        )
+    return found
 
 
 def lengths(each: np.ndarray, width: int) -> dict[str, int]:
