@@ -68,15 +68,12 @@ NONE = Checkpoint(Path(), blake3().hexdigest(), 0, 0)
 def files(path: Path) -> list[str]:
     """The files that decide the answers of a checkpoint: config.json, then the weights sorted by
     name. With parts, the config.json and weights of all parts are sorted by path. A user's own
-    model in a .keras file is one file. Raises FileNotFoundError if there are no weights.
+    model in a .keras file is one file.
     """
     if (path / "model.keras").exists():
         return ["model.keras"]
-    weights = sorted(file.relative_to(path).as_posix() for file in path.rglob("*.safetensors"))
-    if not weights:
-        raise FileNotFoundError(f"no weights in {path}")
-    of_parts = [file.relative_to(path).as_posix() for file in path.glob("*/config.json")]
-    return ["config.json", *sorted([*weights, *of_parts])]
+    found = [*path.rglob("*.safetensors"), *path.glob("*/config.json")]
+    return ["config.json", *sorted(file.relative_to(path).as_posix() for file in found)]
 
 
 def place(model: Model, size: Size, cache: Path) -> Path:
@@ -102,9 +99,8 @@ def ensure(
     lock = path.with_name(path.name + ".lock")
     waiting = f"waiting for another process that writes {path.name}"
     with held(lock, lambda: say(waiting)):
-        finished = _finished(path)
-        if finished:
-            return finished
+        if known := _known(path, files(path)):
+            return Checkpoint(path, known["digest"], known["parameters"], known["bytes"])
         size_mb = size.weight_bytes(size.precision) / 1e6
         say(f"writing the checkpoint {path.name}, {size_mb:,.0f} MB")
         return _make(path, model, size, _recipe(model, size))
@@ -117,7 +113,7 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
     The digest is that of the user's files: config.json, then the weights sorted by name. They are
     read whole each time, because size and date prove nothing.
     """
-    digest = digest_of([folder.path / name for name in folder.own_files])
+    digest = digest_of(folder.own_files)
     configs = {"config.json": folder.size.config}
     if model.parts:
         for part, config in model.parts.configs(folder.size.config).items():
@@ -125,15 +121,15 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
     if folder.index and not folder.names:
         configs[INDEX] = {"metadata": {}, "weight_map": folder.index}
     texts = {name: json.dumps(config, indent=1) + "\n" for name, config in configs.items()}
-    links = {name: folder.path.resolve() / name for name in folder.files}
-    targets = {name: str(target) for name, target in links.items()}
-    recipe = {"config": texts, "links": targets}
+    links = {name: str(folder.path.resolve() / name) for name in folder.files}
+    recipe = {"config": texts, "links": links}
     if folder.names:
         recipe["names"] = dict(folder.names)
         links = {}
     key = _sha256_of(recipe)[:8]
     path = cache / "checkpoints" / f"{model.name}-own-{digest[:12]}-{key}"
     path.parent.mkdir(parents=True, exist_ok=True)
+    size_bytes = sum((folder.path / name).stat().st_size for name in folder.files)
     with held(path.with_name(path.name + ".lock"), lambda: None):
         copied = (SINGLE, _DIGEST) if folder.names else ()
         if not _linked(path, texts, links, copied):
@@ -145,37 +141,22 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
             for name, target in links.items():
                 (path / name).symlink_to(target)
             if folder.names:
-                _copy(folder, path)
-                if digest_of([folder.path / name for name in folder.own_files]) != digest:
+                _copy(folder, path, size_bytes)
+                if digest_of(folder.own_files) != digest:
                     shutil.rmtree(path)
-    size_bytes = sum((folder.path / name).stat().st_size for name in folder.files)
     return Checkpoint(path, digest, folder.size.parameters, size_bytes)
 
 
-def _copy(folder: Folder, path: Path) -> None:
+def _copy(folder: Folder, path: Path, size_bytes: int) -> None:
     """Copy a user's tensors under other names, and write the copy's digest.
 
     Raises EnvironmentFailure if the disk is too small.
     """
+    _check_space(path, size_bytes, "free some space, or give another --cache")
     sources = [folder.path / name for name in folder.files]
-    need = sum(file.stat().st_size for file in sources)
-    _check_space(path, need, "free some space, or give another --cache")
     stored_tensors.copy(sources, folder.names, path / SINGLE)
-    known = {"digest": digest_of([path / SINGLE]), "sources": folder.own_files}
+    known = {"digest": digest_of([path / SINGLE])}
     (path / _DIGEST).write_text(json.dumps(known) + "\n", encoding="utf-8")
-
-
-def source_files(path: Path) -> list[str]:
-    """The files from which the digest of a checkpoint is computed: its own (`files`), or those that
-    a copy was made of. Raises OSError if they are unknown, or if the copy has changed.
-    """
-    file = path / _DIGEST
-    known = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    if "sources" not in known:
-        return files(path)
-    if known["digest"] != digest_of([path / SINGLE]):
-        raise OSError(f"the copy {path / SINGLE} has changed")
-    return [str(name) for name in known["sources"]]
 
 
 def _check_space(path: Path, need: int, advice: str) -> None:
@@ -215,7 +196,7 @@ def of_file(model: Model, cache: Path) -> Checkpoint:
 
 
 def _linked(
-    path: Path, texts: Mapping[str, str], links: Mapping[str, Path], copied: Sequence[str]
+    path: Path, texts: Mapping[str, str], links: Mapping[str, str], copied: Sequence[str]
 ) -> bool:
     """Return whether the folder contains exactly these texts, links and copied files. False if it
     is incomplete or was changed by hand.
@@ -226,15 +207,13 @@ def _linked(
     files = [file for file in path.rglob("*") if file.is_symlink() or not file.is_dir()]
     if {file.relative_to(path).as_posix() for file in files} != {*texts, *links, *copied}:
         return False
-    try:
-        source_files(path)
-    except (OSError, ValueError):
+    if copied and not _known(path, [SINGLE]):
         return False
     for name, text in texts.items():
         if (path / name).read_text(encoding="utf-8") != text:
             return False
     return all(
-        (path / name).is_symlink() and (path / name).readlink() == target
+        (path / name).is_symlink() and str((path / name).readlink()) == target
         for name, target in links.items()
     )
 
@@ -255,18 +234,16 @@ def _recipe(model: Model, size: Size) -> Document:
     }
 
 
-def _finished(path: Path) -> Checkpoint | None:
-    """The finished checkpoint. None if there is none, or if its files have changed: their bytes are
-    hashed each time.
+def _known(path: Path, names: Iterable[str]) -> Document | None:
+    """What the checkpoint's file with its digest says. None if there is none, or if the files have
+    changed: their bytes are hashed each time.
     """
     try:
-        known = json.loads((path / _DIGEST).read_text(encoding="utf-8"))
-        digest = digest_of([path / name for name in files(path)])
+        known: Document = json.loads((path / _DIGEST).read_text(encoding="utf-8"))
+        digest = digest_of([path / name for name in names])
     except (OSError, ValueError):
         return None
-    if digest != known.get("digest"):
-        return None
-    return Checkpoint(path, digest, known["parameters"], known["bytes"])
+    return known if digest == known.get("digest") else None
 
 
 def digest_of(paths: Iterable[Path]) -> str:

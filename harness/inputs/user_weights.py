@@ -62,7 +62,7 @@ class Folder:
     other_end: str = ""
 
     @property
-    def own_files(self) -> tuple[str, ...]:
+    def own_files(self) -> list[Path]:
         """The folder's files that decide the answers: config.json, if it has one, the files with
         weights, and the config.json of each part.
         """
@@ -70,7 +70,7 @@ class Folder:
         files = sorted([*self.files, *of_parts])
         if (self.path / "config.json").is_file():
             files.insert(0, "config.json")
-        return tuple(files)
+        return [self.path / name for name in files]
 
 
 def look(path: Path, model: Model) -> Folder:

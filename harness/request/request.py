@@ -120,7 +120,7 @@ class Request:
         """The stamps of the files that workers read from the user's folder."""
         if self.weights is None or self.weights.names:
             return {}
-        own = {self.weights.path / name for name in self.weights.own_files}
+        own = self.weights.own_files
         return {file: stamp for file, stamp in self.used.items() if file in own}
 
     @property

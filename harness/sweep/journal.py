@@ -96,8 +96,7 @@ def _brought(request: Request | None) -> list[object]:
         if dataset.is_dir():
             files = sorted(path for path in dataset.iterdir() if path.is_file())
         digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
-    weights = request.weights
-    weight_files = [weights.path / name for name in weights.own_files] if weights else []
+    weight_files = request.weights.own_files if request.weights else []
     stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in weight_files]
     chat = request.chat.digest if request.chat else None
     code = request.model.file.code_digest if request.model.file else None

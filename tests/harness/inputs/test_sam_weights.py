@@ -31,7 +31,7 @@ def test_metas_checkpoint_tells_its_own_configuration(folder, tmp_path):
         **tiny,
         "decoder_attention_heads": 8,
     }
-    assert found.own_files == ("model.safetensors",)
+    assert found.own_files == [folder / "model.safetensors"]
     assert found.size.facts == SAM.sizes["tiny"].facts
     of_folder = checkpoint.of_folder(found, SAM, tmp_path / "cache")
     assert json.loads((of_folder.path / "config.json").read_text())["global_attn_indexes"] == [1, 3]

@@ -128,15 +128,10 @@ def test_mixed_precisions_and_shards_are_copied_byte_by_byte(made, tmp_path):
     tensors(folder, mix)
     whole = {n.removeprefix("module."): v for n, v in load_file(folder / FILE).items()}
     shard(folder)
-    look, path = linked(folder, "llama", tmp_path / "cache")
+    _, path = linked(folder, "llama", tmp_path / "cache")
     found = values(path)
     assert same(found, whole)
     assert found["model.norm.weight"].dtype == np.float16
-    assert tuple(checkpoint.source_files(path)) == look.own_files
-    with (path / FILE).open("ab") as f:
-        f.write(b"x")
-    with pytest.raises(OSError, match="has changed"):
-        checkpoint.source_files(path)
 
 
 def test_a_copy_that_was_changed_is_made_again_and_values_are_checked(made, tmp_path):
