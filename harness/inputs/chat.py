@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ DEFAULT = "default"
 _GIVEN = ("messages", "tools", "documents", "add_generation_prompt")
 _CLOCK = "strftime_now"
 """The function that writes today's date."""
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
+"""What reading the files of a folder raises if they are damaged."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,9 @@ class Template:
         """Whether the template may write today's date into a prompt."""
         return _CLOCK in self.text
 
-    def job(self, conversations: Sequence[Any], more: Mapping[str, Any] | None) -> dict[str, Any]:
+    def job(
+        self, conversations: Sequence[Any], more: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """What the program `chat` of `sut.user_files` is asked. `more`: further variables."""
         variables = {**self.variables, **(more or {})}
         return {"text": self.text, "variables": variables, "conversations": conversations}
@@ -74,7 +78,7 @@ class Template:
 
 
 def _answer(template: Template, conversations: Sequence[Any]) -> dict[str, Any]:
-    job = template.job(conversations, None)
+    job = template.job(conversations)
     if template.dated:
         job["time"] = time.time()  # so that an answer of another day is not used
     try:
@@ -89,12 +93,12 @@ def _answer(template: Template, conversations: Sequence[Any]) -> dict[str, Any]:
 def has_template(path: Path) -> bool:
     """Whether a folder has a chat template. False for one that cannot be read."""
     try:
-        return bool(_templates(path, tokenizer.settings(path)))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return bool(_templates(path))
+    except _UNREADABLE:
         return False
 
 
-def of_folder(path: Path, name: str, options: Iterable[str]) -> Template:
+def of_folder(path: Path, name: str, options: Sequence[str]) -> Template:
     """The chat template of a folder of weights.
 
     Args:
@@ -104,9 +108,9 @@ def of_folder(path: Path, name: str, options: Iterable[str]) -> Template:
     Raises UsageError if there is no such template or no such variable.
     """
     try:
-        templates = _templates(path, tokenizer.settings(path))
+        templates = _templates(path)
         tokens = tokenizer.special_tokens(path)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
+    except _UNREADABLE as e:
         why = f"{type(e).__name__}: {e}".splitlines()[0]
         raise UsageError(
             f"--chat: the chat template of {path} cannot be read ({why}): download it again"
@@ -125,14 +129,14 @@ def of_folder(path: Path, name: str, options: Iterable[str]) -> Template:
     return replace(template, variables={**tokens, **_variables(template, options)})
 
 
-def _templates(path: Path, settings: Mapping[str, Any]) -> dict[str, str]:
+def _templates(path: Path) -> dict[str, str]:
     """Name → template. Files with templates replace those of tokenizer_config.json."""
+    stored = tokenizer.settings(path).get("chat_template") or {}
     files = {file.stem: file for file in path.glob(_NAMED_FILES)}
     if (path / _FILE).is_file():
         files[DEFAULT] = path / _FILE
     if files:
         return {name: user_folder.read_text(file) for name, file in files.items()}
-    stored = settings.get("chat_template") or {}
     if isinstance(stored, str):
         return {DEFAULT: stored}
     if isinstance(stored, list):
@@ -140,18 +144,17 @@ def _templates(path: Path, settings: Mapping[str, Any]) -> dict[str, str]:
     return {str(name): str(text) for name, text in stored.items()}
 
 
-def _variables(template: Template, options: Iterable[str]) -> dict[str, Any]:
+def _variables(template: Template, options: Sequence[str]) -> dict[str, Any]:
     """`--chat-option` as name → value. Raises UsageError for a variable that is not in the
     template.
     """
-    values: dict[str, Any] = {}
-    options = list(options)
     if not options:
-        return values
+        return {}
     answer = _answer(template, ())
     if "why" in answer:
         raise UsageError(f"--chat: the chat template is not Jinja ({answer['why']})")
     there = [name for name in answer["names"] if name not in _GIVEN]
+    values: dict[str, Any] = {}
     for option in options:
         name, equals, value = option.partition("=")
         if not equals:

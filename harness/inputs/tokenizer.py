@@ -36,7 +36,15 @@ _OF_CONVERSION = (
     "merges.txt",
 )
 """The files that Transformers reads to make a tokenizer.json."""
-_SPECIAL = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
+_SPECIAL = (
+    "bos_token",
+    "eos_token",
+    "unk_token",
+    "sep_token",
+    "pad_token",
+    "cls_token",
+    "mask_token",
+)
 _CALLS = ("encode", "decode", "encode_marked", "decode_marked")
 """The fields of a tokenizer that call its library."""
 
@@ -199,7 +207,8 @@ def _of_json(name: str, text: str) -> Tokenizer:
     special = [i for i, token in reader.get_added_tokens_decoder().items() if token.special]
     return Tokenizer(
         name=name,
-        vocabulary=_vocabulary(reader),
+        # The number of tokens is smaller if ids have gaps.
+        vocabulary=1 + max(reader.get_vocab(with_added_tokens=True).values()),
         special=tuple(special),
         encode=lambda text: list(reader.encode(text).ids),
         decode=reader.decode,
@@ -249,8 +258,3 @@ def _sentencepiece(file: Path) -> Tokenizer:
         encode,
         lambda ids: str(reader.decode([i for i in ids if i not in special])),
     )
-
-
-def _vocabulary(reader: Any) -> int:
-    """The largest id plus one. This is not the number of tokens, because ids may have gaps."""
-    return 1 + max(reader.get_vocab(with_added_tokens=True).values())

@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from formats.workload import Config
 from harness.errors import Refused, UsageError, about
 from harness.inputs import architectures, tokenizer, user_config, user_folder, user_tensors
 from harness.inputs.models import Model, Size
-from harness.inputs.models.drawn import Parts, Tensor
+from harness.inputs.models.drawn import Parts
 from harness.inputs.tokenizer import Tokenizer
 from harness.inputs.user_folder import PICKLES, Document
 from harness.inputs.user_tensors import INDEX, named
@@ -120,11 +119,21 @@ def _look(path: Path, model: Model) -> Folder:
     else:
         notes.append(f"weights of {path}")
     config["dtype"] = precision
-    inputs = make_inputs(path, model, config, user_tokenizer)
     end_tokens = _end_tokens(path, config)
+    # The batch sizes are those of the model's full size.
+    size = replace(
+        model.sizes["full"],
+        name="user",
+        summary="",
+        published="",
+        precision=precision,
+        config=config,
+        tensors=parameters,
+        inputs=make_inputs(path, model, config, user_tokenizer),
+    )
     return Folder(
         path=path,
-        size=_size(model, config, precision, parameters, inputs),
+        size=size,
         files=files,
         index=headers.files if has_index else {},
         names=copied,
@@ -316,26 +325,6 @@ def _dtype_notes(config: Config, stored: set[str], precision: str) -> list[str]:
     if "float16" in (named, *kinds):
         note += "; --precision float16 computes in float16"
     return [note]
-
-
-def _size(
-    model: Model,
-    config: Document,
-    precision: str,
-    tensors: tuple[Tensor, ...],
-    inputs: Mapping[str, Any],
-) -> Size:
-    """The size of the user's weights. Its batch sizes are those of the model's full size."""
-    return replace(
-        model.sizes["full"],
-        name="user",
-        summary="",
-        published="",
-        precision=precision,
-        config=config,
-        tensors=tensors,
-        inputs=inputs,
-    )
 
 
 def title(path: Path) -> str:

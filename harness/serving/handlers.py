@@ -78,7 +78,7 @@ class _Handlers:
     async def start(self, _: web.Application) -> None:
         """Start the process that renders, because that takes longer than most first tokens."""
         if self.served.template:
-            self.renderer.ask(self.served.template.job((), None))
+            self.renderer.ask(self.served.template.job(()))
 
     async def end(self, _: web.Application) -> None:
         """End the process that renders."""
