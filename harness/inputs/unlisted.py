@@ -105,8 +105,8 @@ def _model_of(path: Path, task: str | None, named: Model | None) -> Model:
             f"config.json says model_type {kind}, and --model {named.name} is"
             f" {named.config['model_type']}: leave --model out, and the folder decides"
         )
-    known = named.name if named else models.of_type(kind)
-    listed = models.load(known) if known and _does_as(known, does) else None
+    known = named or models.of_type(kind)
+    listed = known if known and _does_as(known, does) else None
     if named and listed is None:
         raise _other_head(named, heads)
     if listed and listed.user_weights:
@@ -162,13 +162,13 @@ def _kind(heads: list[str], config: Config) -> _Kind | None:
     return None
 
 
-def _does_as(known: str, does: _Kind | None) -> bool:
+def _does_as(known: Model, does: _Kind | None) -> bool:
     """Return whether the listed model does what the folder's class does. A listed model without a
     head reads the folder of any language model.
     """
     if does is None or does is _KINDS[0]:
         return True
-    architectures = {models.load(known, task).architecture for task in models.load(known).tasks}
+    architectures = {models.load(known.name, task).architecture for task in known.tasks}
     return does.architecture in architectures
 
 

@@ -49,7 +49,7 @@ def read(path: Path, model: Model) -> tuple[Document, list[str]]:
             " Transformers"
         )
     like = model.like
-    if like and models.of_type(model.name) != like:
+    if like and models.of_type(model.name) != models.load(like):
         follow = (
             f"those of {like}, by precision, depth and width"
             if architectures.of(model).limits is None

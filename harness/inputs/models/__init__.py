@@ -260,13 +260,13 @@ def _of_task(data: _Table, task: str, change: _Table) -> _Table:
     return {**_merged(kept, change), "task": task, "weights": list(rows.values())}
 
 
-def of_type(model_type: Any) -> str | None:
-    """The name of the model with this `model_type` in its config.json. None: there is none.
+def of_type(model_type: Any) -> Model | None:
+    """The model with this `model_type` in its config.json. None: there is none.
 
     A model whose name is its type comes before similar ones.
     """
-    similar = sorted(names(), key=lambda name: name != model_type)
-    return next((n for n in similar if load(n).config["model_type"] == model_type), None)
+    similar = map(load, sorted(names(), key=lambda name: name != model_type))
+    return next((each for each in similar if each.config["model_type"] == model_type), None)
 
 
 def in_group(group: str) -> list[str]:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
+from itertools import product
 from typing import Any
 
 from formats.workload import Config
@@ -126,14 +127,9 @@ def expanded(name: str, config: Config) -> list[str]:
     """All names that a row of the table stands for. With several braces the last one changes
     fastest.
     """
-    before, brace, rest = name.partition("{")
-    if not brace:
-        return [name]
-    inside, _, after = rest.partition("}")
-    names = []
-    for word in _words(inside, config):
-        names += [f"{before}{word}{end}" for end in expanded(after, config)]
-    return names
+    parts = re.split("[{}]", name)  # every second one was in braces
+    choices = [_words(part, config) if n % 2 else [part] for n, part in enumerate(parts)]
+    return ["".join(map(str, words)) for words in product(*choices)]
 
 
 def _words(inside: str, config: Config) -> Sequence[int | str]:
