@@ -16,6 +16,7 @@ import shutil
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -82,6 +83,14 @@ def place(model: Model, size: Size, cache: Path) -> Path:
     return cache / "checkpoints" / f"{model.name}-{size.name}-{key}"
 
 
+def _locked(
+    path: Path, on_wait: Callable[[], None] = lambda: None
+) -> AbstractContextManager[None]:
+    """Lock the folder of a checkpoint for this process. `on_wait`: see `held`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return held(path.with_name(path.name + ".lock"), on_wait)
+
+
 def _sha256_of(document: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
@@ -95,10 +104,8 @@ def ensure(
     Raises EnvironmentFailure if the disk is too small.
     """
     path = place(model, size, cache)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = path.with_name(path.name + ".lock")
     waiting = f"waiting for another process that writes {path.name}"
-    with held(lock, lambda: say(waiting)):
+    with _locked(path, lambda: say(waiting)):
         if known := _known(path, files(path)):
             return Checkpoint(path, known["digest"], known["parameters"], known["bytes"])
         size_mb = size.weight_bytes(size.precision) / 1e6
@@ -128,9 +135,8 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
         links = {}
     key = _sha256_of(recipe)[:8]
     path = cache / "checkpoints" / f"{model.name}-own-{digest[:12]}-{key}"
-    path.parent.mkdir(parents=True, exist_ok=True)
     size_bytes = sum((folder.path / name).stat().st_size for name in folder.files)
-    with held(path.with_name(path.name + ".lock"), lambda: None):
+    with _locked(path):
         copied = (SINGLE, _DIGEST) if folder.names else ()
         if not _linked(path, texts, links, copied):
             check_finite(folder)
@@ -181,8 +187,7 @@ def of_file(model: Model, cache: Path) -> Checkpoint:
     digest = file.digest
     path = cache / "checkpoints" / f"{model.name}-own-{digest[:12]}{code}"
     copy = path / "model.keras"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with held(path.with_name(path.name + ".lock"), lambda: None):
+    with _locked(path):
         if not copy.exists() or digest_of([copy]) != digest:
             keras_file.check_weights(file.path)
             shutil.rmtree(path, ignore_errors=True)

@@ -21,7 +21,7 @@ from formats.work import Roof
 from harness.execution import kernels
 from harness.execution import limits as machine_limits
 from harness.inputs import limits
-from harness.inputs.architectures.text import SEED
+from harness.inputs.architectures import SEED
 from harness.measurement import engines
 from harness.measurement.attempt import Attempt
 from harness.request.request import Request

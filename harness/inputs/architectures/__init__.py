@@ -17,10 +17,11 @@ from formats.cell import STANDARD_INPUTS
 from formats.record import Record
 from formats.workload import Config
 from harness.errors import UsageError
+from harness.inputs import prompt_files
 from harness.inputs.depth_limits import Limits
 from harness.inputs.models import Model, Size
 from harness.inputs.models.drawn import Shapes
-from harness.inputs.prompt_files import PromptOptions
+from harness.inputs.prompt_files import Prompt, PromptOptions
 from harness.inputs.tokenizer import Tokenizer
 from harness.inputs.user_folder import Document
 from sut.contract import Batch
@@ -36,6 +37,8 @@ SizeInputs = dict[str, Any]
 Draw = Callable[[Size, int, int], Arrays]
 """(size, samples, stream) → random inputs."""
 
+SEED = 20240611
+"""The seed of random inputs."""
 ARCHITECTURES = {
     "bert": "harness.inputs.architectures.bert",
     "causal_lm": "harness.inputs.architectures.causal_lm",
@@ -86,6 +89,10 @@ class UserFile:
     tokenizer: Tokenizer | None = None
     seq_len: int | None = None
     options: PromptOptions = field(default_factory=PromptOptions)
+
+    def prompts(self, labels: bool = False) -> tuple[list[Prompt], tuple[str, ...]]:
+        """The prompts of the file, and notes about it. See `prompt_files.read`."""
+        return prompt_files.read(self.path, self.options, labels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +171,11 @@ class Architecture:
     generates_tokens: bool = False
     check: Callable[[Model, Size], None] | None = None
     limits: Callable[[Size, str, Batch], Limits] | None = None
+
+
+def seeded(*stream: int) -> np.random.Generator:
+    """A generator of random values. Another stream gives other values."""
+    return np.random.default_rng([SEED, *stream])
 
 
 def of(model: Model, trains: bool = False) -> Architecture:

@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 
 from harness.errors import UsageError
-from harness.inputs import prompt_files
 from harness.inputs.architectures import Architecture, Arrays, Dataset, Draw, Noted, UserFile, text
 from harness.inputs.models import Size
 
@@ -41,7 +40,7 @@ def _labelled(draw: Draw) -> Draw:
 
 
 def _read_labelled(given: UserFile) -> Noted:
-    prompts, unused = prompt_files.read(given.path, given.options, labels=True)
+    prompts, unused = given.prompts(labels=True)
     classes = given.size.config["num_labels"]
     for prompt in prompts:
         if type(prompt.label) is not int or not 0 <= prompt.label < classes:

@@ -15,7 +15,7 @@ import numpy as np
 from formats.record import Record
 from formats.workload import Config
 from harness.errors import Refused, UsageError
-from harness.inputs import prompt_files, tokenizer
+from harness.inputs import tokenizer
 from harness.inputs.architectures import (
     Architecture,
     Arrays,
@@ -64,7 +64,7 @@ def _read(given: UserFile) -> Noted:
     reader = given.tokenizer or tokenizer.of_bytes(closing=False)
     if given.options.chat and reader.encode_marked:
         reader = replace(reader, encode=reader.encode_marked)
-    prompts, unused = prompt_files.read(given.path, given.options)
+    prompts, unused = given.prompts()
     rows = text.encode(given, prompts, reader)
     most = text.positions(size.config)
     # The tokens of an answer if its prompt does not say: those of the size, and more for a user's

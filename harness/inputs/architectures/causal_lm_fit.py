@@ -11,7 +11,6 @@ import math
 import numpy as np
 
 from harness.errors import UsageError
-from harness.inputs import prompt_files
 from harness.inputs.architectures import Architecture, Arrays, Dataset, Noted, UserFile, text
 from harness.inputs.models import Size
 
@@ -35,7 +34,7 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
 
 
 def _read(given: UserFile) -> Noted:
-    prompts, unused = prompt_files.read(given.path, given.options)
+    prompts, unused = given.prompts()
     if any(prompt.max_new_tokens is not None for prompt in prompts):
         unused = (
             *unused,

@@ -17,16 +17,15 @@ from harness.inputs.architectures import (
     Description,
     Noted,
     UserFile,
+    seeded,
 )
 from harness.inputs.models import Size
 from harness.inputs.picture_processor import Processor
 
-_SEED = 20240611
-
 
 def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
     processor: Processor = size.inputs["processor"]
-    rng = np.random.default_rng([_SEED, stream])
+    rng = seeded(stream)
     rows = []
     for _ in range(samples):
         picture = 255 * pictures.drawn(processor.height, processor.width, rng)

@@ -14,12 +14,11 @@ import numpy as np
 
 from harness.errors import Refused
 from harness.inputs import pictures
-from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset
+from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset, seeded
 from harness.inputs.models import Size
 from harness.inputs.models.drawn import Shapes
 from harness.inputs.user_folder import Document
 
-_SEED = 20240611
 _DECODER_HEADS = 8  # of all published models; no shape shows it
 
 
@@ -30,7 +29,7 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
 def _drawn(size: Size, samples: int, points: int, stream: int) -> Arrays:
     """Random pictures and points, the first of them on the object."""
     side = size.config["image_size"]
-    rng = np.random.default_rng([_SEED, stream])
+    rng = seeded(stream)
     image = np.stack([pictures.drawn(side, side, rng) for _ in range(samples)])
     labels = rng.integers(0, 2, (samples, points)).astype(np.int32)
     labels[:, :1] = 1
@@ -48,7 +47,7 @@ def _synthetic_features(size: Size, samples: int, stream: int) -> Arrays:
     side = size.config["image_size"]
     grid = size.config["image_embedding_size"]
     channels = size.config["output_channels"]
-    rng = np.random.default_rng([_SEED, stream])
+    rng = seeded(stream)
     image = np.stack([pictures.drawn(side, side, rng) for _ in range(samples)])
     label = rng.standard_normal((samples, grid, grid, channels), np.float32)
     return {"image": image, "label": label}

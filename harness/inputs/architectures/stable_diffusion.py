@@ -17,7 +17,7 @@ import numpy as np
 
 from formats.workload import Config
 from harness.errors import Refused, UsageError
-from harness.inputs import models, prompt_files, tokenizer, user_config
+from harness.inputs import models, tokenizer, user_config
 from harness.inputs.architectures import (
     Architecture,
     Arrays,
@@ -26,6 +26,7 @@ from harness.inputs.architectures import (
     Noted,
     SizeInputs,
     UserFile,
+    seeded,
     text,
 )
 from harness.inputs.models import Model, Size
@@ -35,7 +36,6 @@ from harness.inputs.tokenizer import Tokenizer
 from harness.inputs.user_folder import Document
 from harness.samples import images
 
-_SEED = 20240611
 # Values of Stable Diffusion 1 that `PARTS.configs` does not write: diffusers' defaults, which no
 # shape of a tensor shows. A folder may leave them out.
 _DEFAULTS = {
@@ -70,7 +70,7 @@ def _drawn_prompts(size: Size, samples: int, stream: int, which: int) -> list[li
     """
     begin = size.config["bos_token_id"]
     end = size.config["eos_token_id"]
-    rng = np.random.default_rng([_SEED, stream, which])
+    rng = seeded(stream, which)
     words = rng.integers(0, begin, (samples, size.inputs["prompt_length"]))
     return [[begin, *row, end] for row in words.tolist()]
 
@@ -89,7 +89,7 @@ def _synthetic_latents(size: Size, samples: int, stream: int) -> Arrays:
     target latents `label` float32 [samples, side / 8, side / 8, 4].
     """
     side = size.config["image_size"]
-    rng = np.random.default_rng([_SEED, stream])
+    rng = seeded(stream)
     image = rng.random((samples, side, side, 3), np.float32)
     label = rng.standard_normal((samples, side // 8, side // 8, 4), np.float32)
     return {"image": 2 * image - 1, "label": label}
@@ -98,7 +98,7 @@ def _synthetic_latents(size: Size, samples: int, stream: int) -> Arrays:
 def _arrays(size: Size, rows: list[list[int]], negative: list[list[int]], stream: int) -> Arrays:
     width = size.config["max_position_embeddings"]
     side = size.config["image_size"] // 8
-    rng = np.random.default_rng([_SEED, stream])
+    rng = seeded(stream)
     return {
         "input_ids": text.padded(rows, width, size),
         "negative_ids": text.padded(negative, width, size),
@@ -109,7 +109,7 @@ def _arrays(size: Size, rows: list[list[int]], negative: list[list[int]], stream
 def _read(given: UserFile) -> Noted:
     size = given.size
     reader = given.tokenizer or tokenizer.of_bytes(closing=True)
-    prompts, unused = prompt_files.read(given.path, given.options)
+    prompts, unused = given.prompts()
     rows = text.encode(given, prompts, reader)
     most = size.config["max_position_embeddings"]
     for prompt, row in zip(prompts, rows, strict=True):

@@ -14,7 +14,7 @@ import numpy as np
 
 from formats.workload import Config
 from harness.errors import Refused, UsageError
-from harness.inputs import prompt_files, tokenizer
+from harness.inputs import tokenizer
 from harness.inputs.architectures import (
     Arrays,
     Counted,
@@ -22,13 +22,12 @@ from harness.inputs.architectures import (
     Noted,
     SizeInputs,
     UserFile,
+    seeded,
 )
 from harness.inputs.models import Model, Size
 from harness.inputs.prompt_files import Prompt
 from harness.inputs.tokenizer import Tokenizer
 
-SEED = 20240611
-"""The seed of synthetic inputs."""
 SHORTEST_SHARE = 0.1
 """The length of the shortest input in the data set `uneven`, over its width."""
 # Prompts are padded to a multiple of this for every SUT, because compiled SUTs are slow at odd
@@ -100,7 +99,7 @@ def random_ids(size: Size, shape: tuple[int, int], stream: int) -> np.ndarray:
     """Seeded ids that mean text, int32 of `shape`."""
     special = size.inputs.get("special_ids", _SPECIAL_IDS)
     usual = np.setdiff1d(np.arange(size.config["vocab_size"]), special)
-    chosen = np.random.default_rng([SEED, stream]).integers(0, len(usual), shape)
+    chosen = seeded(stream).integers(0, len(usual), shape)
     return usual[chosen].astype(np.int32)
 
 
@@ -112,7 +111,7 @@ def uneven_lengths(width: int, count: int, stream: int) -> np.ndarray:
     """
     shares = np.linspace(1.0, SHORTEST_SHARE, count)
     lengths = np.ceil(width * shares).astype(np.int32)
-    return np.random.default_rng([SEED, stream, *b"lengths"]).permutation(lengths)
+    return seeded(stream, *b"lengths").permutation(lengths)
 
 
 def random_padded(size: Size, lengths: np.ndarray, width: int, stream: int) -> Arrays:
@@ -216,7 +215,7 @@ def read_padded(given: UserFile) -> Noted:
     """A `Dataset.read` for models that predict: prompts padded to one length. Raises UsageError for
     prompts that do not fit.
     """
-    prompts, unused = prompt_files.read(given.path, given.options)
+    prompts, unused = given.prompts()
     if any(prompt.max_new_tokens is not None for prompt in prompts):
         note = (
             f"max_new_tokens of {given.path.name} is ignored: {given.model.name} predicts, and"
