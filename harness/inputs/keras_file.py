@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.version import InvalidVersion, Version
+
 from formats import bounds
 from formats.workload import Config
 from harness.errors import Refused, UsageError, about
@@ -516,7 +518,6 @@ def newer(version: str, installed: str) -> bool:
     not a version.
     """
     try:
-        file, here = ([int(part) for part in text.split(".")[:2]] for text in (version, installed))
-    except ValueError:
+        return Version(version).release[:2] > Version(installed).release[:2]
+    except InvalidVersion:
         return False
-    return file > here

@@ -114,7 +114,11 @@ def _model_of(path: Path, task: str | None, named: Model | None) -> Model:
             task = named.task
         elif task is None and does is _KINDS[0] and "generate" in listed.tasks:
             task = "generate"
-        return _listed(listed, task, heads)
+        model = of_task(listed, task)
+        # A model without a head reads a folder with any.
+        if heads and model.native_class not in heads and model.architecture != "hidden_states":
+            raise _other_head(model, heads)
+        return model
     if not isinstance(kind, str) or not re.fullmatch(r"[\w.-]+", kind):
         raise _unnamed("config.json has no model_type")
     if does is None or config.get("is_encoder_decoder"):
@@ -132,17 +136,12 @@ def _model_of(path: Path, task: str | None, named: Model | None) -> Model:
     return _unlisted(name, like, does, config)
 
 
-def _listed(listed: Model, task: str | None, heads: list[str]) -> Model:
-    """The listed model for a task. Raises UsageError if it lacks the task, or if the folder has
-    another head. A model without a head reads a folder with any.
-    """
+def of_task(listed: Model, task: str | None) -> Model:
+    """The listed model for a task; None: its default. Raises UsageError if it lacks the task."""
     if task not in (None, *listed.tasks):
         tasks = " and ".join(listed.tasks)
         raise UsageError(f"--task {task}: {listed.name} has only {tasks}: leave it out")
-    model = models.load(listed.name, task)
-    if heads and model.native_class not in heads and model.architecture != "hidden_states":
-        raise _other_head(model, heads)
-    return model
+    return models.load(listed.name, task)
 
 
 def _other_head(model: Model, heads: list[str]) -> Refused:

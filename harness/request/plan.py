@@ -224,13 +224,7 @@ def _model(options: Options) -> Model:
     has_config = reader.weights_inputs is not None and reader.weights_config is None
     if options.weights is not None and has_config:
         return unlisted.model_of(options.weights, task, model)
-    if task is None:
-        return model
-    if task not in model.tasks:
-        raise UsageError(
-            f"--task {task}: {model.name} has only {' and '.join(model.tasks)}: leave it out"
-        )
-    return models.load(options.model, task)
+    return unlisted.of_task(model, task)
 
 
 def _model_of_file(options: Options) -> Model:

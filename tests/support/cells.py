@@ -7,7 +7,7 @@ import psutil
 
 from harness.measurement.attempt import Attempt
 from harness.request import plan
-from harness.request.options import Options, flag, names
+from harness.request.options import FLAGS, Options, flag
 from harness.request.request import Request
 from tests.conftest import CACHE
 
@@ -37,7 +37,7 @@ def command(flags) -> str:
     """The command with these flags, by the names of `Options`."""
     words = ["./run.sh"]
     for name, value in flags.items():
-        if name not in names() or value is None:
+        if name not in FLAGS or value is None:
             continue
         for each in value if isinstance(value, tuple) else [value]:
             words += [flag(name), str(each)]
