@@ -91,7 +91,8 @@ class Description:
         version: the version of Keras that saved it.
         frozen: the settings of `compile` that the file keeps and that make Keras slower.
         weight_bytes: the bytes of model.weights.h5, which include an optimizer's variables.
-        compiled: how it is trained; None: the file does not say, or nobody asked.
+        losses: for each output, the name of its loss; None: it has none. Empty: it is not trained.
+        drops_out: whether a layer has a rate of dropout, or a deviation of noise.
     """
 
     inputs: tuple[Input, ...]
@@ -101,18 +102,6 @@ class Description:
     version: str
     frozen: tuple[str, ...]
     weight_bytes: int
-    compiled: Compiled | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Compiled:
-    """How a model is trained, as `compile` was called.
-
-    Attributes:
-        losses: for each output, the name of its loss; None: it has none.
-        drops_out: whether a layer has a rate of dropout, or a deviation of noise.
-    """
-
     losses: tuple[str | None, ...]
     drops_out: bool
 
@@ -173,7 +162,8 @@ def _description(path: Path, custom: bool, trains: bool) -> Description:
         version=version,
         frozen=frozen,
         weight_bytes=weight_bytes,
-        compiled=_compiled(config, outputs) if trains else None,
+        losses=_losses(compiled.get("loss"), outputs) if trains else (),
+        drops_out=any(map(keras_config.random_rates, keras_config.objects(own))),
     )
 
 
@@ -306,35 +296,30 @@ def _check_code(config: Config, custom: bool, trains: bool) -> None:
                 )
 
 
-def _compiled(config: Config, outputs: tuple[str, ...]) -> Compiled:
-    """How the model is trained. Raises UsageError if the file does not say."""
-    given = config.get("compile_config") or {}
-    if not given.get("loss"):
+def _losses(given: Any, outputs: tuple[str, ...]) -> tuple[str | None, ...]:
+    """The name of each output's loss. Raises UsageError if there is none, or if they do not fit the
+    outputs.
+    """
+    if not given:
         raise Refused(
             "was saved without a loss, so it cannot be trained: call model.compile(optimizer=...,"
             " loss=...) before model.save"
         )
-    losses = _losses(given["loss"], outputs)
-    if losses is None or not any(losses):
+    if isinstance(given, dict) and given.get("class_name") == "__tuple__":
+        given = given["items"]
+    losses: tuple[str | None, ...] = ()
+    if isinstance(given, str) or _is_object(given):
+        losses = (_name_of(given),) * len(outputs)
+    elif isinstance(given, list) and len(given) == len(outputs):
+        losses = tuple(map(_name_of, given))
+    elif isinstance(given, dict) and set(given) <= set(outputs):
+        losses = tuple(_name_of(given.get(output)) for output in outputs)
+    if not any(losses):
         raise Refused(
             f"its losses do not fit its outputs {', '.join(outputs)}: call model.compile with one"
             " loss for each output, and save it again"
         )
-    rates = [keras_config.random_rates(each) for each in keras_config.objects(config["config"])]
-    return Compiled(losses=losses, drops_out=any(rates))
-
-
-def _losses(given: Any, outputs: tuple[str, ...]) -> tuple[str | None, ...] | None:
-    """The name of each output's loss. None: they do not fit the outputs."""
-    if isinstance(given, dict) and given.get("class_name") == "__tuple__":
-        given = given["items"]
-    if isinstance(given, str) or _is_object(given):
-        return (_name_of(given),) * len(outputs)
-    if isinstance(given, list) and len(given) == len(outputs):
-        return tuple(_name_of(each) for each in given)
-    if isinstance(given, dict) and set(given) <= set(outputs):
-        return tuple(_name_of(given.get(output)) for output in outputs)
-    return None
+    return losses
 
 
 def _is_object(value: Any) -> bool:

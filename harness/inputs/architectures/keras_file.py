@@ -45,6 +45,8 @@ _LOSS_TOLERANCE = {
     "float32": {"first_loss_error": 1e-3, "loss_error": 5e-2, "update_error": 5e-2},
     "tf32": {"first_loss_error": 2.5e-2, "loss_error": 2.5e-1, "update_error": 2.5e-1},
 }
+# See `Model.fit`. The optimizer is the file's own.
+_FIT: dict[str, Any] = {"trained": [TRAINED], "optimizer": {}, "tolerance": _LOSS_TOLERANCE}
 # The limit of loss_error over the distance that some roundings of the weights cause. If that
 # distance times the smaller factor exceeds the loosest limit, nothing is judged.
 _OF_ROUNDING = 10.0
@@ -83,7 +85,7 @@ def model(path: Path, custom: Path | None, trains: bool = False) -> Model:
         tensors=(),
         inputs={
             "arrays": description.inputs,
-            "losses": description.compiled.losses if description.compiled else (),
+            "losses": description.losses,
         },
         stored_bytes=description.weight_bytes,
     )
@@ -97,7 +99,7 @@ def model(path: Path, custom: Path | None, trains: bool = False) -> Model:
         score="arrays",
         tolerance={precision: {} for precision in _PRECISIONS},
         sizes={"user": size},
-        fit=_fit(description),
+        fit=_FIT if description.losses else {},
         file=ModelFile(
             path=path,
             digest=digest,
@@ -110,9 +112,8 @@ def model(path: Path, custom: Path | None, trains: bool = False) -> Model:
 
 def _labels(path: Path, description: keras_file.Description) -> list[str | None]:
     """The name of each output's labels. Raises UsageError if an input has the name of one."""
-    if description.compiled is None:
+    if not description.losses:
         return []
-    names = keras_labels.names(description.outputs, description.compiled.losses)
     for each in description.inputs:
         if each.name.startswith(keras_labels.PREFIX):
             raise UsageError(
@@ -120,18 +121,7 @@ def _labels(path: Path, description: keras_file.Description) -> list[str | None]
                 f" {keras_labels.PREFIX} are those of labels: save the model with another name of"
                 " the input"
             )
-    return names
-
-
-def _fit(description: keras_file.Description) -> dict[str, Any]:
-    """See `Model.fit`. The names of trained weights begin with TRAINED."""
-    if description.compiled is None:
-        return {}
-    return {
-        "trained": [TRAINED],
-        "optimizer": {},  # the file's own
-        "tolerance": _LOSS_TOLERANCE,
-    }
+    return keras_labels.names(description.outputs, description.losses)
 
 
 def _code(path: Path) -> bytes:
@@ -163,12 +153,10 @@ def _notes(path: Path, description: keras_file.Description) -> list[str]:
             " load_model, unless model.compile(jit_compile='auto') is called; here each SUT"
             " compiles as its name says"
         )
-    if description.compiled:
+    if description.losses:
         notes.append("trained by its own losses and optimizer, without its metrics")
-        if description.compiled.drops_out:
-            notes.append(
-                "its rates of dropout are 0, because each backend draws other random numbers"
-            )
+    if description.losses and description.drops_out:
+        notes.append("its rates of dropout are 0, because each backend draws other random numbers")
     return [
         *notes,
         (

@@ -222,7 +222,7 @@ def two_outputs(**compiled):
 )
 def test_each_output_has_the_loss_that_compile_gave_it(tmp_path, loss, names):
     path = write(tmp_path / "m.keras", two_outputs(loss=loss))
-    found = keras_file.read(path, True, trains=True).compiled
+    found = keras_file.read(path, True, trains=True)
     assert found.losses == names
     assert found.drops_out
 
