@@ -107,12 +107,8 @@ def listed(folder: Path) -> tuple[bytes, dict[str, int]]:
     """(the content of val_map.txt in the folder or next to it, the name of each of its pictures →
     its class). Raises UsageError.
     """
-    if not folder.is_dir():
-        what = "is a file" if folder.exists() else "there is no such folder"
-        raise UsageError(
-            f"--dataset {folder}: {what}; give the folder with ImageNet's validation pictures and"
-            f" {imagenet.LIST}"
-        )
+    wanted = f"the folder with ImageNet's validation pictures and {imagenet.LIST}"
+    pictures.check_folder(folder, wanted)
     places = [place / imagenet.LIST for place in (folder, folder.absolute().parent)]
     file = next((place for place in places if place.is_file()), None)
     if file is None:

@@ -33,7 +33,7 @@ def _message(value: Any) -> dict[str, Any]:
     if not (isinstance(message.get("role"), str) and isinstance(content, str)):
         raise ValueError(
             "each message is an object with the string `role` and with `content`, a string or a"
-            f" list of text parts; found {_shown(value)}"
+            f" list of text parts; found {shown(value)}"
         )
     return {**message, "content": content}
 
@@ -42,12 +42,13 @@ def _text(part: Any) -> str:
     """The text of a part of a message."""
     if not isinstance(part, Mapping) or part.get("type") != "text":
         kind = part.get("type") if isinstance(part, Mapping) else part
-        raise ValueError(f"only text parts are read, and one is of the type {_shown(kind)}")
+        raise ValueError(f"only text parts are read, and one is of the type {shown(kind)}")
     text = part.get("text")
     if not isinstance(text, str):
-        raise ValueError(f"a text part has a string `text`; found {_shown(part)}")
+        raise ValueError(f"a text part has a string `text`; found {shown(part)}")
     return text
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """The beginning of a value, for a message."""
     return repr(value)[:_SHOWN]

@@ -29,9 +29,7 @@ _SHAPES = 6  # of a random picture
 
 def files(folder: Path) -> list[Path]:
     """The pictures of a folder, sorted by name. Raises UsageError if there is none."""
-    if not folder.is_dir():
-        what = "is a file" if folder.exists() else "there is no such folder"
-        raise UsageError(f"--dataset {folder}: {what}; give a folder of JPEG and PNG files")
+    check_folder(folder, "a folder of JPEG and PNG files")
     pictures = [path for path in _visible(folder) if path.suffix.lower() in _SUFFIXES]
     if not pictures:
         raise UsageError(
@@ -39,6 +37,13 @@ def files(folder: Path) -> list[Path]:
             f" ({', '.join(_SUFFIXES)})"
         )
     return pictures
+
+
+def check_folder(folder: Path, wanted: str) -> None:
+    """Raises UsageError if there is no such folder. `wanted`: what it should be, in words."""
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "there is no such folder"
+        raise UsageError(f"--dataset {folder}: {what}; give {wanted}")
 
 
 def _visible(folder: Path) -> list[Path]:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:  # it imports Jinja, which few runs need
 _FIELDS = ("prompt", "text", "question", "instruction", "input")
 """The names of a prompt, the most specific first."""
 _MESSAGES = "messages"
-_SHOWN = 60
 _LARGEST = 1 << 30
 _OF_PARQUET = (
     "import json, sys, pyarrow.parquet as p; rows = (row for batch in"
@@ -270,7 +269,7 @@ def _fields(where: str, row: Any, options: PromptOptions) -> list[str]:
     if not fits:
         raise UsageError(
             f"{where}: no field is a prompt ({', '.join(order)}): name one with --field; found"
-            f" {_shown(row)}"
+            f" {messages.shown(row)}"
         )
     return fits
 
@@ -338,7 +337,8 @@ def _messages(where: str, row: Any, field: str, options: PromptOptions) -> messa
             )
         return conversation[:-1] if _answer_at_end(conversation) else conversation
     if not isinstance(value, str) or not value:
-        raise UsageError(f"{where}: each row has a non-empty string `{field}`; found {_shown(row)}")
+        found = messages.shown(row)
+        raise UsageError(f"{where}: each row has a non-empty string `{field}`; found {found}")
     more = row.get("input") if field == "instruction" else None
     content = f"{value}\n\n{more}" if isinstance(more, str) and more else value
     return [{"role": "user", "content": content}]
@@ -347,7 +347,3 @@ def _messages(where: str, row: Any, field: str, options: PromptOptions) -> messa
 def _answer_at_end(value: Any) -> bool:
     """Whether a conversation ends with an answer, as those for training do."""
     return isinstance(value, list) and len(value) > 1 and value[-1]["role"] == "assistant"
-
-
-def _shown(value: Any) -> str:
-    return repr(value)[:_SHOWN]

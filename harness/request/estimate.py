@@ -321,15 +321,12 @@ def to_make(request: Request) -> list[str]:
     """The environments of the SUT and its references that do not exist yet."""
     cache, round_ = request.options.cache, request.rules.round
     own = request.spec.environment
-    names: dict[tuple[str, tuple[Pin, ...]], None] = {}
-    if not request.options.python:
-        names[own, request.pins] = None
-    for name in request.references:
-        environment = spec_of(name).environment
-        if not (request.options.python and environment == own):
-            names[environment, ()] = None
+    needed: list[tuple[str, tuple[Pin, ...]]] = [(own, request.pins)]
+    needed += [(spec_of(name).environment, ()) for name in request.references]
+    if request.options.python:
+        needed = [each for each in needed[1:] if each[0] != own]
     lacking = []
-    for name, pins in names:
+    for name, pins in dict.fromkeys(needed):
         is_core = name == "core" and not pins  # it runs this program
         if not is_core and not is_made(cache, name, request.device, round_, pins):
             lacking.append(f"{name} with {words(pins)}" if pins else name)
