@@ -82,9 +82,9 @@ def read(given: UserFile, trains: bool = False) -> UserInputs:
     Args:
         trains: whether the inputs are for a training. Then they have a `label`.
     """
-    reader = architectures.dataset_of(given.model, trains)
+    read_file = architectures.reader(given.model, trains)
     with about(f"--dataset {given.path}"):
-        return UserInputs(*reader.read(given))
+        return UserInputs(*read_file(given))
 
 
 def prepare(

@@ -429,7 +429,7 @@ def _count(options: Options, model: Model, given: UserInputs | None) -> int | No
         return None
     if given:
         return given.count
-    count = architectures.dataset_of(model).count
+    count = architectures.of(model).count
     assert count
     return count(options.dataset)
 
@@ -647,11 +647,11 @@ def _check_files(options: Options, model: Model, size: Size) -> None:
     trains = options.trains
     if options.standard is not None:
         architectures.drawn(model, options.standard, trains)
-    reader = None
+    architecture = architectures.of(model, trains)
     if options.dataset is not None:
-        reader = architectures.dataset_of(model, trains)
-        if reader.count:
-            reader.count(options.dataset)
+        architectures.reader(model, trains)
+        if architecture.count:
+            architecture.count(options.dataset)
         elif not options.dataset.is_file():
             fault = "there is no such file"
             if options.dataset.is_dir():
@@ -659,9 +659,9 @@ def _check_files(options: Options, model: Model, size: Size) -> None:
             elif options.dataset.exists():
                 fault = "is a device or a pipe, and is read more than once"
             raise UsageError(f"--dataset {options.dataset}: {fault}; give one file")
-    elif check := architectures.of(model, trains).check:
-        check(model, size)
-    if options.field is not None and (reader is None or reader.count):
+    elif architecture.check:
+        architecture.check(model, size)
+    if options.field is not None and (options.dataset is None or architecture.count):
         raise UsageError(
             f"--field {options.field}: names the prompts in a file of rows (--dataset FILE): leave"
             " it out, or give such a file"

@@ -96,21 +96,6 @@ class UserFile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dataset:
-    """The functions by which an architecture reads a user's file or folder (`--dataset`). Both
-    raise UsageError that names file and line.
-
-    Attributes:
-        read: → (inputs, notes for the reader).
-        count: file or folder → the number of its inputs, before they are read. None: `--dataset` is
-            a file.
-    """
-
-    read: Callable[[UserFile], Noted]
-    count: Callable[[Path], int] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Architecture:
     """The differences between architectures. Only `synthetic` is needed if every input has one
     shape and no flag applies.
@@ -124,7 +109,10 @@ class Architecture:
             shape once, the largest last. The rows after them have the shapes of the inputs and
             other values. Another stream gives other values. None: every input has one shape.
         describe: inputs → their `Description`.
-        dataset: the reader of a user's file; None: `--dataset` is refused.
+        read: a user's file or folder → (inputs, notes for the reader), or UsageError that names
+            file and line; None: `--dataset` is refused.
+        count: file or folder → the number of its inputs, before they are read, or UsageError; None:
+            `--dataset` is a file.
         with_sequence_length: (model, size, `--seq-len`) → the size with this length, or UsageError;
             None: the flag is refused.
         with_tokens: (model, size, `--prompt-tokens`, `--new-tokens`; None: not given) → the size
@@ -158,7 +146,8 @@ class Architecture:
     standard: str = STANDARD_INPUTS[0]
     synthetic_like: Callable[[Arrays, Size, int], Counted] | None = None
     describe: Callable[[Arrays], Description] = lambda arrays: Description()
-    dataset: Dataset | None = None
+    read: Callable[[UserFile], Noted] | None = None
+    count: Callable[[Path], int] | None = None
     with_sequence_length: Callable[[Model, Size, int], Size] | None = None
     with_tokens: Callable[[Model, Size, int | None, int | None], Size] | None = None
     with_steps: Callable[[Model, Size, int], Size] | None = None
@@ -213,11 +202,11 @@ def counts_most(name: str) -> bool:
     return name in ARCHITECTURES and _of_name(name).counts_most
 
 
-def dataset_of(model: Model, trains: bool = False) -> Dataset:
+def reader(model: Model, trains: bool = False) -> Callable[[UserFile], Noted]:
     """The reader of a user's file for a model. Raises UsageError if its architecture has none."""
-    dataset = of(model, trains).dataset
-    if dataset is None:
+    read = of(model, trains).read
+    if read is None:
         raise UsageError(
             f"--dataset FILE: {model.name} is measured on synthetic inputs only: leave it out"
         )
-    return dataset
+    return read

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from harness.errors import UsageError
-from harness.inputs.architectures import Architecture, Arrays, Dataset, Draw, Noted, UserFile, text
+from harness.inputs.architectures import Architecture, Arrays, Draw, Noted, UserFile, text
 from harness.inputs.models import Size
 
 
@@ -62,7 +62,7 @@ _ANSWERS = Architecture(
     least_flops=text.least_flops,
     counts_most=True,
     describe=text.describe_padded,
-    dataset=Dataset(read=text.read_padded),
+    read=text.read_padded,
     with_sequence_length=text.with_sequence_length,
     weights_inputs=text.weights_inputs,
 )
@@ -70,6 +70,6 @@ _TRAINED = replace(
     _ANSWERS,
     synthetic=_labelled(_synthetic),
     uneven=_labelled(_uneven),
-    dataset=Dataset(read=_read_labelled),
+    read=_read_labelled,
 )
 ARCHITECTURE = replace(_ANSWERS, trained=_TRAINED)

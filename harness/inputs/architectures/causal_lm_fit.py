@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from harness.errors import UsageError
-from harness.inputs.architectures import Architecture, Arrays, Dataset, Noted, UserFile, text
+from harness.inputs.architectures import Architecture, Arrays, Noted, UserFile, text
 from harness.inputs.models import Size
 
 NO_LABEL = -100
@@ -63,6 +63,6 @@ ARCHITECTURE = Architecture(
     synthetic=_synthetic,
     least_flops=_least_flops,
     describe=text.describe_padded,
-    dataset=Dataset(read=_read),
+    read=_read,
     with_sequence_length=text.with_sequence_length,
 )

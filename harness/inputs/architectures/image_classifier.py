@@ -15,7 +15,6 @@ from harness.inputs.architectures import (
     Architecture,
     Arrays,
     Counted,
-    Dataset,
     Description,
     Noted,
     UserFile,
@@ -82,7 +81,8 @@ ARCHITECTURE = Architecture(
     synthetic=_synthetic,
     synthetic_like=_synthetic_like,
     describe=_describe,
-    dataset=Dataset(read=_read, count=lambda path: len(imagenet.listed(path)[1])),
+    read=_read,
+    count=lambda path: len(imagenet.listed(path)[1]),
     weights_inputs=lambda path, model, config, own: {
         "preparation": imagenet.preparation(path, config)
     },

@@ -24,7 +24,7 @@ from compliance.logs.files import unpacked_bytes
 from formats import bounds
 from harness.errors import Refused, UsageError, about
 from harness.inputs import depth_limits, keras_file, keras_labels, pictures
-from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset, Noted, UserFile
+from harness.inputs.architectures import Architecture, Arrays, Counted, Noted, UserFile
 from harness.inputs.depth_limits import Limits
 from harness.inputs.keras_file import Input
 from harness.inputs.keras_labels import Label
@@ -496,7 +496,7 @@ def loss_limits(size: Size, precision: str, reference: Batch) -> Limits:
 
 _TRAINED = Architecture(
     synthetic=_synthetic_labelled,
-    dataset=Dataset(read=lambda given: _read_arrays(given, _label_arrays(given.size))),
+    read=lambda given: _read_arrays(given, _label_arrays(given.size)),
     with_sequence_length=_with_length,
     check=_check_trained,
     limits=loss_limits,
@@ -505,7 +505,8 @@ _TRAINED = Architecture(
 ARCHITECTURE = Architecture(
     synthetic=_synthetic,
     synthetic_like=_synthetic_like,
-    dataset=Dataset(read=_read, count=_count),
+    read=_read,
+    count=_count,
     with_sequence_length=_with_length,
     check=check,
     limits=limits,

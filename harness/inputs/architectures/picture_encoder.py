@@ -13,7 +13,6 @@ from harness.inputs import depth_limits, picture_processor, pictures
 from harness.inputs.architectures import (
     Architecture,
     Arrays,
-    Dataset,
     Description,
     Noted,
     UserFile,
@@ -58,7 +57,8 @@ def _describe(arrays: Arrays) -> Description:
 ARCHITECTURE = Architecture(
     synthetic=_synthetic,
     describe=_describe,
-    dataset=Dataset(read=_read, count=lambda path: len(pictures.files(path))),
+    read=_read,
+    count=lambda path: len(pictures.files(path)),
     weights_inputs=lambda path, model, config, own: {
         "processor": picture_processor.of_folder(path, config)
     },

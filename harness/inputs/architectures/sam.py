@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.errors import Refused
 from harness.inputs import pictures
-from harness.inputs.architectures import Architecture, Arrays, Counted, Dataset, seeded
+from harness.inputs.architectures import Architecture, Arrays, Counted, seeded
 from harness.inputs.models import Size
 from harness.inputs.models.drawn import Shapes
 from harness.inputs.user_folder import Document
@@ -125,10 +125,8 @@ ARCHITECTURE = Architecture(
     synthetic_like=_synthetic_like,
     least_flops=_least_flops,
     counts_most=True,
-    dataset=Dataset(
-        read=lambda given: pictures.read(given.path, given.size.config["image_size"]),
-        count=lambda path: len(pictures.files(path)),
-    ),
+    read=lambda given: pictures.read(given.path, given.size.config["image_size"]),
+    count=lambda path: len(pictures.files(path)),
     weights_inputs=lambda path, model, config, own: dict(model.sizes["full"].inputs),
     weights_config=_weights_config,
 )

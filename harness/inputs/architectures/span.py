@@ -20,7 +20,6 @@ from harness.inputs import depth_limits, models, tokenizer
 from harness.inputs.architectures import (
     Arrays,
     Counted,
-    Dataset,
     Draw,
     Noted,
     SizeInputs,
@@ -108,7 +107,7 @@ ARCHITECTURE = replace(
     uneven=_with_types(bert.ARCHITECTURE.uneven or bert.ARCHITECTURE.synthetic),
     synthetic_like=_synthetic_like,
     describe=text.describe_tokens,
-    dataset=Dataset(read=_read),
+    read=_read,
     weights_inputs=_weights_inputs,
     trained=None,
     limits=depth_limits.of_weights,

@@ -212,8 +212,8 @@ def least_flops(size: Size, arrays: Arrays) -> float:
 
 
 def read_padded(given: UserFile) -> Noted:
-    """A `Dataset.read` for models that predict: prompts padded to one length. Raises UsageError for
-    prompts that do not fit.
+    """An `Architecture.read` for models that predict: prompts padded to one length. Raises
+    UsageError for prompts that do not fit.
     """
     prompts, unused = given.prompts()
     if any(prompt.max_new_tokens is not None for prompt in prompts):

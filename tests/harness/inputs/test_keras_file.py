@@ -269,11 +269,11 @@ def test_a_training_takes_the_labels_of_the_users_file(tmp_path):
     path = tmp_path / "own.npz"
     np.savez(path, x=np.ones((6, 4)), label=np.ones((6, 2)))
     model = own_model(dense(tmp_path / "m.keras"))
-    arrays, _ = trained.dataset.read(UserFile(path=path, model=model, size=size))
+    arrays, _ = trained.read(UserFile(path=path, model=model, size=size))
     assert arrays["label"].dtype == np.float32
     np.savez(path, x=np.ones((6, 4)))
     with pytest.raises(UsageError, match="holds x, and a training of m-.* takes x, label"):
-        trained.dataset.read(UserFile(path=path, model=model, size=size))
+        trained.read(UserFile(path=path, model=model, size=size))
 
 
 def test_losses_are_judged_by_how_far_rounding_moves_them():

@@ -95,7 +95,7 @@ def test_a_folder_of_a_model_of_pictures_has_pixels_as_inputs(vit, tmp_path):
     assert not np.array_equal(drawn[0], drawn[1])
     assert -1 <= drawn.min() < drawn.max() <= 1
     Image.new("RGB", (20, 30), "white").save(tmp_path / "a.png")
-    read = picture_encoder.ARCHITECTURE.dataset.read
+    read = picture_encoder.ARCHITECTURE.read
     place = UserFile(model=model, size=found.size, path=tmp_path)
     with pytest.raises(UsageError, match="the weights have no preprocessor_config.json"):
         read(place)

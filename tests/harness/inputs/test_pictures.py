@@ -135,7 +135,7 @@ def test_a_folder_is_counted_and_warmed_up_with_as_many_points_as_it_is_read_wit
     (folder / "notes.txt").write_text("not read")
     found = dataset.prepare(sam, sam.sizes["tiny"], 64, folder, tmp_path / "cache")
     assert found.notes[1].endswith("not read: notes.txt")
-    assert found.count == 2 == architectures.dataset_of(sam).count(folder)
+    assert found.count == 2 == architectures.of(sam).count(folder)
     with np.load(found.path) as inputs, np.load(found.synthetic) as synthetic:
         assert {k: (v.dtype, v.shape[1:]) for k, v in inputs.items()} == {
             k: (v.dtype, v.shape[1:]) for k, v in synthetic.items()
