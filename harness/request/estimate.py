@@ -180,9 +180,9 @@ def _by_rule(request: Request) -> Cost:
     serving = request.serving
     if serving:
         performance_s = max(performance_s, _LEAST_REQUESTS * sample_s)
-    if serving and serving.rate is None:
-        trial_s = performance_s if limits.quick else OFFICIAL_S
-        performance_s += USUAL_TRIALS * trial_s
+        if serving.rate is None:
+            trial_s = performance_s if limits.quick else OFFICIAL_S
+            performance_s += USUAL_TRIALS * trial_s
     worker_s = (
         start_s
         + weights / 200e6

@@ -603,20 +603,24 @@ def _template_not_applied(
 
 def _check(options: Options, model: Model, size: Size) -> None:
     """Raises UsageError for flags that exclude each other, and for files that cannot be read."""
-    duration, mode = options.duration, options.mode
-    if duration is not None and mode != "quick":
+    if options.duration is not None:
+        _check_duration(options.duration, options.mode)
+    _check_quantized(options, model)
+    _check_files(options, model, size)
+
+
+def _check_duration(duration: float, mode: str) -> None:
+    if mode != "quick":
         raise UsageError(
             f"--duration {duration:g}: is for --mode quick; in mode {mode} the rules of the round"
             " decide the duration"
         )
-    if duration is not None and not 0 < duration <= _LONGEST_DURATION_S:
+    if not 0 < duration <= _LONGEST_DURATION_S:
         raise UsageError(f"--duration {duration:g}: more than 0 and at most {_LONGEST_DURATION_S}")
-    if duration is not None and round(duration, 3) != duration:
+    if round(duration, 3) != duration:
         raise UsageError(
             f"--duration {duration}: LoadGen counts whole milliseconds: give at most three decimals"
         )
-    _check_quantized(options, model)
-    _check_files(options, model, size)
 
 
 def _of_scenario(options: Options, model: Model, size: Size) -> Iterator[str]:
