@@ -464,10 +464,11 @@ def _readers(model: Config, name: str) -> Iterator[Document]:
         if "input_layers" in model:
             # The names of the layers whose outputs a layer reads, in order.
             described = keras_config.objects(layer.get("inbound_nodes"))
-            tensors = [
-                each["config"] for each in described if each["class_name"] == "__keras_tensor__"
+            places = [
+                each["config"]["keras_history"][0]
+                for each in described
+                if each["class_name"] == "__keras_tensor__"
             ]
-            places = [tensor["keras_history"][0] for tensor in tensors]
         else:
             places = [model["layers"][number - 1]["config"]["name"]] if number else []
         if name not in places:

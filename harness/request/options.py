@@ -69,10 +69,10 @@ def _dataset(value: str) -> str | Path:
 
 def _model(value: str) -> str:
     """The name of a model, or the absolute path of a user's own file."""
-    if keras_file.is_path(value) and value.lower() not in model_names():
-        return str(Path(value).absolute())
     if value.lower() in model_names():
         return value.lower()
+    if keras_file.is_path(value):
+        return str(Path(value).absolute())
     raise UsageError(
         f"--model {value}: unknown{did_you_mean(value, model_names())}; there are"
         f" {', '.join(model_names())}. Any other model: --weights DIR, a Hugging Face folder,"

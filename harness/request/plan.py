@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,7 +51,7 @@ _LONGEST_DURATION_S = 86_400
 _LARGEST_BATCH = 1 << 20  # inputs of this batch are gigabytes
 # Memory for weights, activations and a framework's buffers, over the bytes of the weights.
 _MEMORY_FACTOR = 1.3
-_OF_PROMPTS = (
+_OF_PROMPTS = attrgetter(
     "dataset",
     "field",
     "chat",
@@ -406,8 +407,7 @@ def _prompts(
     path = options.dataset
     if path is None or path.is_dir() or model.file:
         return None
-    flags = [getattr(options, name) for name in _OF_PROMPTS]
-    key = (model.name, model.task, size.name, *flags, *used.items())
+    key = (model.name, model.task, size.name, _OF_PROMPTS(options), *used.items())
     if key not in _read:
         of_benchmark = benchmark.read(size, weights) if benchmark else None
         given = UserFile(

@@ -247,10 +247,10 @@ class Request:
         largest batch, so that no size is compiled while requests wait.
         """
         batch_size = self.batch_size
-        smaller = [1 << power for power in range(batch_size.bit_length())]
         if self.serving is None:
             return (batch_size,)
-        return (*(size for size in smaller if size < batch_size), batch_size)
+        smaller = [1 << power for power in range((batch_size - 1).bit_length())]
+        return (*smaller, batch_size)
 
     @property
     def eos(self) -> str | None:
