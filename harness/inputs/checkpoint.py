@@ -83,9 +83,7 @@ def place(model: Model, size: Size, cache: Path) -> Path:
     return cache / "checkpoints" / f"{model.name}-{size.name}-{key}"
 
 
-def _locked(
-    path: Path, on_wait: Callable[[], None] = lambda: None
-) -> AbstractContextManager[None]:
+def _locked(path: Path, on_wait: Callable[[], None] = lambda: None) -> AbstractContextManager[None]:
     """Lock the folder of a checkpoint for this process. `on_wait`: see `held`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return held(path.with_name(path.name + ".lock"), on_wait)

@@ -160,9 +160,7 @@ def check_thread_variables(threads: int, environment: Mapping[str, str]) -> None
         )
 
 
-def _streams(
-    options: Options, model: Model, benchmark: Chosen | None, reasons: list[str]
-) -> bool:
+def _streams(options: Options, model: Model, benchmark: Chosen | None, reasons: list[str]) -> bool:
     """Return whether the SUT hands over each token. Adds the reason if the benchmark decides it."""
     generates = architectures.of(model, options.trains).generates_tokens
     counts_tokens = benchmark is not None and benchmark.row.token_latencies
