@@ -5,7 +5,9 @@ requests raise UsageError with one sentence.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +17,6 @@ from formats.cell import UNKNOWN
 from harness.errors import UsageError
 from harness.execution import machine, user_files
 from harness.execution.environments import LOCKS
-from harness.execution.pins import required
 from harness.inputs import (
     architectures,
     dataset,
@@ -235,8 +236,7 @@ def _model_of_file(options: Options) -> Model:
             raise UsageError(f"{flag} {value}: the file of --model decides it: leave {flag} out")
     assert options.model
     model = keras_models.model(Path(options.model), options.custom, options.trains)
-    lock = LOCKS / f"{SUTS['keras3-jax'].environment}-{HOST}.txt"
-    installed = required(lock)["keras"].partition("==")[2]
+    installed = _installed_keras()
     assert model.file
     has_own = options.python or any(text.startswith("keras=") for text in options.packages)
     if not has_own and keras_file.newer(model.file.version, installed):
@@ -246,6 +246,14 @@ def _model_of_file(options: Options) -> Model:
             " interpreter with --python"
         )
     return model
+
+
+@cache
+def _installed_keras() -> str:
+    """The version of Keras 3 in the locks. Empty if they have none."""
+    text = (LOCKS / f"{SUTS['keras3-jax'].environment}-{HOST}.txt").read_text(encoding="utf-8")
+    found = re.search(r"^keras==(\S+)", text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _device(options: Options, spec: SutSpec, reasons: list[str]) -> str:
