@@ -1,7 +1,5 @@
 """What golden data compares, and which fields it ignores."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields
 from functools import partial

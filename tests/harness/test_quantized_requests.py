@@ -1,7 +1,5 @@
 """`--sut-option quantize=`: a cell of its own, judged by the limits of bfloat16."""
 
-from __future__ import annotations
-
 import pytest
 
 from formats.cell import cell_words

@@ -1,7 +1,5 @@
 """`--replicas`: places, refusals, cells of a sweep, efficiency and the documents of a result."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """`--sut-option shards=`: refusals, places, names and the documents of a result."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

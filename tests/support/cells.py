@@ -1,18 +1,16 @@
 """A cell of the mock as a user asks for it, and who is told of its progress."""
 
 import shlex
-from pathlib import Path
 
 import psutil
 
 from harness.measurement.attempt import Attempt
 from harness.request import plan
 from harness.request.options import Options, flag, names
-from harness.request.request import Request
 from tests.conftest import CACHE
 
 
-def request(out: Path, *, options=None, **changes) -> Request:
+def request(out, *, options=None, **changes):
     """`options`: the SUT's own, by name."""
     flags = {
         "sut": "mock",
@@ -27,13 +25,13 @@ def request(out: Path, *, options=None, **changes) -> Request:
     return plan.resolve(Options(**({"command": command(flags)} | flags)))
 
 
-def attempt(asked: Request, environment, inputs, checkpoint) -> Attempt:
+def attempt(asked, environment, inputs, checkpoint):
     """An attempt at the cell of a request."""
     made = {"environment": environment, "inputs": inputs, "checkpoint": checkpoint}
     return Attempt(request=asked, cell=asked.cell(), **made)
 
 
-def command(flags) -> str:
+def command(flags):
     """The command with these flags, by the names of `Options`."""
     words = ["./run.sh"]
     for name, value in flags.items():

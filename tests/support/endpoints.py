@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -168,7 +167,7 @@ class Files:
     config: dict[str, Any]
     others: dict[str, str] = field(default_factory=dict)
 
-    def write(self, folder: Path) -> Path:
+    def write(self, folder):
         """Write the files below `folder`, which is new, and return it."""
         for name, content in (
             ("performance/result_summary.json", self.summary),
@@ -183,7 +182,7 @@ class Files:
         return folder
 
 
-def submission(root: Path, division: str = "closed") -> Path:
+def submission(root, division="closed"):
     """Write a submitter's documents: system description, source and calibration. Return the folder
     of the system.
     """
@@ -198,10 +197,10 @@ def submission(root: Path, division: str = "closed") -> Path:
     return submitter / "results" / "sys72"
 
 
-def published(name: str, change: Callable[[Files], Any] = lambda _: None) -> Files:
+def published(name, change=lambda _: None):
     """The files of a published result after a change."""
     numbers = RESULTS[name]
-    pattern: dict[str, Any] = {"type": "max_throughput"}
+    pattern = {"type": "max_throughput"}
     if numbers.rate:
         pattern = {
             "type": "poisson",
@@ -225,7 +224,7 @@ def published(name: str, change: Callable[[Files], Any] = lambda _: None) -> Fil
     return files
 
 
-def _summary(numbers: Published, pattern: dict[str, Any]) -> dict[str, Any]:
+def _summary(numbers, pattern):
     return {
         "n_samples_issued": numbers.samples,
         "n_samples_completed": numbers.samples,
@@ -247,7 +246,7 @@ def _summary(numbers: Published, pattern: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _series(latencies: Latencies | None) -> dict[str, Any]:
+def _series(latencies):
     if latencies is None:
         return {}
     low, mean, high, percentile, estimate = latencies
@@ -260,7 +259,7 @@ def _series(latencies: Latencies | None) -> dict[str, Any]:
     }
 
 
-def _accuracy(name: str, score: float, samples: int, tokens: int) -> dict[str, Any]:
+def _accuracy(name, score, samples, tokens):
     entry = {
         "dataset_name": name,
         "score": score,

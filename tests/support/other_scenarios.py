@@ -12,7 +12,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from compliance import logs, rules
 from compliance.audit_tests import speed, test01
@@ -119,23 +118,21 @@ class Built:
     kind: Kind
     folder: Path = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         object.__setattr__(
             self, "folder", self.base / "results" / SYSTEM / BENCHMARK / self.kind.folder
         )
 
     @property
-    def base(self) -> Path:
+    def base(self):
         return self.root / "open" / SUBMITTER
 
     @property
-    def detail(self) -> Path:
+    def detail(self):
         return self.folder / "performance" / "run_1" / "mlperf_log_detail.txt"
 
 
-def build(
-    root: Path, kind: Kind, of: rules.Rules | None = None, python: str = sys.executable
-) -> Built:
+def build(root, kind, of=None, python=sys.executable):
     """Two LoadGen processes of a second, and one for each compliance test."""
     built, of = Built(root, kind), of or rules.load()
     measure(root / "performance", kind, "PerformanceOnly", {}, python)
@@ -174,13 +171,7 @@ def build(
     return built
 
 
-def measure(
-    folder: Path,
-    kind: Kind,
-    mode: str,
-    audit: Mapping[str, int],
-    python: str = sys.executable,
-) -> None:
+def measure(folder, kind, mode, audit, python=sys.executable):
     """Run one LoadGen process that writes its logs and its user.conf into a new folder."""
     folder.mkdir(parents=True)
     (folder / "user.conf").write_text(
@@ -212,13 +203,13 @@ def measure(
     )
 
 
-def _write_answers(raw: Path, target: Path, of: rules.Rules) -> None:
+def _write_answers(raw, target, of):
     whole = (raw / "mlperf_log_accuracy.json").read_bytes()
     (target / "mlperf_log_accuracy.json").write_bytes(of.truncation.cut(whole))
     (target / "accuracy.txt").write_text(f"mAP=52.1\nhash={hashlib.sha256(whole).hexdigest()}\n")
 
 
-def _submit_test(built: Built, name: str, of: rules.Rules) -> None:
+def _submit_test(built, name, of):
     raw, target, rule = built.root / name, built.folder / name, of.compliance_tests[name]
     (target / "performance" / "run_1").mkdir(parents=True)
     for log in _LOGS:
@@ -243,5 +234,5 @@ def _submit_test(built: Built, name: str, of: rules.Rules) -> None:
         )
 
 
-def _json(path: Path, value: Any) -> None:
+def _json(path, value):
     path.write_text(json.dumps(value, indent=1) + "\n")

@@ -1,12 +1,7 @@
 """Folders of weights to be spoilt: our own seeded checkpoints, changed."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,10 +27,10 @@ _OLD_NAMES = {
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Callable[[str], Path]:
+def made(tmp_path):
     """name of a model → a fresh folder of its tiny size, to be changed."""
 
-    def make(name: str) -> Path:
+    def make(name):
         folder = tmp_path / name
         shutil.copytree(
             checkpoint.ensure(MODELS[name], MODELS[name].sizes["tiny"], tmp_path / "cache").path,
@@ -47,28 +42,28 @@ def made(tmp_path: Path) -> Callable[[str], Path]:
     return make
 
 
-def digest_of(*files: Path) -> str:
+def digest_of(*files):
     return blake3(b"".join(f.read_bytes() for f in files)).hexdigest()
 
 
-def config(folder: Path, **changes: Any) -> None:
+def config(folder, **changes):
     kept = {**json.loads((folder / "config.json").read_text()), **changes}
     (folder / "config.json").write_text(
         json.dumps({k: v for k, v in kept.items() if v is not DROP})
     )
 
 
-def says(**changes: Any) -> Callable[[Path], None]:
+def says(**changes):
     return lambda folder: config(folder, **changes)
 
 
-def tensors(folder: Path, change: Callable[[dict[str, np.ndarray]], Any]) -> None:
+def tensors(folder, change):
     found = load_file(folder / "model.safetensors")
     change(found)
     save_file(found, folder / "model.safetensors", {"format": "pt"})
 
 
-def shard(folder: Path) -> None:
+def shard(folder):
     """In two files, by every other name."""
     found = load_file(folder / "model.safetensors")
     where = {n: f"model-0000{i % 2 + 1}-of-00002.safetensors" for i, n in enumerate(sorted(found))}
@@ -78,7 +73,7 @@ def shard(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
 
 
-def as_published(folder: Path) -> None:
+def as_published(folder):
     """A folder of diffusers, with the names and tensors that those of 2022 have; diffusers reads
     them.
     """
@@ -92,7 +87,7 @@ def as_published(folder: Path) -> None:
     save_file({**load_file(text_encoder), **positions}, text_encoder, {"format": "pt"})
 
 
-def write_clip(folder: Path) -> None:
+def write_clip(folder):
     """The two files of a CLIP's tokenizer, as published folders have them."""
     vocabulary, merges = clip()
     (folder / "vocab.json").write_text(json.dumps(vocabulary))

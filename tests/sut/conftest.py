@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,19 +82,19 @@ class Probed:
     size: models.Size
 
     @property
-    def inputs(self) -> dict[str, np.ndarray]:
+    def inputs(self):
         with np.load(self.out / "inputs.npz") as f:
             return dict(f)
 
     @property
-    def checkpoint(self) -> Path:
+    def checkpoint(self):
         return Path(json.loads((self.out / "spec.json").read_text())["workload"]["checkpoint"])
 
-    def answers(self, case: str) -> dict[str, np.ndarray]:
+    def answers(self, case):
         with np.load(self.out / f"{case}.npz") as f:
             return dict(f)
 
-    def score(self, case: str, precision: str = "float32") -> accuracy.Accuracy:
+    def score(self, case, precision="float32"):
         answers = self.answers(case)
         forced, own = (answers.pop(key, None) for key in ("forced", "own"))
         rows, lengths = pack(answers, self.model.answer_keys)
@@ -117,7 +116,7 @@ class Probed:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Mark what is not in QUICK. A module with tests of one SUT names it as SUT."""
     for item in items:
         if "probed" in getattr(item, "fixturenames", ()) and hasattr(item, "callspec"):
@@ -128,18 +127,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def probed(
-    interpreter: Callable[[str], Path],
-    tmp_path_factory: pytest.TempPathFactory,
-    request: pytest.FixtureRequest,
-) -> Callable[[str, str], Probed]:
+def probed(interpreter, tmp_path_factory, request):
     """(SUT, model) → its answers, whole and broken, at size tiny: one task for each pair, all of
     a session's tests share it.
     """
     root = tmp_path_factory.mktemp("probes")
-    known: dict[tuple[str, str], Probed] = {}
+    known = {}
 
-    def probe(sut: str, name: str) -> Probed:
+    def probe(sut, name):
         if (sut, name) not in known:
             if sut != REFERENCE:
                 probe(REFERENCE, name)
@@ -154,7 +149,7 @@ def probed(
 
 
 @pytest.fixture(scope="session")
-def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(interpreter, tmp_path_factory):
     """gemma/ in one file; bert/, mistral/, llama/, tied/, a Mistral without a head, qwen3/, phi3/,
     modernbert/ and models of 2019 in shards.
     """
@@ -178,21 +173,21 @@ class Loaded:
     folder: Path
 
 
-def seeded(name: str, cache: Path) -> Loaded:
+def seeded(name, cache):
     """A seeded model of size tiny."""
     model = models.load(name, "generate" if name == "gpt2" else None)
     size = model.sizes["tiny"]
     return Loaded(model, size, checkpoint.ensure(model, size, cache).path)
 
 
-def of_folder(folder: Path, cache: Path) -> Loaded:
+def of_folder(folder, cache):
     """The unlisted model of a folder."""
     model = unlisted.model_of(folder)
     found = user_weights.look(folder, model)
     return Loaded(model, found.size, checkpoint.of_folder(found, model, cache).path)
 
 
-def _run(sut: str, loaded: Loaded, root: Path, python: Path) -> Probed:
+def _run(sut, loaded, root, python):
     model, size = loaded.model, loaded.size
     out = root / f"{sut}-{model.name}"
     out.mkdir()
@@ -214,7 +209,7 @@ def _run(sut: str, loaded: Loaded, root: Path, python: Path) -> Probed:
         return Probed(model, out, dict(f), json.loads((out / "evidence.json").read_text()), size)
 
 
-def inputs(model: models.Model, size: models.Size) -> dict[str, np.ndarray]:
+def inputs(model, size):
     rng = np.random.default_rng(3)
     width = size.inputs["prompt_length" if model.task == "generate" else "sequence_length"]
     ids = rng.integers(3, size.config["vocab_size"], (ROWS, width)).astype(np.int32)

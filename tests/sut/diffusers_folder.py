@@ -5,8 +5,6 @@ SPEC: `checkpoint`, `folder`, and `prompts`, whose ids by the pipeline's own tok
 ids.json beside the specification.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -17,7 +15,7 @@ import transformers
 from tests.support.tokens import clip
 
 
-def main(specification: Path) -> None:
+def main(specification):
     spec = json.loads(specification.read_text())
     vocabulary, merges = clip()
     pipeline = diffusers.StableDiffusionPipeline(

@@ -9,13 +9,10 @@ and the dtypes of the new one. `exact` is how many products of a bfloat16 layer 
 the highest precision.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +37,7 @@ for number, gradient in enumerate(gradients):
         *moments,
     )
     weights.append(np.asarray(state[0]))
-workload: Any = SimpleNamespace(
+workload = SimpleNamespace(
     config={"optimizer": {**spec["constants"], "learning_rate": spec["rate"]}}
 )
 training = JaxTraining(

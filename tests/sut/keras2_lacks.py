@@ -2,11 +2,7 @@
 there.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import keras_nlp
 import tf_keras
@@ -21,35 +17,35 @@ _SIZES = {
 }
 
 
-def gemma() -> None:
+def gemma():
     keras_nlp.models.GemmaBackbone(**_SIZES, head_dim=4)
 
 
-def llama() -> None:
+def llama():
     keras_nlp.models.LlamaBackbone(**_SIZES)
 
 
-def qwen3() -> None:
+def qwen3():
     keras_nlp.models.Qwen3Backbone(**_SIZES)
 
 
-def gemma3() -> None:
+def gemma3():
     keras_nlp.models.Gemma3Backbone(**_SIZES)
 
 
-def mistral() -> None:
+def mistral():
     """In bfloat16; in float32 it generates."""
     with _bfloat16():
         keras_nlp.models.MistralBackbone(**_SIZES)
 
 
-def gpt2() -> None:
+def gpt2():
     """In bfloat16; in float32 it generates."""
     with _bfloat16():
         keras_nlp.models.GPT2Backbone(50, 1, 2, 8, 16)
 
 
-def mistral_fit() -> None:
+def mistral_fit():
     backbone = keras_nlp.models.MistralBackbone(**_SIZES)
     backbone.enable_lora(4)
     if not backbone.trainable_weights:
@@ -57,7 +53,7 @@ def mistral_fit() -> None:
 
 
 @contextmanager
-def _bfloat16() -> Iterator[None]:
+def _bfloat16():
     tf_keras.mixed_precision.set_global_policy("bfloat16")
     try:
         yield
@@ -65,7 +61,7 @@ def _bfloat16() -> Iterator[None]:
         tf_keras.mixed_precision.set_global_policy("float32")
 
 
-def tried() -> dict[str, str]:
+def tried():
     """As the registry names it → the error."""
     cases = {
         "gemma": gemma,
@@ -80,7 +76,7 @@ def tried() -> dict[str, str]:
     return {name: _error(case) for name, case in cases.items()}
 
 
-def _error(case: Callable[[], Any]) -> str:
+def _error(case):
     try:
         case()
     except Exception as e:  # noqa: BLE001  whatever the library says

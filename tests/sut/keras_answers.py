@@ -2,29 +2,26 @@
 and the evidence of a SUT. See tests/sut/test_keras_file.py.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 
 from scenarios.worker import evidence
-from sut.contract import Batch, Workload
+from sut.contract import Workload
 from sut.registry import SUTS, load_module
 
 
-def permuted(spec: dict[str, Any], workload: Workload, batch: Batch) -> Batch:
+def permuted(spec, workload, batch):
     """The answers to inputs in another order."""
     sut = load_module(spec["sut"], "keras_file").load(workload)
     return sut.to_host(sut.predict({name: np.roll(rows, 1, 0) for name, rows in batch.items()}))
 
 
-def zeroed(spec: dict[str, Any], workload: Workload, batch: Batch) -> Batch:
+def zeroed(spec, workload, batch):
     """The answers of a model whose last layer with a matrix has only zeros. OpenVINO compiles the
     weights into its program, so they change before the first answer.
     """
@@ -35,11 +32,11 @@ def zeroed(spec: dict[str, Any], workload: Workload, batch: Batch) -> Batch:
     return sut.to_host(sut.predict(batch))
 
 
-def unmasked(spec: dict[str, Any], workload: Workload, batch: Batch) -> Batch:
+def unmasked(spec, workload, batch):
     """The answers of an LSTM that forgets its mask."""
     own = keras.layers.LSTM.call
 
-    def call(self: Any, sequences: Any, initial_state: Any = None, mask: Any = None, **more: Any):
+    def call(self, sequences, initial_state=None, mask=None, **more):
         return own(self, sequences, initial_state=initial_state, mask=None, **more)
 
     keras.layers.LSTM.call = call
@@ -53,12 +50,12 @@ def unmasked(spec: dict[str, Any], workload: Workload, batch: Batch) -> Batch:
 BROKEN = {"permuted": permuted, "zeroed": zeroed, "unmasked": unmasked}
 
 
-def main(specification: Path) -> None:
+def main(specification):
     for spec in json.loads(specification.read_text()):
         answers_of(spec)
 
 
-def answers_of(spec: dict[str, Any]) -> None:
+def answers_of(spec):
     workload = Workload(**{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])})
     sut = load_module(spec["sut"], "keras_file").load(workload)
     with np.load(spec["inputs"]) as file:

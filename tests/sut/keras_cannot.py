@@ -4,18 +4,15 @@ lack, and what comes of them without it.
 `python -m tests.sut.keras_cannot SPEC.json` writes told.json beside the specification.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from sut.contract import Unsupported, Workload
 from sut.keras3 import causal_lm
 
 
-def sentence(workload: Workload) -> str:
+def sentence(workload):
     try:
         causal_lm.load(workload)
     except Unsupported as e:
@@ -23,7 +20,7 @@ def sentence(workload: Workload) -> str:
     return "it ran"
 
 
-def itself(workload: Workload) -> str:
+def itself(workload):
     check = causal_lm.check
     causal_lm.check = lambda *_: None
     try:
@@ -39,8 +36,8 @@ def itself(workload: Workload) -> str:
     )
 
 
-def main(specification: Path) -> None:
-    told: dict[str, Any] = {}
+def main(specification):
+    told = {}
     for case, spec in json.loads(specification.read_text()).items():
         workload = Workload(**{**spec, "checkpoint": Path(spec["checkpoint"])})
         told[case] = [sentence(workload), itself(workload)]

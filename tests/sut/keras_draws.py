@@ -4,12 +4,9 @@ which are overwritten by its weights.
 `python -m tests.sut.keras_draws SPEC.json` writes drawn.json beside the specification.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from keras.src.initializers import random_initializers
 
@@ -17,7 +14,7 @@ from sut.contract import Workload
 from sut.registry import load_module
 
 _own = random_initializers.random
-drawn: list[str] = []
+drawn = []
 
 
 class _Listening:
@@ -25,14 +22,14 @@ class _Listening:
     told.
     """
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         if name in ("normal", "uniform", "truncated_normal"):
             drawn.append(name)
         return getattr(_own, name)
 
 
-def main(specification: Path) -> None:
-    told: dict[str, list[str]] = {}
+def main(specification):
+    told = {}
     random_initializers.random = _Listening()
     for architecture, spec in json.loads(specification.read_text()):
         drawn.clear()

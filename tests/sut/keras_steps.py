@@ -5,9 +5,7 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,18 +15,16 @@ from sut.registry import load_module
 LENGTHS, NEW = np.array([3, 5, 9], np.int32), 8
 
 
-def generated(
-    sut: Any, sampler: Any, counted: Callable[[list[int]], None], wait: Callable[[], None]
-) -> dict[str, Any]:
+def generated(sut, sampler, counted, wait):
     """The tokens of three prompts, and how often a next one was chosen.
 
     Args:
         counted: makes the compiled loop add to a list at each step.
         wait: until all additions are done.
     """
-    own, chosen = sampler.get_next_token, list[int]()
+    own, chosen = sampler.get_next_token, []
 
-    def get_next_token(probabilities: Any) -> Any:
+    def get_next_token(probabilities):
         counted(chosen)
         return own(probabilities)
 
@@ -48,7 +44,7 @@ def generated(
     return {"tokens": tokens.tolist(), "steps": len(chosen)}
 
 
-def on_jax(sut: Any) -> dict[str, Any]:
+def on_jax(sut):
     """Keras 3 on JAX."""
     import jax
 
@@ -60,7 +56,7 @@ def on_jax(sut: Any) -> dict[str, Any]:
     )
 
 
-def on_tensorflow(sut: Any) -> dict[str, Any]:
+def on_tensorflow(sut):
     """Keras 2, whose graphs may call Python where XLA does not compile them."""
     import tensorflow as tf
 
@@ -72,7 +68,7 @@ def on_tensorflow(sut: Any) -> dict[str, Any]:
     )
 
 
-def main(specification: Path) -> None:
+def main(specification):
     told = {}
     for case, spec in json.loads(specification.read_text()).items():
         workload = Workload(

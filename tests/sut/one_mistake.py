@@ -2,17 +2,10 @@
 weights and norms of a model of PyTorch.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
-Arrays = dict[str, np.ndarray]
 
-
-def answer(sut: Any, inputs: Arrays, batch: int) -> Arrays:
+def answer(sut, inputs, batch):
     """The answers to all inputs."""
     parts = []
     for start in range(0, len(next(iter(inputs.values()))), batch):
@@ -23,17 +16,17 @@ def answer(sut: Any, inputs: Arrays, batch: int) -> Arrays:
     return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
-def networks(sut: Any) -> list[Any]:
+def networks(sut):
     """The modules of a SUT: its model, or the networks of its pipeline."""
     if hasattr(sut, "model"):
         return [sut.model]
     return [sut.pipeline.text_encoder, sut.pipeline.unet, sut.pipeline.vae]
 
 
-def tensors(change: Callable[[Any], Any], *words: str) -> Callable[[Any], None]:
+def tensors(change, *words):
     """Each parameter whose name holds one of the words becomes what `change` makes of it."""
 
-    def changed(sut: Any) -> None:
+    def changed(sut):
         named = [pair for each in networks(sut) for pair in each.named_parameters()]
         hit = [parameter for name, parameter in named if any(word in name for word in words)]
         assert hit
@@ -43,25 +36,25 @@ def tensors(change: Callable[[Any], Any], *words: str) -> Callable[[Any], None]:
     return changed
 
 
-def zeros(values: Any) -> Any:
+def zeros(values):
     return values * 0
 
 
-def swapped(values: Any) -> Any:
+def swapped(values):
     rows = np.arange(len(values))
     rows[[3, 20]] = 20, 3
     return values[rows]
 
 
-def rounded(values: Any) -> Any:
+def rounded(values):
     """Rounded to float16."""
     return values.half().float()
 
 
-def epsilon(kind: str, value: float, network: str = "") -> Callable[[Any], None]:
+def epsilon(kind, value, network=""):
     """The norms of this class have another epsilon: in one network of a pipeline, or in all."""
 
-    def changed(sut: Any) -> None:
+    def changed(sut):
         roots = [getattr(sut.pipeline, network)] if network else networks(sut)
         modules = [module for root in roots for module in root.modules()]
         hit = [module for module in modules if type(module).__name__ == kind]

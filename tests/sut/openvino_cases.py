@@ -1,13 +1,10 @@
 """Runs in the environment of OpenVINO: see tests/sut/test_openvino.py."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +17,7 @@ from sut.openvino import bert, build, causal_lm, sam
 from tests.broken.running import make_inputs
 
 
-def generations(workload: Workload) -> dict[str, Any]:
+def generations(workload):
     """Answers of two uneven prompts, and of each alone, whole and streamed."""
     sut = causal_lm.load(workload)
     batch = make_inputs("generate", 2, 1)
@@ -28,11 +25,11 @@ def generations(workload: Workload) -> dict[str, Any]:
     tokens = sut.to_host(sut.predict(batch))["tokens"]
     streamed = []
     for row in range(2):
-        steps: list[int] = []
+        steps = []
         one = {name: values[row : row + 1] for name, values in batch.items()}
         sut.stream(one, lambda token, steps=steps: steps.append(int(token[0])) or True)
         streamed.append(steps)
-    stopped: list[int] = []
+    stopped = []
     sut.stream(one, lambda token: stopped.append(int(token[0])) or len(stopped) < 2)
     prompts = {name: batch[name] for name in ("input_ids", "prompt_length")}
     logits = forced_logits(sut, prompts, {"tokens": tokens}, 2)
@@ -46,7 +43,7 @@ def generations(workload: Workload) -> dict[str, Any]:
     }
 
 
-def masks(workload: Workload) -> dict[str, Any]:
+def masks(workload):
     """How far the masks of Segment Anything are from those of the module that is converted."""
     rng = np.random.default_rng(1)
     sut = sam.load(workload)
@@ -69,17 +66,17 @@ def masks(workload: Workload) -> dict[str, Any]:
     }
 
 
-def profiled(workloads: dict[str, Workload], batches: dict[str, Any]) -> dict[str, Any]:
+def profiled(workloads, batches):
     """The operators of BERT, and the words with which a profile of a language model is refused."""
     openvino_timeline.prepare()
     suts = {"bert": bert.load(workloads["bert"]), "mistral": causal_lm.load(workloads["mistral"])}
     traces = {}
 
-    def trace(name: str) -> None:
+    def trace(name):
         sut, batch = suts[name], batches[name]
         sut.predict(batch)
 
-        def call(window: Any) -> None:
+        def call(window):
             with window():
                 sut.predict(batch)
 
@@ -89,7 +86,7 @@ def profiled(workloads: dict[str, Workload], batches: dict[str, Any]) -> dict[st
     return {"refused": refused, "kinds": sorted({each.kind for each in traces["bert"].spans})}
 
 
-def refusal(call: Any) -> str:
+def refusal(call):
     """The words with which a call is refused."""
     try:
         call()
@@ -98,7 +95,7 @@ def refusal(call: Any) -> str:
     return ""
 
 
-def main(specification: Path) -> None:
+def main(specification):
     content = json.loads(specification.read_text())
     root = Path(content["folder"])
     workloads = {}

@@ -5,27 +5,21 @@ Knows frameworks; the tests do not.
 specification's "out".
 """
 
-from __future__ import annotations
-
 import json
 import sys
-from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from scenarios.worker.evidence import watch
 from scenarios.worker.reference import write_reference
 from scenarios.worker.teacher_forcing import forced_logits, own_logits
-from sut.contract import Evidence, Inference, Unsupported, Workload
+from sut.contract import Unsupported, Workload
 from sut.registry import REFERENCE, SUTS, load_module, unsupported
 
-Arrays = dict[str, np.ndarray]
 
-
-def main(specification: Path) -> None:
+def main(specification):
     spec = json.loads(specification.read_text())
     out = Path(spec["out"])
     workload = Workload(**{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])})
@@ -47,7 +41,7 @@ def main(specification: Path) -> None:
     with np.load(reference) as f:
         forced = {"tokens": f["tokens"][: spec["logits_rows"]]} if "tokens" in f else None
 
-    def save(case: str, tested: Inference, given: Arrays = inputs) -> None:
+    def save(case, tested, given=inputs):
         answers = dict(answer(tested, given))
         if forced:
             rows = {k: v[: spec["logits_rows"]] for k, v in inputs.items()}
@@ -97,7 +91,7 @@ def main(specification: Path) -> None:
         half = module.load(replace(workload, precision="bfloat16"))
         save("bfloat16", half)
         told["bfloat16"] = seen(half, inputs)
-    refused: dict[str, Any] = {
+    refused = {
         "tf32": {"precision": "tf32"},
         "cuda": {"device": "cuda"},
         "script": {"execution": "script"},
@@ -119,16 +113,16 @@ def main(specification: Path) -> None:
     (out / "evidence.json").write_text(json.dumps({k: asdict(v) for k, v in told.items()}))
 
 
-def answer(sut: Inference, inputs: Arrays) -> Mapping[str, np.ndarray]:
+def answer(sut, inputs):
     return sut.to_host(sut.predict(sut.prepare(inputs)))
 
 
-def seen(sut: Inference, *given: Arrays) -> Evidence:
+def seen(sut, *given):
     """What the harness has watched of these batches, which ran before."""
     return watch(sut, [sut.prepare(inputs) for inputs in given])
 
 
-def refusal(module: Any, workload: Workload) -> str:
+def refusal(module, workload):
     """What `load` says when it cannot; these environments hold the CPU builds, whatever the machine
     has.
     """
@@ -139,13 +133,13 @@ def refusal(module: Any, workload: Workload) -> str:
     return "loaded"
 
 
-def lacks_of_hf_tensorflow(module: Any, mistral: Workload, inputs: Arrays) -> dict[str, Any]:
+def lacks_of_hf_tensorflow(module, mistral, inputs):
     """What comes of what the registry calls unsupported, and what the SUT says to other
     configurations.
     """
     import transformers
 
-    told: dict[str, Any] = {
+    told = {
         name: hasattr(transformers, f"TF{name.title()}ForCausalLM")
         for name in ("gemma", "llama", "mistral", "qwen3", "gemma3")
     }
@@ -166,7 +160,7 @@ def lacks_of_hf_tensorflow(module: Any, mistral: Workload, inputs: Arrays) -> di
     return {**told, **other_configurations(module, mistral, sliding_window=7)}
 
 
-def other_configurations(module: Any, mistral: Workload, **more: int) -> dict[str, str]:
+def other_configurations(module, mistral, **more):
     """What the SUT says to configurations that its library's Mistral has not."""
     changes = {
         "tie_word_embeddings": True,
@@ -181,19 +175,19 @@ def other_configurations(module: Any, mistral: Workload, **more: int) -> dict[st
     }
 
 
-def zero_position(inputs: Arrays) -> Arrays:
+def zero_position(inputs):
     ids = inputs["input_ids"].copy()
     ids[:, 0] = 0
     return {**inputs, "input_ids": ids}
 
 
-def ignore_padding(inputs: Arrays) -> Arrays:
+def ignore_padding(inputs):
     """Padding is read as if it were text."""
     key = "prompt_length" if "prompt_length" in inputs else "attention_mask"
     return {**inputs, key: np.full_like(inputs[key], inputs[key].max())}
 
 
-INPUT_BREAKAGES: dict[str, Callable[[Arrays], Arrays]] = {
+INPUT_BREAKAGES = {
     "permuted rows": lambda inputs: {k: np.roll(v, 1, axis=0) for k, v in inputs.items()},
     "reversed tokens": lambda inputs: {
         **inputs,
@@ -204,7 +198,7 @@ INPUT_BREAKAGES: dict[str, Callable[[Arrays], Arrays]] = {
 }
 
 
-def uneven(sut: Inference, workload: Workload) -> Arrays:
+def uneven(sut, workload):
     """Rows of 3 and 9 prompt tokens in one batch (`together`), and each alone (`alone`); what is
     not a row's own is -1.
     """
@@ -240,7 +234,7 @@ LAYER_ENDS = (
 """Beginnings of the names of the tensors by which layer 0 adds to the residual."""
 
 
-def torch_zero_layer(model: Any) -> None:
+def torch_zero_layer(model):
     """What layer 0 adds to the residual: nothing."""
     hit = [p for n, p in model.named_parameters() if any(name in n for name in LAYER_ENDS)]
     assert len(hit) in (2, 4)
@@ -248,7 +242,7 @@ def torch_zero_layer(model: Any) -> None:
         parameter.data.zero_()
 
 
-def torch_drop_cache(model: Any) -> None:
+def torch_drop_cache(model):
     """When one new token is fed, the cache gives back that token's own keys and values only, at
     each of its positions.
     """
@@ -257,7 +251,7 @@ def torch_drop_cache(model: Any) -> None:
 
     whole = Cache.update
 
-    def update(self: Any, keys: Any, values: Any, *rest: Any, **named: Any) -> Any:
+    def update(self, keys, values, *rest, **named):
         found = whole(self, keys, values, *rest, **named)
         return (
             tuple(own.expand_as(x) for own, x in zip((keys, values), found, strict=True))
@@ -271,7 +265,7 @@ def torch_drop_cache(model: Any) -> None:
     torch._dynamo.reset()
 
 
-def torch_restore_cache() -> None:
+def torch_restore_cache():
     import torch
     from transformers.cache_utils import Cache
 
@@ -279,17 +273,17 @@ def torch_restore_cache() -> None:
     torch._dynamo.reset()
 
 
-_UPDATE: list[Any] = []
+_UPDATE = []
 
 
-def jax_zero_layer(sut: Any) -> None:
+def jax_zero_layer(sut):
     hit = [name for name in sut.weights if any(end in name for end in LAYER_ENDS)]
     assert len(hit) in (2, 4)
     for name in hit:
         sut.weights[name] = 0 * sut.weights[name]
 
 
-def jax_drop_cache(sut: Any) -> None:
+def jax_drop_cache(sut):
     """When one new token is fed, it may look at its own column of the cache only."""
     import jax.numpy as jnp
 
@@ -297,7 +291,7 @@ def jax_drop_cache(sut: Any) -> None:
 
     whole = causal_lm.visible
 
-    def visible(columns: Any, begin: Any, length: int, window: Any) -> Any:
+    def visible(columns, begin, length, window):
         mask = whole(columns, begin, length, window)
         return mask & (jnp.arange(length) == columns) if len(columns) == 1 else mask
 
@@ -305,16 +299,16 @@ def jax_drop_cache(sut: Any) -> None:
     causal_lm.visible = visible
 
 
-def jax_restore_cache() -> None:
+def jax_restore_cache():
     from sut.native_jax import causal_lm
 
     causal_lm.visible = _VISIBLE.pop()
 
 
-_VISIBLE: list[Any] = []
+_VISIBLE = []
 
 
-def keras_zero_layer(model: Any) -> None:
+def keras_zero_layer(model):
     layers = getattr(model.backbone, "transformer_layers", None) or [
         model.backbone.get_layer("transformer_layer_0")
     ]
@@ -329,13 +323,13 @@ def keras_zero_layer(model: Any) -> None:
         variable.assign(np.zeros(variable.shape, np.float32))
 
 
-def keras2_drop_cache(model: Any) -> None:
+def keras2_drop_cache(model):
     import tensorflow as tf
 
     keras_drop_cache(model, tf.range)
 
 
-def keras2_zero_layer(model: Any) -> None:
+def keras2_zero_layer(model):
     layer = model.backbone.transformer_layers[0]
     for variable in (
         *layer._self_attention_layer._output_dense.weights,
@@ -344,19 +338,19 @@ def keras2_zero_layer(model: Any) -> None:
         variable.assign(np.zeros(variable.shape, np.float32))
 
 
-def keras3_drop_cache(model: Any) -> None:
+def keras3_drop_cache(model):
     from keras import ops
 
     keras_drop_cache(model, ops.arange)
 
 
-def keras_drop_cache(model: Any, arange: Callable[[int], Any]) -> None:
+def keras_drop_cache(model, arange):
     """When one new token is fed, it may look at its own position of the cache only."""
     for layer in model.backbone.transformer_layers:
         # KerasHub's name for it, but for Gemma.
         attention = getattr(layer, "_self_attention_layer", None) or layer.attention
 
-        def call(*given: Any, own: Any = attention.call, **named: Any) -> Any:
+        def call(*given, own=attention.call, **named):
             cache, hidden_states = (
                 named.get("cache"),
                 (given[0] if given else named.get("query", named.get("hidden_states"))),
@@ -372,7 +366,7 @@ def keras_drop_cache(model: Any, arange: Callable[[int], Any]) -> None:
         attention.call = call
 
 
-def tensorflow_zero_layer(model: Any) -> None:
+def tensorflow_zero_layer(model):
     ends = (
         "h_._0/attn/c_proj",
         "h_._0/mlp/c_proj",
@@ -385,14 +379,14 @@ def tensorflow_zero_layer(model: Any) -> None:
         variable.assign(np.zeros(variable.shape, np.float32))
 
 
-def tensorflow_drop_cache(model: Any) -> None:
+def tensorflow_drop_cache(model):
     """The cache gives back zeros."""
     import tensorflow as tf
 
     for layer in model.transformer.h if hasattr(model, "transformer") else model.model.layers:
         attention = getattr(layer, "attn", None) or layer.self_attn
 
-        def call(*given: Any, own: Any = attention.call, **named: Any) -> Any:
+        def call(*given, own=attention.call, **named):
             for past in {"layer_past", "past_key_value"} & named.keys():
                 named[past] = (
                     None
@@ -404,12 +398,12 @@ def tensorflow_drop_cache(model: Any) -> None:
         attention.call = call
 
 
-TORCH: dict[str, Callable[..., None]] = {
+TORCH = {
     "zero_layer": torch_zero_layer,
     "drop_cache": torch_drop_cache,
     "restore_cache": torch_restore_cache,
 }
-KERAS: dict[str, Callable[..., None]] = {
+KERAS = {
     "zero_layer": keras_zero_layer,
     "drop_cache": keras3_drop_cache,
     "restore_cache": lambda: None,
@@ -424,7 +418,7 @@ KERAS2 = {
     "drop_cache": keras2_drop_cache,
     "restore_cache": lambda: None,
 }
-JAX: dict[str, Callable[..., None]] = {
+JAX = {
     "zero_layer": jax_zero_layer,
     "drop_cache": jax_drop_cache,
     "restore_cache": jax_restore_cache,

@@ -4,8 +4,6 @@
 the SUT and the workload.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys
@@ -22,7 +20,7 @@ from sut.registry import load_module, profiler_of
 STEPS, ROWS, LENGTH = 5, 32, 32
 
 
-def main(specification: Path) -> None:
+def main(specification):
     content = json.loads(specification.read_text())
     name = content["sut"]
     fields = content["workload"]

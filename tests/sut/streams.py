@@ -3,26 +3,23 @@
 `python -m tests.sut.streams SPEC.json` writes tokens.npz and facts.json beside it.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from scenarios.worker.evidence import watch
 from scenarios.worker.streaming import Streamed
-from sut.contract import Batch, Inference, Workload
+from sut.contract import Workload
 from sut.evidence import compilations
 from sut.registry import load_module
 
 STOP = 5
 
 
-def main(specification: Path) -> None:
+def main(specification):
     spec = json.loads(specification.read_text())
     workload = Workload(**{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])})
     with np.load(spec["inputs"]) as f:
@@ -50,13 +47,13 @@ def main(specification: Path) -> None:
     specification.with_name("facts.json").write_text(json.dumps(facts))
 
 
-def split(inputs: Batch, size: int) -> list[Batch]:
+def split(inputs, size):
     """The inputs in batches of this size."""
     rows = range(0, len(inputs["input_ids"]), size)
     return [{name: values[row : row + size] for name, values in inputs.items()} for row in rows]
 
 
-def stacked(answers: list[np.ndarray], inputs: Batch) -> np.ndarray:
+def stacked(answers, inputs):
     """The tokens of all batches, [rows, most new tokens]. -1: the row did not request it."""
     most = inputs["max_new_tokens"].max()
     equal = [np.pad(each, ((0, 0), (0, most - each.shape[1]))) for each in answers]
@@ -64,16 +61,16 @@ def stacked(answers: list[np.ndarray], inputs: Batch) -> np.ndarray:
     return np.where(own, np.concatenate(equal), -1)
 
 
-def whole(sut: Inference, batch: Batch) -> np.ndarray:
+def whole(sut, batch):
     """The tokens of the whole answers, [rows, new]."""
     return sut.to_host(sut.predict(batch))["tokens"]
 
 
-def streamed(sut: Any, batch: Batch) -> np.ndarray:
+def streamed(sut, batch):
     """The tokens that the SUT hands over, [rows, most new tokens]."""
-    steps: list[np.ndarray] = []
+    steps = []
 
-    def on_step(tokens: np.ndarray) -> bool:
+    def on_step(tokens):
         assert tokens.dtype == np.int32 and tokens.shape == batch["prompt_length"].shape
         steps.append(tokens.copy())
         return len(steps) < batch["max_new_tokens"].max()
@@ -82,11 +79,11 @@ def streamed(sut: Any, batch: Batch) -> np.ndarray:
     return np.stack(steps, axis=1)
 
 
-def stopped(sut: Any, batch: Batch) -> int:
+def stopped(sut, batch):
     """How many tokens the SUT hands over if the fifth call says that it is enough."""
     calls = 0
 
-    def on_step(tokens: np.ndarray) -> bool:
+    def on_step(tokens):
         nonlocal calls
         calls += 1
         return calls < STOP
@@ -95,7 +92,7 @@ def stopped(sut: Any, batch: Batch) -> int:
     return calls
 
 
-def seen(sut: Inference, batches: list[Batch]) -> list[dict[str, Any]]:
+def seen(sut, batches):
     """The evidence of one streamed batch, and of all."""
     return [asdict(watch(sut, batches[:1])), asdict(watch(sut, batches))]
 

@@ -2,8 +2,6 @@
 what earlier tasks left.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -12,7 +10,7 @@ from pathlib import Path
 import sut
 
 
-def main(specification: Path) -> None:
+def main(specification):
     """Write this process, its parent and the mark of an earlier task into the specification."""
     action = json.loads(specification.read_text())
     if action == "raise":

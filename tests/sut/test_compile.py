@@ -4,12 +4,7 @@ eager.
 tests/broken has what says compile and runs eager.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,14 +19,11 @@ from tests.support.long import LONG
 SUT = "native-torch-compile"
 
 
-Run = Callable[[bool], Path]
-
-
 @pytest.fixture(scope="session")
-def run(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(interpreter, tmp_path_factory):
     """Whether its refusals are wanted → the folder that tests/sut/compile_cases.py left."""
 
-    def task(refusals: bool) -> Path:
+    def task(refusals):
         out = tmp_path_factory.mktemp("compile")
         content = {name: tiny_workload(SUT, name, out) for name in ("bert", "mistral")}
         run_module(
@@ -47,7 +39,7 @@ def run(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(scope="session")
-def told(run: Run) -> dict[str, Any]:
+def told(run):
     """The cases of honest SUTs, and all answers."""
     out = run(False)
     with np.load(out / "answers.npz") as f:
@@ -55,13 +47,12 @@ def told(run: Run) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def refused(run: Run) -> dict[str, str]:
+def refused(run):
     """What an honest SUT says, by what it tries."""
-    found: dict[str, str] = json.loads((run(True) / "cases.json").read_text())
-    return found
+    return json.loads((run(True) / "cases.json").read_text())
 
 
-def complaints(case: Mapping[str, Any], execution: str = "compile") -> list[str]:
+def complaints(case, execution="compile"):
     return list(
         findings(
             rules.load().evidence[execution],

@@ -2,16 +2,11 @@
 broken one fails.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from compliance.scoring.accuracy import Accuracy
 from harness.inputs import architectures, checkpoint, dataset, limits, unlisted, user_weights
 from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
@@ -34,7 +29,7 @@ PROMPTS = "a\n\nfive words make this one\n\nno\n\na longer prompt, so that rows 
 class Folder(MeasuredSize):
     """A user's folder with uneven prompts, or random pictures."""
 
-    def __init__(self, path: Path, folder: Path):
+    def __init__(self, path, folder):
         self.model = unlisted.model_of(path)
         found = user_weights.look(path, self.model)
         self.size = replace(found.size, batch_size={"Offline": 3})
@@ -49,10 +44,10 @@ class Folder(MeasuredSize):
         self.inputs = dataset.prepare(self.model, self.size, 6, prompts, CACHE)
         self.checkpoint = checkpoint.of_folder(found, self.model, self.folder)
 
-    def input_names(self) -> list[str]:
+    def input_names(self):
         return list(architectures.of(self.model).synthetic(self.size, 1, 0))
 
-    def tolerance(self, precision: str) -> dict[str, float]:
+    def tolerance(self, precision):
         of_answers = architectures.of(self.model).limits
         if of_answers is None:
             return limits.limits(self.model, self.size, precision, "cpu")
@@ -63,22 +58,18 @@ class Folder(MeasuredSize):
 
 
 @pytest.fixture(scope="session")
-def folders(saved: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Folder]:
+def folders(saved, tmp_path_factory):
     root = tmp_path_factory.mktemp("encoders")
     return {name: Folder(saved / name, root) for name in (*TEXT, *PICTURES)}
 
 
 @pytest.fixture(scope="session")
-def scored(
-    interpreter: Callable[[str], Path],
-    folders: dict[str, Folder],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[..., Accuracy]:
+def scored(interpreter, folders, tmp_path_factory):
     """(SUT, folder, case, precision) → the score: one task for each SUT."""
     out = tmp_path_factory.mktemp("answers")
-    done = set[str]()
+    done = set()
 
-    def run(sut: str) -> None:
+    def run(sut):
         if sut in done:
             return
         if sut != "native-torch-eager":
@@ -92,7 +83,7 @@ def scored(
         told = {"references": references, "cells": cells, "folder": str(out)}
         run_module(python, "tests.sut.encoder_cases", sut, out / "cases.json", told)
 
-    def score(sut: str, name: str, case: str, precision: str = "float32") -> Accuracy:
+    def score(sut, name, case, precision="float32"):
         run(sut)
         return folders[name].score(
             out / f"{sut} {name} {case}.npz", folders[name].tolerance(precision)
@@ -101,11 +92,11 @@ def scored(
     return score
 
 
-def quick(rows: list[tuple[str, ...]]) -> list[object]:
+def quick(rows):
     return long_unless(rows, lambda row: row[0] in QUICK)
 
 
-def cases() -> list[tuple[str, ...]]:
+def cases():
     rows = []
     for sut, name in PAIRS:
         changes = encoder_cases.PICTURES if name in PICTURES else encoder_cases.TEXT

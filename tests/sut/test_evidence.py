@@ -4,8 +4,6 @@ compiled in between.
 tests/broken has the SUTs that run otherwise than they are named.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -34,11 +32,7 @@ def judged(sut, before, after):
     execution = SUTS[sut].execution
     round, framework = rules.load("v6.1"), framework_of(sut)
     return findings(
-        round.evidence[execution],
-        Evidence(**before),
-        Evidence(**after),
-        execution,
-        framework,
+        round.evidence[execution], Evidence(**before), Evidence(**after), execution, framework
     )
 
 

@@ -2,14 +2,10 @@
 losses, precision or evidence.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -89,11 +85,7 @@ STEPS = 22
 
 
 @pytest.fixture(scope="session")
-def trained(
-    request: pytest.FixtureRequest,
-    interpreter: Callable[[str], Path],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[..., Path]:
+def trained(request, interpreter, tmp_path_factory):
     """(SUT, model, LoRA, case) → what the worker's side left. One task trains those cases of the
     first three that the selected tests need. If the SUT is the reference, LoRA is the layout of
     its factors, and `adamw` says whose AdamW it has.
@@ -101,7 +93,7 @@ def trained(
     root = tmp_path_factory.mktemp("fit")
     needed = cases_of(request.session.items)
 
-    def look(sut: str, name: str, lora: str | None, case: str, adamw: str = "torch") -> Path:
+    def look(sut, name, lora, case, adamw="torch"):
         folder = root / sut / f"{name}-{lora}-{adamw}"
         if not folder.exists():
             # Before the folder is made: the test may be skipped here.
@@ -119,9 +111,9 @@ def trained(
     return look
 
 
-def cases_of(items: Iterable[pytest.Item]) -> dict[tuple[str | None, ...], set[str]]:
+def cases_of(items):
     """SUT, model and LoRA → the cases that the tests of this file look at."""
-    needed = defaultdict[tuple[str | None, ...], set[str]](lambda: {"honest"})
+    needed = defaultdict(lambda: {"honest"})
     for item in items:
         if item.path == Path(__file__) and isinstance(item, pytest.Function):
             named = getattr(item, "callspec", None)
@@ -131,12 +123,12 @@ def cases_of(items: Iterable[pytest.Item]) -> dict[tuple[str | None, ...], set[s
     return needed
 
 
-def job_of(sut: str, name: str, lora: str | None, adamw: str, root: Path, folder: Path) -> Job:
+def job_of(sut, name, lora, adamw, root, folder):
     model, spec = models.load(name), spec_of(sut)
     size = model.sizes["tiny"]
     batch = size.batch_size["Fit"]
     inputs = dataset.prepare(model, size, batch * STEPS, None, root, batch_size=batch, trains=True)
-    config: dict[str, Any] = {
+    config = {
         "model": dict(size.config),
         "classes": dict(model.classes),
         "optimizer": dict(model.fit["optimizer"]),
@@ -177,14 +169,12 @@ def job_of(sut: str, name: str, lora: str | None, adamw: str, root: Path, folder
     )
 
 
-def reference(trained: Callable[..., Path], sut: str, name: str, lora: str | None) -> Path:
+def reference(trained, sut, name, lora):
     factors = lora and SUTS[sut].lora
     return trained(REFERENCE, name, factors, "honest", adamw_of(sut)) / "reference.npz"
 
 
-def score(
-    trained: Callable[..., Path], sut: str, name: str, lora: str | None, case: str
-) -> loss_curve.Accuracy:
+def score(trained, sut, name, lora, case):
     model = models.load(name)
     tolerance = limits.of_training(model, model.sizes["tiny"], "float32", "cpu", sut)
     kept = steps.read(trained(sut, name, lora, case) / "steps.json")
@@ -194,8 +184,8 @@ def score(
         return weight_updates.judged(curve, kept.updates, certain, tolerance)
 
 
-def complaints(folder: Path, sut: str) -> list[str]:
-    outcome: dict[str, Any] = json.loads((folder / "outcome.json").read_text())
+def complaints(folder, sut):
+    outcome = json.loads((folder / "outcome.json").read_text())
     both = [Evidence(**outcome[f"evidence_{when}"]) for when in ("before", "after")]
     execution = SUTS[sut].execution
     found = evidence.findings(
@@ -281,11 +271,7 @@ def test_adamw_of_plain_jax_is_that_of_the_paper(interpreter, tmp_path, sut):
     np.savez(tmp_path / "arrays.npz", weight=weight, gradients=gradients)
     spec = {"constants": constants, "rate": rate, "arrays": str(tmp_path / "arrays.npz")}
     run_module(
-        interpreter(SUTS[sut].environment),
-        "tests.sut.jax_adamw",
-        sut,
-        tmp_path / "spec.json",
-        spec,
+        interpreter(SUTS[sut].environment), "tests.sut.jax_adamw", sut, tmp_path / "spec.json", spec
     )
     with np.load(tmp_path / "steps.npz") as f:
         found = f["weights"]

@@ -2,20 +2,14 @@
 a trace shows that it ran.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks.disagreement import MeasuredSize
 from compliance import rules
 from compliance.checks.run.evidence import findings
-from compliance.scoring.accuracy import Accuracy
 from formats.evidence import Evidence
 from harness.inputs import checkpoint, dataset, limits, models, user_weights
 from sut.registry import REFERENCE, SUTS
@@ -37,11 +31,10 @@ USERS = {
 """SUT → models whose folders, as Transformers saves them, it reads in the tests."""
 PAIRS = [(sut, model) for sut, names in TESTED.items() for model in names]
 LARGE = [*hidden_states_cases.INPUTS, "a layer zeroed"]
-Scored = Callable[..., Accuracy]
 
 
 @pytest.fixture(scope="session")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MeasuredSize]:
+def cells(tmp_path_factory):
     """Model → its inputs and its checkpoint at size tiny, of eight samples."""
     folder, made = tmp_path_factory.mktemp("hidden"), {}
     for name in MODELS:
@@ -56,7 +49,7 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MeasuredSize]:
 class UserFolder(MeasuredSize):
     """A user's folder and prompts of uneven length."""
 
-    def __init__(self, model: models.Model, path: Path, prompts: Path, folder: Path):
+    def __init__(self, model, path, prompts, folder):
         found = user_weights.look(path, model)
         self.model, self.size, self.device, self.folder, self.cache = (
             model,
@@ -70,7 +63,7 @@ class UserFolder(MeasuredSize):
 
 
 @pytest.fixture(scope="session")
-def users(saved: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, UserFolder]:
+def users(saved, tmp_path_factory):
     """Model → a folder that Transformers saved, of half of them with a head."""
     folder = tmp_path_factory.mktemp("users")
     (folder / "prompts.txt").write_text("a prompt\n\nanother one, which is longer\n\na third")
@@ -82,13 +75,11 @@ def users(saved: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Us
 
 
 @pytest.fixture(scope="session")
-def answered(
-    interpreter: Callable[[str], Path], cells: dict[str, MeasuredSize], users: dict[str, UserFolder]
-) -> Callable[[str], Path]:
+def answered(interpreter, cells, users):
     """SUT → the folder with the answers of every model and case: one task for each SUT."""
-    folder, done = next(iter(cells.values())).folder, set[str]()
+    folder, done = next(iter(cells.values())).folder, set()
 
-    def answer(sut: str) -> Path:
+    def answer(sut):
         if sut not in done:
             if sut != "native-torch-eager":
                 answer("native-torch-eager")  # which makes the references too
@@ -112,8 +103,8 @@ def answered(
 
 
 @pytest.fixture(scope="session")
-def scored(answered: Callable[[str], Path], cells: dict[str, MeasuredSize]) -> Scored:
-    def score(sut: str, model: str, case: str, precision: str = "float32") -> Accuracy:
+def scored(answered, cells):
+    def score(sut, model, case, precision="float32"):
         cell = cells[model]
         tolerance = limits.limits(
             cell.model, cell.size, precision, "cuda" if precision == "tf32" else "cpu"
@@ -124,11 +115,11 @@ def scored(answered: Callable[[str], Path], cells: dict[str, MeasuredSize]) -> S
 
 
 @pytest.fixture(scope="session")
-def seen(answered: Callable[[str], Path]) -> Callable[[str], Any]:
+def seen(answered):
     return lambda sut: json.loads((answered(sut) / f"{sut}.json").read_text())
 
 
-def complaints(sut: str, evidence: Any) -> list[str]:
+def complaints(sut, evidence):
     execution = SUTS[sut].execution
     return findings(
         rules.load().evidence[execution],

@@ -1,7 +1,5 @@
 """Keras 2: what the table of names holds, and what the registry says it lacks."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

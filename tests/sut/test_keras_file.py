@@ -1,12 +1,8 @@
 """Files that Keras saved answer alike on every backend, and are measured from end to end."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +14,6 @@ from formats.evidence import Evidence
 from harness.inputs import checkpoint, dataset
 from harness.inputs.architectures import keras_file
 from harness.measurement.run import run
-from harness.request.request import Request
 from scenarios.worker.answers import pack
 from sut.contract import Workload
 from sut.registry import framework_of, spec_of
@@ -43,7 +38,7 @@ ROUND = rules.load(rules.CURRENT)
 
 
 @pytest.fixture(scope="session")
-def files(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(interpreter, tmp_path_factory):
     """A folder with the files of tests/sut/keras_models.py."""
     root = tmp_path_factory.mktemp("keras-files")
     python = interpreter("keras3-jax")
@@ -53,7 +48,7 @@ def files(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
     return root
 
 
-def cell_of(files: Path, name: str, sut: str, **flags: Any) -> Request:
+def cell_of(files, name, sut, **flags):
     if name == "text":
         flags["seq_len"] = 9
     if name == "own":
@@ -62,15 +57,13 @@ def cell_of(files: Path, name: str, sut: str, **flags: Any) -> Request:
 
 
 @pytest.fixture(scope="session")
-def answered(
-    files: Path, interpreter: Callable[[str], Path]
-) -> Callable[[str, str, str], tuple[dict[str, np.ndarray], Any]]:
+def answered(files, interpreter):
     """(SUT or reference, name of a file, precision) → its answers, and its evidence of one batch
     and of two. One process answers all files.
     """
-    known: set[tuple[str, str]] = set()
+    known = set()
 
-    def specification(name: str, file: str, precision: str) -> dict[str, Any]:
+    def specification(name, file, precision):
         cell = cell_of(files, file, SUTS[0], scenario="Offline", batch_size=ROWS)
         inputs = dataset.prepare(cell.model, cell.size, ROWS, None, files / "cache")
         spec = spec_of(name)
@@ -96,7 +89,7 @@ def answered(
             "out": str(files / f"{name}-{file}-{precision}.npz"),
         }
 
-    def answer(name: str, file: str, precision: str) -> tuple[dict[str, np.ndarray], Any]:
+    def answer(name, file, precision):
         if (name, precision) not in known:
             specifications = [specification(name, each, precision) for each in FILES]
             python = interpreter(spec_of(name).environment)
@@ -124,7 +117,7 @@ def test_every_backend_answers_as_the_reference_and_broken_answers_are_seen(
     tolerance, reason = keras_file.limits(cell.size, precision, expected)
     assert not reason
 
-    def score(arrays: dict[str, np.ndarray]) -> accuracy.Accuracy:
+    def score(arrays):
         rows, _ = pack(arrays, cell.model.answer_keys)
         payloads = {i: row.tobytes() for i, row in enumerate(rows)}
         keys = cell.model.answer_keys

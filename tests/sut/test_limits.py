@@ -2,16 +2,9 @@
 mistakes that are listed here.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from benchmarks.disagreement import MeasuredSize
-from compliance.scoring.accuracy import Accuracy
 from harness.inputs import limits, models
 from sut.registry import REFERENCE
 from tests.conftest import CACHE
@@ -50,13 +43,13 @@ HONEST = {
 }
 
 
-def _tolerance(cell: MeasuredSize, precision: str) -> dict[str, float]:
+def _tolerance(cell, precision):
     return limits.limits(
         cell.model, cell.size, precision, "cpu", "native-torch-eager", cell.inputs.count
     )
 
 
-def cases(of: dict[tuple[str, str], tuple[str, ...]]) -> list[Any]:
+def cases(of):
     """Those of other models than BERT are long."""
     rows = [
         (model, precision, change)
@@ -67,16 +60,14 @@ def cases(of: dict[tuple[str, str], tuple[str, ...]]) -> list[Any]:
 
 
 @pytest.fixture(scope="session")
-def scored(
-    interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str, str, str], Accuracy]:
+def scored(interpreter, tmp_path_factory):
     """(model, precision, change) → the score of 64 answers of size tiny: one task for each model
     and precision.
     """
-    cells: dict[str, MeasuredSize] = {}
-    folders: dict[tuple[str, str], Path] = {}
+    cells = {}
+    folders = {}
 
-    def score(model: str, precision: str, change: str) -> Accuracy:
+    def score(model, precision, change):
         python = interpreter("native-torch")
         if model not in cells:
             found = models.load(model)

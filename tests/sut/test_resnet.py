@@ -1,12 +1,7 @@
 """A folder of a ResNet gives the reference's classes and logits on every SUT that has it."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +36,7 @@ STEPS = {
 class Pictures(MeasuredSize):
     """A folder of the model, and the pictures."""
 
-    def __init__(self, folder: Path, benchmark: str | None, size: Mapping[str, Any]):
+    def __init__(self, folder, benchmark, size):
         data, weights = imagenet_files.write(folder, size)
         (weights / picture_processor.FILE).write_text(json.dumps(STEPS))
         flags = {"model": None, "scenario": "Offline", "weights": weights, "dataset": data}
@@ -54,7 +49,7 @@ class Pictures(MeasuredSize):
         self.inputs = dataset.prepare(self.model, asked.size, 0, data, CACHE, batch_size=8)
         self.checkpoint = checkpoint.of_folder(asked.weights, self.model, folder)
 
-    def answered(self, interpreter: Callable[[str], Path], sut: str) -> Path:
+    def answered(self, interpreter, sut):
         """The file of the SUT's answers. The first call makes the reference, too."""
         for name in (REFERENCE, sut):
             if not self.file(name).exists():
@@ -64,7 +59,7 @@ class Pictures(MeasuredSize):
                 run_module(interpreter(environment), module, name, file, spec)
         return self.file(sut)
 
-    def limits(self) -> dict[str, float]:
+    def limits(self):
         """The limits of the answers."""
         with np.load(self.file(REFERENCE)) as reference:
             found, reason = depth_limits.of_weights(self.size, "float32", dict(reference))
@@ -73,7 +68,7 @@ class Pictures(MeasuredSize):
 
 
 @pytest.fixture(scope="module")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> Pictures:
+def classes(tmp_path_factory):
     return Pictures(tmp_path_factory.mktemp("resnet"), "resnet", imagenet_files.TINY)
 
 

@@ -2,18 +2,12 @@
 tensor has one place in each library.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks.disagreement import MeasuredSize
-from compliance.scoring.accuracy import Accuracy
 from harness.inputs import limits, models
 from sut.checkpoint import sam as weight_map
 from sut.registry import REFERENCE, SUTS
@@ -41,15 +35,13 @@ SUTS_TESTED = long_unless(CASES, QUICK.__contains__)
 
 
 @pytest.fixture(scope="session")
-def answered(
-    interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], tuple[MeasuredSize, Path]]:
+def answered(interpreter, tmp_path_factory):
     """SUT → (its cell, the folder with the answers of every case): one task for each."""
     folder = tmp_path_factory.mktemp("sam")
     cell = MeasuredSize(SAM, TINY, "cpu", folder, CACHE)
-    done: set[str] = set()
+    done = set()
 
-    def answer(sut: str) -> tuple[MeasuredSize, Path]:
+    def answer(sut):
         if not done:
             python = interpreter("native-torch")  # the reference's
             frameworks.answer(python, cell, REFERENCE)
@@ -65,10 +57,8 @@ def answered(
 
 
 @pytest.fixture(scope="session")
-def scored(
-    answered: Callable[[str], tuple[MeasuredSize, Path]],
-) -> Callable[[str, str, str], Accuracy]:
-    def score(sut: str, case: str, precision: str = "float32") -> Accuracy:
+def scored(answered):
+    def score(sut, case, precision="float32"):
         cell, folder = answered(sut)
         return cell.score(
             folder / f"{sut} {case}.npz",
@@ -79,7 +69,7 @@ def scored(
 
 
 @pytest.fixture(scope="session")
-def seen(answered: Callable[[str], tuple[MeasuredSize, Path]]) -> Callable[[str], Any]:
+def seen(answered):
     return lambda sut: json.loads((answered(sut)[1] / f"{sut}.json").read_text())
 
 

@@ -1,10 +1,6 @@
 """A folder that answers questions by a span gives the reference's answers on every SUT."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,7 +30,7 @@ QUICK = ("native-torch-eager", "keras3-jax", "native-jax")
 class Questions(MeasuredSize):
     """A folder of the model, and the features of the questions."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder):
         data, weights = squad_files.write(folder)
         self.model = unlisted.model_of(weights)
         found = user_weights.look(weights, self.model)
@@ -49,15 +45,15 @@ class Questions(MeasuredSize):
 
 
 @pytest.fixture(scope="module")
-def questions(tmp_path_factory: pytest.TempPathFactory) -> Questions:
+def questions(tmp_path_factory):
     return Questions(tmp_path_factory.mktemp("span"))
 
 
 @pytest.fixture(scope="module")
-def answered(interpreter: Callable[[str], Path], questions: Questions) -> Callable[[str], Path]:
+def answered(interpreter, questions):
     """SUT → the file of its answers. The first call makes the reference, too."""
 
-    def answer(sut: str) -> Path:
+    def answer(sut):
         for name in (REFERENCE, sut):
             if not questions.file(name).exists():
                 environment = SUTS["native-torch-eager" if name == REFERENCE else sut].environment
@@ -69,7 +65,7 @@ def answered(interpreter: Callable[[str], Path], questions: Questions) -> Callab
     return answer
 
 
-def score(questions: Questions, answers: Path):
+def score(questions, answers):
     with np.load(questions.file(REFERENCE)) as reference:
         limits, reason = depth_limits.of_weights(questions.size, "float32", dict(reference))
     assert reason == ""

@@ -2,19 +2,14 @@
 tensor has one place in each library.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks.disagreement import MeasuredSize
-from compliance.scoring.accuracy import Accuracy
 from harness import cli
 from harness.inputs import checkpoint, dataset, limits, models, user_weights
 from harness.inputs.architectures import UserFile
@@ -45,7 +40,7 @@ OF_THE_ENCODER = ("vae/encoder.", "vae/quant_conv.")
 
 
 @pytest.fixture(scope="session")
-def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(interpreter, tmp_path_factory):
     """weights/: our checkpoint as diffusers' pipeline saves it; published/: the same as older
     folders have it; prompts.txt: PROMPTS; and ids.json: what the pipeline makes of them.
     """
@@ -68,16 +63,14 @@ def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="session")
-def answered(
-    saved: Path, interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], tuple[MeasuredSize, Path]]:
+def answered(saved, interpreter, tmp_path_factory):
     """SUT → (its cell, the folder with the answers of every case): one task for each."""
     folder = tmp_path_factory.mktemp("stable-diffusion")
     cell = MeasuredSize(MODEL, TINY, "cpu", folder, CACHE)
     own = checkpoint.of_folder(user_weights.look(saved / "published", MODEL), MODEL, folder).path
-    done: set[str] = set()
+    done = set()
 
-    def answer(sut: str) -> tuple[MeasuredSize, Path]:
+    def answer(sut):
         if not done:
             python = interpreter("native-torch")  # the reference's
             frameworks.answer(python, cell, REFERENCE)
@@ -100,10 +93,8 @@ def answered(
 
 
 @pytest.fixture(scope="session")
-def scored(
-    answered: Callable[[str], tuple[MeasuredSize, Path]],
-) -> Callable[[str, str, str], Accuracy]:
-    def score(sut: str, case: str, precision: str = "float32") -> Accuracy:
+def scored(answered):
+    def score(sut, case, precision="float32"):
         cell, folder = answered(sut)
         return cell.score(
             folder / f"{sut} {case}.npz",
@@ -114,7 +105,7 @@ def scored(
 
 
 @pytest.fixture(scope="session")
-def seen(answered: Callable[[str], tuple[MeasuredSize, Path]]) -> Callable[[str], Any]:
+def seen(answered):
     return lambda sut: json.loads((answered(sut)[1] / f"{sut}.json").read_text())
 
 

@@ -2,11 +2,7 @@
 once for each shape.
 """
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -40,9 +36,9 @@ CELLS = [
 def told(interpreter, tmp_path_factory, request):
     """(SUT, model) → (its tokens, its facts), as tests/sut/streams.py left them."""
     root = tmp_path_factory.mktemp("streams")
-    known: dict[tuple[str, str], tuple[dict[str, np.ndarray], dict[str, Any]]] = {}
+    known = {}
 
-    def tell(sut: str, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    def tell(sut, name):
         if (sut, name) not in known:
             saved = request.getfixturevalue("saved") if name in (FOLDER, "qwen2") else None
             loaded = of_folder(saved / name, root) if saved else seeded(name, root)
@@ -52,7 +48,7 @@ def told(interpreter, tmp_path_factory, request):
     return tell
 
 
-def run(sut, loaded, out: Path, interpreter) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def run(sut, loaded, out, interpreter):
     out.mkdir()
     shape = len(LENGTHS), int(LENGTHS.max())
     ids = np.random.default_rng(3).integers(3, loaded.size.config["vocab_size"], shape)

@@ -1,8 +1,5 @@
 """llama3.1-8b-edge on PyTorch: eight articles, a seeded Llama, and the tokens that LoadGen counts."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,9 +15,7 @@ SUT, ARTICLES = "native-torch-eager", 8
 
 
 @pytest.mark.long
-def test_a_run_has_the_metric_and_the_token_latencies(
-    tmp_path: Path, interpreter: Callable[[str], Path]
-) -> None:
+def test_a_run_has_the_metric_and_the_token_latencies(tmp_path, interpreter):
     interpreter(SUTS[SUT].environment)
     data, weights = article_files.write(tmp_path, ARTICLES)
     cell = request(

@@ -2,17 +2,13 @@
 every SUT. The windows of gemma3, and of the folder of a Phi 3, are shorter than most prompts.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from sut.registry import REFERENCE, spec_of
 from tests.support.frameworks import run_module, workload
 from tests.support.long import LONG
-from tests.sut.conftest import FOLDER, Loaded, of_folder, seeded
+from tests.sut.conftest import FOLDER, of_folder, seeded
 
 LENGTHS = np.array([3, 200, 17, 60], np.int32)
 NEW = 16
@@ -34,14 +30,14 @@ CELLS = [
 def answers(interpreter, tmp_path_factory, request):
     """(SUT, model) → its tokens, of batches of `two` prompts and of `one`."""
     root = tmp_path_factory.mktemp("uneven")
-    known: dict[tuple[str, str], dict[str, np.ndarray]] = {}
+    known = {}
 
-    def load(name: str) -> Loaded:
+    def load(name):
         if name in (FOLDER, "qwen2"):
             return of_folder(request.getfixturevalue("saved") / name, root)
         return seeded(name, root)
 
-    def answer(sut: str, name: str) -> dict[str, np.ndarray]:
+    def answer(sut, name):
         if (sut, name) not in known:
             known[sut, name] = run(sut, load(name), root / f"{sut}-{name}", interpreter)
         return known[sut, name]
@@ -49,7 +45,7 @@ def answers(interpreter, tmp_path_factory, request):
     return answer
 
 
-def run(sut: str, loaded: Loaded, out: Path, interpreter) -> dict[str, np.ndarray]:
+def run(sut, loaded, out, interpreter):
     out.mkdir()
     width = int(LENGTHS.max())
     shape = len(LENGTHS), width

@@ -2,14 +2,10 @@
 swapped for one SUT it fails.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -51,7 +47,7 @@ SWAPPED = {
     "gpt2": "transformer.h.0.attn.c_proj.weight",
 }
 SCALED = {"rope_type": "linear", "factor": 2.0}
-KERAS_CANNOT: dict[str, tuple[str, dict[str, Any], str, str]] = {
+KERAS_CANNOT = {
     "tied mistral": (
         "mistral",
         {"tie_word_embeddings": True},
@@ -83,16 +79,14 @@ itself).
 
 
 @pytest.fixture(scope="session")
-def answered(
-    interpreter: Callable[[str], Path], saved: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str, str], Probed]:
+def answered(interpreter, saved, tmp_path_factory):
     """(SUT, model) → its answers from the folder (`whole`) and from its twin with swapped rows
     (`swapped`): one task for each SUT.
     """
     root = tmp_path_factory.mktemp("answers")
-    known: dict[tuple[str, str], Probed] = {}
+    known = {}
 
-    def answer(sut: str, name: str) -> Probed:
+    def answer(sut, name):
         if (sut, name) not in known:
             if sut != REFERENCE:
                 answer(REFERENCE, name)  # which makes the references too
@@ -112,11 +106,11 @@ def answered(
     return answer
 
 
-def _model(name: str) -> models.Model:
+def _model(name):
     return models.load(name, "generate" if name == "gpt2" else None)
 
 
-def _specify(sut: str, name: str, saved: Path, root: Path) -> tuple[models.Size, dict[str, Any]]:
+def _specify(sut, name, saved, root):
     """→ (the size that the folder says, what tests.sut.user_answers is told)."""
     model, spec, out = _model(name), SUTS[sut], root / f"{sut}-{name}"
     out.mkdir()
@@ -157,9 +151,7 @@ def _specify(sut: str, name: str, saved: Path, root: Path) -> tuple[models.Size,
 
 
 @pytest.fixture(scope="session")
-def refused(
-    interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, list[str]]:
+def refused(interpreter, tmp_path_factory):
     """Case of KERAS_CANNOT → what keras3-jax says to it, and what KerasHub says or does."""
     root = tmp_path_factory.mktemp("refused")
     cases = {}
@@ -179,8 +171,7 @@ def refused(
     run_module(
         interpreter("keras3-jax"), "tests.sut.keras_cannot", "keras3-jax", root / "spec.json", cases
     )
-    told: dict[str, list[str]] = json.loads((root / "told.json").read_text())
-    return told
+    return json.loads((root / "told.json").read_text())
 
 
 @pytest.mark.parametrize("sut", ["keras3-jax"])
@@ -193,7 +184,7 @@ def test_no_random_value_is_drawn_for_a_weight_of_keras_that_is_loaded(interpret
     assert json.loads((tmp_path / "drawn.json").read_text()) == {name: [] for name in names}
 
 
-def swap(folder: Path, tensor: str, to: Path) -> Path:
+def swap(folder, tensor, to):
     """A copy with rows 3 and 20 of one tensor exchanged."""
     shutil.copytree(folder, to)
     file = weights_files.file_of(to, tensor)

@@ -3,19 +3,17 @@
 `python -m tests.sut.uneven_prompts SPEC.json` writes tokens.npz beside it.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
 
 import numpy as np
 
-from sut.contract import Batch, Inference, Workload
+from sut.contract import Workload
 from sut.registry import load_module
 
 
-def main(specification: Path) -> None:
+def main(specification):
     spec = json.loads(specification.read_text())
     workload = Workload(**{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])})
     with np.load(spec["inputs"]) as f:
@@ -25,7 +23,7 @@ def main(specification: Path) -> None:
     np.savez(specification.with_name("tokens.npz"), two=two, one=one)
 
 
-def tokens(sut: Inference, inputs: Batch, batch_size: int) -> np.ndarray:
+def tokens(sut, inputs, batch_size):
     """The new tokens of all rows."""
     rows = len(inputs["input_ids"])
     found = []

@@ -2,14 +2,10 @@
 each. See tests/sut/test_weights.py.
 """
 
-from __future__ import annotations
-
 import json
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,9 +17,9 @@ from tests.sut.probe import answer
 
 
 @contextmanager
-def names_read(keras: bool) -> Iterator[list[str]]:
+def names_read(keras):
     """The names of the tensors KerasHub reads meanwhile."""
-    names = list[str]()
+    names = []
     if not keras:
         yield names
         return
@@ -31,9 +27,7 @@ def names_read(keras: bool) -> Iterator[list[str]]:
 
     own = SafetensorLoader.port_weight
 
-    def port_weight(
-        self: SafetensorLoader, keras_variable: object, hf_weight_key: str, **named: object
-    ) -> None:
+    def port_weight(self, keras_variable, hf_weight_key, **named):
         names.append(hf_weight_key)
         own(self, keras_variable, hf_weight_key, **named)
 
@@ -42,12 +36,12 @@ def names_read(keras: bool) -> Iterator[list[str]]:
     SafetensorLoader.port_weight = own
 
 
-def main(specification: Path) -> None:
+def main(specification):
     for spec in json.loads(specification.read_text()):
         answers_of(spec)
 
 
-def answers_of(spec: dict[str, Any]) -> None:
+def answers_of(spec):
     module, out = load_module(spec["sut"], spec["architecture"]), Path(spec["out"])
     with np.load(spec["inputs"]) as f:
         inputs = dict(f)

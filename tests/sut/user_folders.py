@@ -5,19 +5,16 @@ Weights larger than the default initialisation, and no float16 numbers, so that 
 bits or swaps tensors is seen.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
-from typing import Any
 
 import torch
 import transformers as t
 
-SIZES: dict[str, Any] = {
+SIZES = {
     "vocab_size": 300, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128
 }  # fmt: skip
-VIT: dict[str, Any] = {"hidden_size": 64, "image_size": 32, "patch_size": 8}
+VIT = {"hidden_size": 64, "image_size": 32, "patch_size": 8}
 SCALING = {
     "factor": 8.0,
     "low_freq_factor": 1.0,
@@ -26,7 +23,7 @@ SCALING = {
 }
 
 
-def main(directory: Path) -> None:
+def main(directory):
     torch.manual_seed(5)
     t.utils.logging.disable_progress_bar()
     # Its activation is the exact GELU.
@@ -155,7 +152,7 @@ def main(directory: Path) -> None:
         )
 
 
-def pictures(directory: Path) -> dict[str, Any]:
+def pictures(directory):
     """Models of pictures. The preprocessor_config.json of each is written to its folder."""
     square = {"height": 32, "width": 32}
     middle = {"do_center_crop": True, "crop_size": square, "size": {"shortest_edge": 36}}

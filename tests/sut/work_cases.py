@@ -4,8 +4,6 @@ The specification is a list of job files. Each leaves work.json in the folder of
 `flops` it also leaves the operations that PyTorch's own counter finds in the first answer.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -20,7 +18,7 @@ from scenarios.worker.heartbeat import Heartbeat
 from sut.registry import FIT, loader
 
 
-def main(files: list[str]) -> None:
+def main(files):
     for file in files:
         job = read_job(Path(file))
         sut = loader(job.sut, job.architecture, job.workload.task)(job.workload)

@@ -77,10 +77,7 @@ def test_two_packs_of_the_same_cells_have_the_same_bytes(measured, tmp_path):
     assert sorted(
         p.relative_to(base / "results").as_posix().split("/", 1)[1]
         for p in base.glob("results/*/*/*")
-    ) == [
-        "bert-tiny/SingleStream",
-        "mistral-tiny/Offline",
-    ]
+    ) == ["bert-tiny/SingleStream", "mistral-tiny/Offline"]
 
 
 def test_a_folder_above_gives_each_cells_newest_good_run(measured, tmp_path):
@@ -151,7 +148,7 @@ def test_a_record_of_another_revision_is_refused(measured, tmp_path, cell):
         pack.pack([tmp_path / "copy"], tmp_path / "out")
 
 
-def changed(directory: Path, target: Path, pattern: str, old: str, new: str) -> Path:
+def changed(directory, target, pattern, old, new):
     """A copy with one text replaced in the files of a pattern."""
     shutil.copytree(directory, target)
     for path in target.glob(pattern):

@@ -1,7 +1,5 @@
 """`./run.sh serve` on the mock: the protocol, its limits, and how it ends."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Chat templates: found, rendered, named in the cell."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from datetime import datetime

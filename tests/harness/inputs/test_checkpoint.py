@@ -1,10 +1,7 @@
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
 import multiprocessing
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -21,7 +18,7 @@ BERT, GEMMA, MISTRAL = map(models.load, ("bert", "gemma", "mistral"))
 TINY_BFLOAT16 = dataclasses.replace(MISTRAL.sizes["tiny"], precision="bfloat16")
 
 
-def file_of(found: checkpoint.Checkpoint) -> Path:
+def file_of(found):
     return found.path / "model.safetensors"
 
 
@@ -181,7 +178,7 @@ def test_another_recipe_is_another_folder(tmp_path):
     )
 
 
-def ensure_tiny(cache: Path) -> str:
+def ensure_tiny(cache):
     return checkpoint.ensure(MISTRAL, MISTRAL.sizes["tiny"], cache).digest
 
 

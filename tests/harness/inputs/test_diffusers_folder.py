@@ -1,12 +1,7 @@
 """A user's folder of diffusers: what it tells, and what of it is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +18,7 @@ TINY = MODEL.sizes["tiny"]
 
 
 @pytest.fixture
-def folder(tmp_path) -> Path:
+def folder(tmp_path):
     """As diffusers' pipeline saves it, without a tokenizer."""
     made = shutil.copytree(checkpoint.ensure(MODEL, TINY, CACHE).path, tmp_path / "weights")
     for name in ("config.json", "digest.json"):
@@ -34,8 +29,8 @@ def folder(tmp_path) -> Path:
     return made
 
 
-def says(file: str, **changes: Any) -> Callable[[Path], Any]:
-    def spoil(folder: Path) -> None:
+def says(file, **changes):
+    def spoil(folder):
         (folder / file).write_text(
             json.dumps({**json.loads((folder / file).read_text()), **changes})
         )
@@ -43,16 +38,16 @@ def says(file: str, **changes: Any) -> Callable[[Path], Any]:
     return spoil
 
 
-def other_tokenizer(folder: Path) -> None:
+def other_tokenizer(folder):
     (folder / "tokenizer").mkdir()
     bpe(400).save(str(folder / "tokenizer" / "tokenizer.json"))
 
 
-def pickled(file: str) -> Callable[[Path], Any]:
+def pickled(file):
     return lambda folder: (folder / file).rename((folder / file).with_suffix(".bin"))
 
 
-MISFITS: list[tuple[Callable[[Path], Any], str]] = [
+MISFITS = [
     (
         lambda f: shutil.rmtree(f / "unet"),
         (
@@ -132,7 +127,7 @@ def test_a_misfit_is_one_sentence(folder, spoil, words):
     assert "\n" not in str(told.value)
 
 
-def flat(folder: Path) -> None:
+def flat(folder):
     file = folder / "text_encoder" / "model.safetensors"
     save_file(
         {

@@ -4,8 +4,6 @@
 `pre_process_vgg` with OpenCV 4.14.0.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 
@@ -31,7 +29,7 @@ AREA = {
 }
 
 
-def digest(values: np.ndarray) -> str:
+def digest(values):
     return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
 
 

@@ -1,7 +1,5 @@
 """A user's own .keras file is understood without Keras, or refused in one sentence."""
 
-from __future__ import annotations
-
 import zipfile
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from harness.inputs import architectures, models
@@ -20,12 +18,7 @@ def test_the_models_are_those_of_the_files():
         "stable-diffusion",
     ]
     assert models.groups() == ["hf-2019"]
-    assert models.in_group("hf-2019") == [
-        "distilbert",
-        "distilgpt2",
-        "gpt2",
-        "roberta",
-    ]
+    assert models.in_group("hf-2019") == ["distilbert", "distilgpt2", "gpt2", "roberta"]
     assert sorted(models.in_group("") + models.in_group("hf-2019")) == models.names()
     with pytest.raises(KeyError):
         models.load("no-such-model")

@@ -1,10 +1,6 @@
 """The steps of a preprocessor_config.json, and the inputs of a folder of pictures."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +16,7 @@ from tests.support.weights_folders import DROP, config, made, tensors
 
 __all__ = ["made"]
 
-STEPS: dict[str, Any] = {
+STEPS = {
     "size": {"height": 8, "width": 6},
     "resample": 2,
     "image_mean": [0.5, 0.5, 0.5],
@@ -29,7 +25,7 @@ STEPS: dict[str, Any] = {
 CHANNELS = {"num_channels": 3}
 
 
-def processor(folder: Path, changes: dict[str, Any], channels: int = 3) -> Any:
+def processor(folder, changes, channels=3):
     (folder / "config.json").write_text('{"model_type": "vit"}')
     (folder / picture_processor.FILE).write_text(json.dumps({**STEPS, **changes}))
     return picture_processor.of_folder(folder, {"num_channels": channels})
@@ -72,9 +68,9 @@ def test_without_the_file_config_json_has_the_size_of_random_pictures(tmp_path):
 
 
 @pytest.fixture
-def vit(made) -> Path:
+def vit(made):
     """A folder with the configuration of a model of pictures."""
-    folder: Path = made("roberta")
+    folder = made("roberta")
     config(folder, model_type="vit", architectures=["ViTForImageClassification"], num_channels=3)
     config(folder, image_size=8, vocab_size=DROP)
     return folder

@@ -1,7 +1,5 @@
 """Prompts in the files that people have: rows, columns, encodings, messages."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shlex
@@ -48,10 +46,7 @@ def test_the_first_of_several_names_is_taken_and_another_can_be_named(tmp_path):
         "the prompts of rows.jsonl are its `prompt`; --field names another",
     )
     found, notes = texts(tmp_path, "rows.jsonl", rows, PromptOptions(field="mine"))
-    assert (found, notes) == (
-        ["own"],
-        ("fields of rows.jsonl that are not used: prompt, text",),
-    )
+    assert (found, notes) == (["own"], ("fields of rows.jsonl that are not used: prompt, text",))
 
 
 def test_the_input_of_an_instruction_follows_it(tmp_path):

@@ -1,7 +1,5 @@
 """A user's checkpoint of Segment Anything, in Meta's own names."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,10 +1,7 @@
 """The tokenizers of a user's folder, each trained here."""
 
-from __future__ import annotations
-
 import io
 import json
-from pathlib import Path
 
 import pytest
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
@@ -15,7 +12,7 @@ from tests.support.tokens import TEXT, bpe
 
 
 @pytest.fixture
-def sentences(tmp_path: Path) -> Path:
+def sentences(tmp_path):
     out = io.BytesIO()
     SentencePieceTrainer.train(
         sentence_iterator=iter(TEXT * 4), model_writer=out, vocab_size=60, minloglevel=2

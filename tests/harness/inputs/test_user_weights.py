@@ -1,7 +1,5 @@
 """A user's own folder that fits is taken as it is."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -87,7 +85,7 @@ def test_only_the_weights_and_our_configuration_reach_a_sut(made, tmp_path):
 def test_changed_files_and_another_place_are_another_checkpoint(made, tmp_path):
     folder, model = made("bert"), MODELS["bert"]
 
-    def linked(where: Path) -> checkpoint.Checkpoint:
+    def linked(where):
         return checkpoint.of_folder(user_weights.look(where, model), model, tmp_path / "cache")
 
     first = linked(folder)
@@ -178,7 +176,7 @@ def test_the_classes_of_a_classifier_are_those_of_its_labels(made):
 def test_legacy_names_and_buffers_are_no_misfit(made):
     folder = made("bert")
 
-    def age(t: dict[str, np.ndarray]) -> None:
+    def age(t):
         for name in [n for n in t if "LayerNorm" in n]:
             t[
                 name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
@@ -246,7 +244,7 @@ def test_both_spellings_of_scaled_positions_are_read_alike(made):
 def test_a_model_without_a_head_is_read_out_of_one_with_any(made, name, prefix, head):
     folder = made(name)
 
-    def give_a_head(t: dict[str, np.ndarray]) -> None:
+    def give_a_head(t):
         for key in list(t):
             t[prefix + key.removeprefix(prefix)] = t.pop(key)
         t[head] = np.ones(3, np.float32)

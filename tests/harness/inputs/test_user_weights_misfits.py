@@ -1,13 +1,9 @@
 """What does not fit is one sentence: the rule, what was found, what mends it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -19,38 +15,38 @@ from tests.support.tokens import bpe
 from tests.support.weights_folders import DROP, INDEX, MODELS, made, says, shard, tensors
 
 
-def only_these(folder: Path, *names: str) -> None:
+def only_these(folder, *names):
     (folder / "model.safetensors").unlink()
     for name in names:
         (folder / name).write_bytes(b"")
 
 
-def index(folder: Path, change: Callable[[dict[str, str]], Any]) -> None:
+def index(folder, change):
     shard(folder)
     told = json.loads((folder / INDEX).read_text())
     change(told["weight_map"])
     (folder / INDEX).write_text(json.dumps(told))
 
 
-def cut(folder: Path) -> None:
+def cut(folder):
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
 
 
-def adapter(folder: Path, *names: str) -> None:
+def adapter(folder, *names):
     """What PEFT's save_pretrained writes: no config.json."""
     only_these(folder, *names)
     (folder / "config.json").unlink()
 
 
-def two_positions(folder: Path) -> None:
+def two_positions(folder):
     name = "roberta.embeddings.position_embeddings.weight"
     says(max_position_embeddings=2)(folder)
     tensors(folder, lambda t: t.update({name: t[name][:2].copy()}))
 
 
 Q = "model.layers.0.self_attn.q_proj.weight"
-MISFITS: list[tuple[str, Callable[[Path], Any], str]] = [
+MISFITS = [
     ("bert", shutil.rmtree, "is not a directory .names of the Hub are not downloaded"),
     ("bert", lambda f: (shutil.rmtree(f), f.touch()), "is not a directory"),
     ("bert", lambda f: (f / "config.json").unlink(), "there is no config.json in it; give the folder that save_pretrained wrote"),
@@ -124,7 +120,7 @@ def test_a_misfit_is_one_sentence_that_names_the_folder(made, name, spoil, words
 def test_weights_that_are_no_numbers_are_refused_before_anything_is_measured(
     made, tmp_path, dtype, value
 ):
-    def spoil(each: dict[str, Any]) -> None:
+    def spoil(each):
         for name, values in each.items():
             each[name] = values.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
         each[Q][3, 5] = value

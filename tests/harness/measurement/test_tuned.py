@@ -2,8 +2,6 @@
 evidence are judged.
 """
 
-from __future__ import annotations
-
 from formats import reading
 from formats.record import Record
 from formats.result import Status
@@ -34,11 +32,7 @@ def test_switches_reach_the_sut_and_its_execution_is_still_proven(tmp_path):
 
 def test_quantised_weights_are_proven_and_judged(tmp_path):
     asked = request(
-        tmp_path,
-        sut="keras3-jax",
-        scenario="Offline",
-        size="tiny",
-        options={"quantize": "int8"},
+        tmp_path, sut="keras3-jax", scenario="Offline", size="tiny", options={"quantize": "int8"}
     )
     result = run.run(asked, Reporter(), 0)
     assert result.status is Status.OK or result.cause in disturbance.BY_CLOCK, result.reason

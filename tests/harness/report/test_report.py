@@ -2,8 +2,6 @@
 what the model answered.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -496,10 +494,7 @@ def test_what_keras_costs_is_told_for_each_token_of_a_model_that_generates(tmp_p
 def test_keras_3_stands_beside_the_keras_2_that_runs_in_the_same_way(tmp_path):
     with_xla, without = (
         {"keras3-tensorflow": 40, "keras2-tensorflow": 50},
-        {
-            "keras3-tensorflow-graph": 60,
-            "keras2-tensorflow-graph": 30,
-        },
+        {"keras3-tensorflow-graph": 60, "keras2-tensorflow-graph": 30},
     )
     for sut, speed in {**with_xla, **without, "keras3-jax": 9}.items():
         write(tmp_path, cell(sut), [speed, speed * 1.01, speed], sweep="s-1")

@@ -1,7 +1,5 @@
 """`--benchmark`: the sentences before a run, and the verdict after it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -22,7 +20,7 @@ FEATURES = 84
 
 
 @pytest.fixture
-def files(tmp_path) -> tuple[Path, Path]:
+def files(tmp_path):
     """The file of questions, and the folder of the model."""
     return squad_files.write(tmp_path)
 

@@ -1,7 +1,5 @@
 """`--benchmark resnet`: the sentences before a run, and the verdict after it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from tests.support.cells import Reporter, request
 
 
 @pytest.fixture
-def files(tmp_path) -> tuple[Path, Path]:
+def files(tmp_path):
     """The folder of the pictures, and the folder of the model."""
     return imagenet_files.write(tmp_path)
 
@@ -30,7 +28,7 @@ def asked(tmp_path, files, **changes):
     return request(tmp_path / "runs", **flags | {"weights": weights, "dataset": data} | changes)
 
 
-def config(weights: Path, **changes) -> None:
+def config(weights, **changes):
     file = weights / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 

@@ -1,7 +1,5 @@
 """`--benchmark llama3.1-8b`: the sentences before a run, and the verdict after it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +33,7 @@ LLAMA_8B = {
 
 
 @pytest.fixture
-def files(tmp_path) -> tuple[Path, Path]:
+def files(tmp_path):
     """The file of articles, and the folder of the model."""
     return article_files.write(tmp_path)
 
@@ -46,7 +44,7 @@ def asked(tmp_path, files, **changes):
     return request(tmp_path / "runs", **flags | {"weights": weights, "dataset": data} | changes)
 
 
-def edit(file: Path, **changes) -> None:
+def edit(file, **changes):
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 

@@ -1,7 +1,5 @@
 """What a model that makes images answered: kept in the run directory, and shown by the report."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
