@@ -30,7 +30,7 @@ def test_lengths_that_are_not_the_sizes_own_make_another_cell(tmp_path):
     assert longer.label == "mock mistral tiny Offline float32 batch 4 300 + 45 tokens"
 
 
-def test_the_inputs_have_these_lengths_and_the_result_says_so(tmp_path, made_environment):
+def test_the_inputs_have_these_lengths_and_the_result_says_so(tmp_path):
     found = run.run(asked(tmp_path, prompt_tokens=7, new_tokens=3), Reporter(), 0)
     assert (found.status, found.cell.prompt_tokens, found.cell.new_tokens) == (Status.OK, 7, 3)
     assert found.metrics["tokens_per_second"] == pytest.approx(
@@ -42,15 +42,13 @@ def test_the_inputs_have_these_lengths_and_the_result_says_so(tmp_path, made_env
         assert reference["tokens"].shape[1] == 3
 
 
-def test_one_new_token_is_the_first_token(tmp_path, made_environment):
+def test_one_new_token_is_the_first_token(tmp_path):
     found = run.run(asked(tmp_path, new_tokens=1), Reporter(), 0)
     assert found.status is Status.OK, found.reason
     assert found.metrics["tokens_per_second"] == pytest.approx(found.metrics["samples_per_second"])
 
 
-def test_answers_to_a_users_prompts_have_this_length_where_a_prompt_asks_for_no_other(
-    tmp_path, made_environment
-):
+def test_answers_to_a_users_prompts_have_this_length_where_a_prompt_asks_for_no_other(tmp_path):
     file = tmp_path / "prompts.jsonl"
     file.write_text('{"prompt": "one"}\n{"prompt": "another", "max_new_tokens": 2}\n')
     found = run.run(asked(tmp_path / "runs", dataset=file, new_tokens=4), Reporter(), 0)

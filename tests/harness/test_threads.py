@@ -136,16 +136,14 @@ def test_a_sweep_compares_suts_with_equal_threads(topology):
     assert found[0].comparison != found[1].comparison
 
 
-def test_under_a_quota_the_worker_has_fewer_processors(tmp_path, made_environment, monkeypatch):
+def test_under_a_quota_the_worker_has_fewer_processors(tmp_path, monkeypatch):
     monkeypatch.setattr(control_groups, "processors", lambda: 0.5)
     found = run.run(request(tmp_path), Reporter(), 0)
     assert found.status == "ok", found.reason
     assert found.seen.detail["processors"] == 1
 
 
-def test_the_evidence_of_a_run_shows_its_threads_and_other_ones_make_it_invalid(
-    tmp_path, made_environment, capsys
-):
+def test_the_evidence_of_a_run_shows_its_threads_and_other_ones_make_it_invalid(tmp_path, capsys):
     found = run.run(request(tmp_path, threads="1"), Reporter(), 0)
     directory = Path(found.directory)
     assert found.status == "ok", found.reason
@@ -160,8 +158,7 @@ def test_the_evidence_of_a_run_shows_its_threads_and_other_ones_make_it_invalid(
         lambda outcome: outcome["evidence_after"]["detail"].update(processors=2),
     )
     edit_json(
-        directory / "raw/performance/job.json",
-        lambda job: job["places"][0].update(cores=[0, 1]),
+        directory / "raw/performance/job.json", lambda job: job["places"][0].update(cores=[0, 1])
     )
     faults = {c.id: c.detail for c in audits.audit(directory, "v6.1").checks if c.verdict == "FAIL"}
     assert "processors of the SUT: 2; the cell says threads 1" in faults["performance-evidence"]

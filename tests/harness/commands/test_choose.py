@@ -94,7 +94,7 @@ def test_a_sut_that_the_time_has_no_room_for_is_named_with_the_time_that_has(cho
     assert "it ends after 12 s" in said
 
 
-def test_a_sut_whose_turn_did_not_come_is_named(tmp_path, made_environment):
+def test_a_sut_whose_turn_did_not_come_is_named(tmp_path):
     grid = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline,SingleStream"]}
     where = {"out": [str(tmp_path)], "cache": [str(CACHE)]}
     series = cells.make([grid], where, control=False)

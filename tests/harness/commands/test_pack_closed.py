@@ -106,7 +106,7 @@ def _of_resnet(tree, real):
     ],
 )
 def test_all_scenarios_are_a_closed_submission(
-    tmp_path, made_environment, monkeypatch, name, files, metric, count, target, scenarios, least,
+    tmp_path, monkeypatch, name, files, metric, count, target, scenarios, least,
     check,
 ):  # fmt: skip
     real = rules.load().benchmarks[name]

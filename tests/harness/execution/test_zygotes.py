@@ -196,9 +196,7 @@ def test_nothing_stays_behind_when_the_harness_is_killed(tmp_path):
     assert all(map(gone, processes))
 
 
-def test_the_import_of_an_earlier_measurement_is_shown_and_not_in_the_total(
-    tmp_path, parents, made_environment
-):
+def test_the_import_of_an_earlier_measurement_is_shown_and_not_in_the_total(tmp_path, parents):
     parents.expect([module_of("mock", "bert")] * 3)
     for number in (1, 2):
         found = measure.run(request(tmp_path), Reporter(), time.monotonic_ns(), zygotes=parents)

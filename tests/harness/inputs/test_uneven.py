@@ -125,9 +125,7 @@ def test_models_without_lengths_refuse_it(tmp_path, flags, sentence):
         request(tmp_path, standard="uneven", **flags)
 
 
-def test_a_test_makes_whole_passes_over_uneven_prompts_and_the_cell_says_so(
-    tmp_path, made_environment
-):
+def test_a_test_makes_whole_passes_over_uneven_prompts_and_the_cell_says_so(tmp_path):
     wanted = request(
         tmp_path,
         model="mistral",
@@ -148,7 +146,7 @@ def test_a_test_makes_whole_passes_over_uneven_prompts_and_the_cell_says_so(
     )
 
 
-def test_an_estimate_takes_no_run_of_other_inputs(tmp_path, made_environment):
+def test_an_estimate_takes_no_run_of_other_inputs(tmp_path):
     uneven = {"model": "mistral", "scenario": "Offline", "size": "tiny", "standard": "uneven"}
     assert run.run(request(tmp_path, **uneven), Reporter(), 0).status is Status.OK
     assert estimate.of(request(tmp_path, **uneven)).basis != estimate.RULE
@@ -161,7 +159,7 @@ def test_no_two_synthetic_negative_prompts_are_the_same(tmp_path):
     assert len(np.unique(both, axis=0)) == len(both)
 
 
-def test_a_result_says_that_lengths_are_uneven(tmp_path, made_environment):
+def test_a_result_says_that_lengths_are_uneven(tmp_path):
     found = run.run(request(tmp_path, scenario="Offline", batch_size=4), Reporter(), 0)
     assert "64 inputs of uneven length, padded to 32 tokens" in summary.measured(found)
     assert "no padding" not in summary.measured(found)

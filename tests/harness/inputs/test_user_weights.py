@@ -374,7 +374,7 @@ def test_a_folder_and_a_size_exclude_each_other(made, tmp_path):
         request(tmp_path, weights=made("bert"), size="tiny")
 
 
-def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, made_environment, monkeypatch):
+def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, monkeypatch):
     """The mock stands for a SUT that reads them."""
     import dataclasses
 
@@ -411,7 +411,7 @@ def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, made_enviro
     )
 
 
-def test_the_mock_takes_the_folders_sizes_and_reads_nothing(made, tmp_path, made_environment):
+def test_the_mock_takes_the_folders_sizes_and_reads_nothing(made, tmp_path):
     found = run.run(
         request(tmp_path / "runs", weights=made("mistral"), model="mistral", cache=CACHE),
         Reporter(),
@@ -455,9 +455,7 @@ def prompted(made, tmp_path):
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
-def test_an_answer_ends_at_its_end_token_unless_told_otherwise(
-    prompted, tmp_path, made_environment, scenario
-):
+def test_an_answer_ends_at_its_end_token_unless_told_otherwise(prompted, tmp_path, scenario):
     flags = {**prompted, "scenario": scenario, "batch_size": 2 if scenario == "Offline" else 1}
     found = run.run(request(tmp_path / "stop", **flags), Reporter(), 0)
     assert (found.status, found.reason, found.cell.eos) == ("ok", "", "stop")
@@ -469,7 +467,7 @@ def test_an_answer_ends_at_its_end_token_unless_told_otherwise(
     assert record["end_tokens"] == list(range(2, 300))
 
 
-def test_end_tokens_can_be_ignored_and_that_is_told(prompted, tmp_path, made_environment):
+def test_end_tokens_can_be_ignored_and_that_is_told(prompted, tmp_path):
     found = run.run(request(tmp_path / "ignore", **prompted, eos="ignore"), Reporter(), 0)
     assert (found.status, found.cell.eos) == ("ok", "ignore")
     assert found.measured["tokens"] == 128 * found.measured["samples"]

@@ -29,9 +29,7 @@ from tests.support.cells import Killer, Reporter, request
 from tests.support.tree import edit_json
 
 
-def test_the_reference_is_made_before_the_time_of_the_cell_begins(
-    tmp_path, made_environment, monkeypatch
-):
+def test_the_reference_is_made_before_the_time_of_the_cell_begins(tmp_path, monkeypatch):
     order = []
     ensure = run.reference.ensure
 
@@ -52,7 +50,7 @@ def test_the_reference_is_made_before_the_time_of_the_cell_begins(
     assert order == ["reference", "measuring", "tests", "over"]
 
 
-def test_a_second_task_is_measured_by_its_own_architecture(tmp_path, made_environment):
+def test_a_second_task_is_measured_by_its_own_architecture(tmp_path):
     found = run.run(
         request(tmp_path, model="gpt2", task="generate", scenario="Offline"), Reporter(), 0
     )
@@ -61,7 +59,7 @@ def test_a_second_task_is_measured_by_its_own_architecture(tmp_path, made_enviro
 
 
 def test_a_users_prompts_are_read_once_and_their_notes_are_in_plan_and_result(
-    tmp_path, made_environment, monkeypatch, capsys
+    tmp_path, monkeypatch, capsys
 ):
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("one\ntwo\n")
@@ -146,7 +144,7 @@ def test_cuda_without_a_driver_is_refused_before_anything_is_installed(tmp_path,
         request(tmp_path, sut="keras3-jax", device="cuda")
 
 
-def test_after_ctrl_c_in_the_accuracy_test_the_performance_test_is_kept(tmp_path, made_environment):
+def test_after_ctrl_c_in_the_accuracy_test_the_performance_test_is_kept(tmp_path):
     # The accuracy test takes four seconds: long enough to be seen on a busy machine.
     asked = request(tmp_path, duration=1.5, options={"latency-ms": 60.0})
     with pytest.raises(KeyboardInterrupt):
@@ -163,7 +161,7 @@ def test_after_ctrl_c_in_the_accuracy_test_the_performance_test_is_kept(tmp_path
     assert json.loads((directory / "record.json").read_text())["digests"]["trace"] == trace
 
 
-def test_after_a_kill_in_the_accuracy_test_the_performance_test_is_kept(tmp_path, made_environment):
+def test_after_a_kill_in_the_accuracy_test_the_performance_test_is_kept(tmp_path):
     asked = request(tmp_path, duration=1.5, options={"latency-ms": 60.0})
 
     killed = run.run(asked, Killer(), 0)
@@ -174,7 +172,7 @@ def test_after_a_kill_in_the_accuracy_test_the_performance_test_is_kept(tmp_path
     assert "performance: kept from an earlier attempt" in reporter.said
 
 
-def test_a_cell_is_measured_by_one_process_at_a_time(tmp_path, made_environment):
+def test_a_cell_is_measured_by_one_process_at_a_time(tmp_path):
     found = run.run(request(tmp_path), Reporter(), 0)
     with (
         rundir.opened(tmp_path, found.cell, "quick"),
@@ -184,7 +182,7 @@ def test_a_cell_is_measured_by_one_process_at_a_time(tmp_path, made_environment)
 
 
 @pytest.mark.long
-def test_the_models_operations_stand_beside_those_of_a_large_product(tmp_path, made_environment):
+def test_the_models_operations_stand_beside_those_of_a_large_product(tmp_path):
     found = run.run(request(tmp_path, duration=1), Reporter(), 0)
     assert "flops_per_second" not in found.metrics  # the mock computes no model
     directory = Path(found.directory)
@@ -244,7 +242,7 @@ def test_the_models_operations_stand_beside_those_of_a_large_product(tmp_path, m
     ]
 
 
-def test_the_operators_of_an_eager_sut_are_told_for_a_forward_pass(tmp_path, made_environment):
+def test_the_operators_of_an_eager_sut_are_told_for_a_forward_pass(tmp_path):
     directory = Path(run.run(request(tmp_path, duration=1), Reporter(), 0).directory)
 
     def sentence(graphs, **detail):
@@ -270,9 +268,7 @@ def test_the_operators_of_an_eager_sut_are_told_for_a_forward_pass(tmp_path, mad
 
 
 @pytest.mark.parametrize(("asked_for", "new_tokens"), [(500, 500), (10, 45)])
-def test_answers_are_judged_by_the_length_that_a_file_asks_for(
-    tmp_path, made_environment, asked_for, new_tokens
-):
+def test_answers_are_judged_by_the_length_that_a_file_asks_for(tmp_path, asked_for, new_tokens):
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text(json.dumps({"prompt": "one", "max_new_tokens": 10}) + "\n")
     with prompts.open("a") as f:
@@ -288,7 +284,7 @@ def test_answers_are_judged_by_the_length_that_a_file_asks_for(
     assert recorded == limits.limits(model, size, "float32", "cpu")
 
 
-def test_every_derived_file_can_be_made_again(tmp_path, made_environment):
+def test_every_derived_file_can_be_made_again(tmp_path):
     from harness import result
     from harness.submission import inference
 
@@ -305,7 +301,7 @@ def test_every_derived_file_can_be_made_again(tmp_path, made_environment):
     assert json.loads(json.dumps(run.asdict(result.derive(directory)))) == before
 
 
-def test_without_a_reference_a_cell_is_ok_and_unranked(tmp_path, made_environment, monkeypatch):
+def test_without_a_reference_a_cell_is_ok_and_unranked(tmp_path, monkeypatch):
     reason = "no reference: mistral full in float32 needs more memory"
     missing = run.reference.Reference(None, reason=reason)
     monkeypatch.setattr(run.reference, "ensure", lambda *_: missing)
@@ -314,7 +310,7 @@ def test_without_a_reference_a_cell_is_ok_and_unranked(tmp_path, made_environmen
     assert f"accuracy not judged: {reason}" in found.warnings
 
 
-def test_the_trace_is_kept_compressed_with_its_digest(tmp_path, made_environment):
+def test_the_trace_is_kept_compressed_with_its_digest(tmp_path):
     import gzip
     import hashlib
 
@@ -340,9 +336,7 @@ def test_a_model_that_does_not_fit_is_refused_before_anything_is_made(tmp_path, 
     assert not list(tmp_path.iterdir())
 
 
-def test_the_limits_of_control_groups_are_in_plan_result_and_record(
-    tmp_path, made_environment, monkeypatch
-):
+def test_the_limits_of_control_groups_are_in_plan_result_and_record(tmp_path, monkeypatch):
     monkeypatch.setattr(control_groups, "processors", lambda: 0.5)
     monkeypatch.setattr(control_groups, "memory_bytes", lambda: 700 << 20)
     asked = request(tmp_path)
@@ -385,13 +379,13 @@ def test_the_default_size_is_full_where_an_accelerator_holds_it(tmp_path, monkey
     assert asked.device == ("cuda" if gpus else "cpu")
 
 
-def test_an_unwritable_output_is_a_usage_error(tmp_path, made_environment):
+def test_an_unwritable_output_is_a_usage_error(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be written"):
         run.run(request(tmp_path / "file"), Reporter(), 0)
 
 
-def test_a_quick_run_is_of_whole_batches_and_says_of_how_many(tmp_path, made_environment):
+def test_a_quick_run_is_of_whole_batches_and_says_of_how_many(tmp_path):
     for batch in (1, 3, 32):
         asked = request(tmp_path, scenario="Offline", batch_size=batch, options={"latency-ms": 5.0})
         found = run.run(asked, Reporter(), 0)
@@ -430,7 +424,7 @@ def busy_at_first(monkeypatch, request):
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
 def test_a_test_that_was_over_too_soon_is_measured_once_more_at_the_rate_it_showed(
-    tmp_path, made_environment, busy_at_first, scenario
+    tmp_path, busy_at_first, scenario
 ):
     reporter = Reporter()
     found = run.run(request(tmp_path, scenario=scenario, options={"latency-ms": 5.0}), reporter, 0)
@@ -450,9 +444,7 @@ def test_a_test_that_was_over_too_soon_is_measured_once_more_at_the_rate_it_show
 
 @pytest.mark.long
 @pytest.mark.parametrize("busy_at_first", [1e9], indirect=True)
-def test_a_test_that_was_measured_once_more_is_kept_when_the_run_goes_on(
-    tmp_path, made_environment, busy_at_first
-):
+def test_a_test_that_was_measured_once_more_is_kept_when_the_run_goes_on(tmp_path, busy_at_first):
     asked = request(
         tmp_path, scenario="Offline", batch_size=1, duration=1.0, options={"latency-ms": 100.0}
     )
@@ -464,7 +456,7 @@ def test_a_test_that_was_measured_once_more_is_kept_when_the_run_goes_on(
     assert "performance: kept from an earlier attempt" in reporter.said
 
 
-def test_a_second_cell_waits_until_the_first_is_measured(tmp_path, made_environment):
+def test_a_second_cell_waits_until_the_first_is_measured(tmp_path):
     import threading
 
     said, reporter = threading.Event(), Reporter()
@@ -511,9 +503,7 @@ CALM = Disturbance(
 )
 
 
-def test_where_a_disturbance_may_be_why_inputs_took_longer_the_reason_says_so(
-    tmp_path, made_environment
-):
+def test_where_a_disturbance_may_be_why_inputs_took_longer_the_reason_says_so(tmp_path):
     directory = Path(run.run(request(tmp_path), Reporter(), 0).directory)
     path = directory / "raw/performance/outcome.json"
     outcome = json.loads(path.read_text())
@@ -537,7 +527,7 @@ def test_where_a_disturbance_may_be_why_inputs_took_longer_the_reason_says_so(
     )
 
 
-def test_a_result_comes_back_from_its_file_and_is_found_below_a_folder(tmp_path, made_environment):
+def test_a_result_comes_back_from_its_file_and_is_found_below_a_folder(tmp_path):
     first = run.run(request(tmp_path / "a"), Reporter(), 0)
     second = run.run(
         request(tmp_path / "b", sut="keras3-jax", model="mistral", size="tiny", precision="tf32"),

@@ -150,7 +150,7 @@ def test_the_closed_divisions_model_needs_its_own_vocabulary(tmp_path, files, mo
         asked(tmp_path, files)
 
 
-def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, made_environment, monkeypatch):
+def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, monkeypatch):
     _with(monkeypatch, as_if_closed=True)
     found = run.run(asked(tmp_path, files), Reporter(), 0)
     assert (found.status, found.cause) == ("invalid", "accuracy")
@@ -167,9 +167,7 @@ def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, made_enviro
     assert json.loads(reference)["reference"]["passed"]
 
 
-def test_a_run_for_the_open_division_has_no_target_and_says_why_it_is_not_eligible(
-    tmp_path, files, made_environment
-):
+def test_a_run_for_the_open_division_has_no_target_and_says_why_it_is_not_eligible(tmp_path, files):
     found = run.run(asked(tmp_path, files), Reporter(), 0)
     assert (found.status, found.reason) == ("ok", "")
     assert any(note.startswith("not eligible: 84 of 10,833 samples") for note in found.warnings)

@@ -122,7 +122,7 @@ def test_wrong_pictures_are_refused(tmp_path, files):
         asked(tmp_path, files)
 
 
-def test_a_damaged_picture_is_named(tmp_path, files, made_environment):
+def test_a_damaged_picture_is_named(tmp_path, files):
     data, _ = files
     name = list(imagenet_files.labels())[7]
     (data / name).write_bytes((data / name).read_bytes()[:400])
@@ -143,9 +143,7 @@ def test_a_model_without_a_number_of_layers_has_limits_if_there_is_no_reference(
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "MultiStream"])
-def test_the_verdict_is_that_of_the_official_metric(
-    tmp_path, files, made_environment, monkeypatch, scenario
-):
+def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, monkeypatch, scenario):
     """Fewer pictures than the data set has are loaded at a time."""
     _with(monkeypatch, performance_sample_count=20)
     found = run.run(asked(tmp_path, files, scenario=scenario), Reporter(), 0)

@@ -218,7 +218,7 @@ def test_rows_of_numbers_and_lists_are_padded_alike(tmp_path, files):
     assert text.padded([np.array(row, np.int32) for row in rows], 3, size).dtype == np.int32
 
 
-def test_a_run_shows_the_metric_and_the_audit_computes_it_again(tmp_path, files, made_environment):
+def test_a_run_shows_the_metric_and_the_audit_computes_it_again(tmp_path, files):
     found = run.run(asked(tmp_path, files), Reporter(), 0)
     assert (found.status, found.reason) == ("ok", "")
     assert any(note.startswith("not eligible: 30 of 5,000 samples") for note in found.warnings)
@@ -239,7 +239,7 @@ def test_a_run_shows_the_metric_and_the_audit_computes_it_again(tmp_path, files,
     assert "the whole log scores" in failed["accuracy-score"].detail
 
 
-def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, made_environment, monkeypatch):
+def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, monkeypatch):
     """As if 30 articles were all, and the small model that of the closed division."""
     real = rules.load().workloads["summaries"]
     _with(monkeypatch, article_files.as_if_closed(real), dataset_size=ARTICLES)

@@ -76,7 +76,7 @@ def test_an_answer_of_another_size_than_the_references_is_not_drawn(run, tmp_pat
     assert images.read(other) == []
 
 
-def test_answers_that_could_not_be_scored_lose_no_result(tmp_path, monkeypatch, made_environment):
+def test_answers_that_could_not_be_scored_lose_no_result(tmp_path, monkeypatch):
     monkeypatch.setattr(
         inference, "score", lambda *_: "sample 0 has 7 bytes, and the reference's has 9"
     )

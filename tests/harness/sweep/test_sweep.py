@@ -6,7 +6,6 @@ import json
 import re
 
 import jsonschema
-import pytest
 
 from formats import schemas
 from harness import cli
@@ -17,8 +16,6 @@ from tests.support.reports import groups
 
 FAST = ["--duration", "0.2", "--cache", str(CACHE)]
 MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert", *FAST]
-
-pytestmark = pytest.mark.usefixtures("made_environment")
 
 
 def write(path, *suts_options, extra=""):
