@@ -6,6 +6,8 @@ from fnmatch import fnmatch
 from itertools import zip_longest
 from pathlib import Path
 
+from tests.support.files import read_json
+
 VOLATILE = {
     "plans *.cost": "it depends on how fast the machine multiplies now",
     "plans *.seconds": "as the cost",
@@ -42,7 +44,7 @@ def differences(a, b):
 
 
 def _content(path):
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return read_json(path) if path.exists() else {}
 
 
 def _different(a, b, field):

@@ -13,12 +13,14 @@ import jsonschema
 import pytest
 
 from formats import schemas
+from formats.writing import write_json
 from harness import result
 from harness.commands.list import matrix
 from harness.execution.environments import ROOT
 from harness.inputs import models
 from sut.registry import SUTS
 from tests.support.commands import call
+from tests.support.files import read_json
 
 
 def run_sh(*arguments, cwd=ROOT, timeout=120):
@@ -168,7 +170,7 @@ def test_a_cell_is_measured_audited_and_told(tmp_path):
     }
     assert sum(parts.values()) == pytest.approx(cell["seconds"]["total"], abs=0.01)
     assert {"performance", "accuracy", "audit", "around the test", "other"} <= set(parts)
-    assert json.loads((tmp_path / cell["directory"] / "result.json").read_text()) == cell
+    assert read_json(tmp_path / cell["directory"] / "result.json") == cell
     audited = run_sh("audit", cell["directory"], "--json")
     assert audited.returncode == 0
     assert {c["verdict"] for c in json.loads(audited.stdout)["checks"]} <= {"PASS", "MANUAL", "N/A"}
@@ -192,7 +194,7 @@ def test_a_failed_test_is_told_and_the_same_command_tries_it_again_in_the_same_p
         assert "RuntimeError: told to raise at batch 100" in done.stdout
         assert "the same command continues from here" in done.stdout
     run = next(tmp_path.rglob("quick-1"))
-    assert json.loads((run / "result.json").read_text())["status"] == "error"
+    assert read_json(run / "result.json")["status"] == "error"
     assert "Traceback" in (run / "raw/performance.attempt-1/worker.log").read_text()
     assert not list(tmp_path.rglob("quick-2"))
 
@@ -205,10 +207,10 @@ def test_wrong_answers_are_invalid_and_cost_exit_code_1(tmp_path):
     assert (cell["status"], cell["cause"]) == ("invalid", "accuracy")
     assert not cell["accuracy"]["passed"]
     path = next(tmp_path.rglob("record.json"))
-    record = json.loads(path.read_text())
+    record = read_json(path)
     record["accuracy"]["agreeing"] = ["TensorFlow", "PyTorch"]
     record["cell"]["sut"] = "keras3-jax"
-    path.write_text(json.dumps(record))
+    write_json(path, record)
     reason = result.derive(path.parent).reason
     assert reason.endswith(". TensorFlow and PyTorch agree in float64, JAX in float32 differs")
 
@@ -225,7 +227,7 @@ def test_a_users_prompts_are_measured_all(tmp_path):
     assert cell["cell"]["dataset"] != "synthetic"
     assert (tmp_path / "out").exists()
     performance = Path(cell["directory"]) / "raw" / "performance"
-    answered = json.loads((performance / "outcome.json").read_text())["answered"]
+    answered = read_json(performance / "outcome.json")["answered"]
     # LoadGen goes round the set, so one of the two may have been asked once more than the other.
     assert abs(answered["payload_bytes"] / 4 - answered["samples"] * (3 + 45) / 2) <= (45 - 3) / 2
     assert cell["metrics"]["tokens_per_second"] / cell["metrics"][
@@ -282,7 +284,7 @@ def test_a_standard_output_that_is_closed_costs_no_traceback(tmp_path, redirecti
         check=False,
     )
     assert "Traceback" not in done.stderr and "Error" not in done.stderr
-    assert json.loads(next(tmp_path.rglob("result.json")).read_text())["status"] == "ok"
+    assert read_json(next(tmp_path.rglob("result.json")))["status"] == "ok"
 
 
 def test_a_folder_whose_name_is_not_utf_8_is_worked_in(tmp_path):

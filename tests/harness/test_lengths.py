@@ -2,7 +2,6 @@
 --new-tokens.
 """
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from harness.errors import UsageError
 from harness.measurement import run
 from harness.sweep import cells
 from tests.support.cells import Reporter, request
+from tests.support.files import read_json
 
 
 def asked(tmp_path, model="mistral", **flags):
@@ -36,7 +36,7 @@ def test_the_inputs_have_these_lengths_and_the_result_says_so(tmp_path):
     assert found.metrics["tokens_per_second"] == pytest.approx(
         3 * found.metrics["samples_per_second"]
     )
-    record = json.loads((Path(found.directory) / "record.json").read_text())
+    record = read_json(Path(found.directory) / "record.json")
     assert record["inputs"]["input_ids"]["shape"][-1] == 7
     with np.load(Path(found.directory) / "reference.npz") as reference:
         assert reference["tokens"].shape[1] == 3

@@ -23,6 +23,7 @@ from scenarios.worker.replicas import cores
 from sut import tuning
 from sut.devices import DEVICES
 from tests.support.cells import Reporter, request
+from tests.support.files import read_json
 from tests.support.reports import gathered, groups
 from tests.support.rounds import shortened
 from tests.support.synthetic_runs import cell, write
@@ -238,7 +239,7 @@ def test_a_result_of_server_says_what_each_replica_did(tmp_path, capsys):
     cli.main([*WORDS, "--duration", "1", "--json", *words, *options, "--out", str(tmp_path)])
     (found,) = json.loads(capsys.readouterr().out)["cells"]
     checked(found)
-    record = json.loads((Path(found["directory"]) / "record.json").read_text())
+    record = read_json(Path(found["directory"]) / "record.json")
     assert record["cell"]["replicas"] == "2"
 
 
@@ -297,10 +298,10 @@ def test_a_submission_of_replicas_holds_all_levels_and_describes_them(
     (system,) = Path(result.directory).glob("open/*/systems/*.json")
     several = f"-{nodes}-nodes" if nodes > 1 else ""
     assert system.stem.endswith(f"-mock-replicas-2{several}")
-    described = json.loads(system.read_text())
+    described = read_json(system)
     assert described["number_of_nodes"] == str(nodes)
     assert described["accelerators_per_node"] == "0"
     on = ", on slurm" if where else ""
     assert f"Replicas of the SUT (--replicas): 2{on}." in described["sw_notes"]
-    record = json.loads((Path(result.directory) / "record.json").read_text())
+    record = read_json(Path(result.directory) / "record.json")
     assert record["nodes"] == (["n1", "n2"] if where else [])

@@ -1,6 +1,5 @@
 """`--sut-option shards=`: refusals, places, names and the documents of a result."""
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from results import documents, summary
 from scenarios.worker.replicas import cores
 from sut.registry import SUTS
 from tests.support.cells import Reporter, request
+from tests.support.files import read_json
 from tests.support.synthetic_runs import cell, record_json
 
 SUT = "native-torch-eager"
@@ -142,7 +142,7 @@ def test_a_result_says_what_each_device_holds_and_the_audit_looks(tmp_path):
     assert (result.status, result.reason) == ("ok", "")
     rows = dict(summary.rows(result))
     assert rows["shards"] == "parameters on 2 devices (0.5243 MB, 0.5243 MB)"
-    record = json.loads((Path(result.directory) / "record.json").read_text())
+    record = read_json(Path(result.directory) / "record.json")
     assert record["cell"]["options"]["shards"] == 2
 
 

@@ -21,8 +21,8 @@ from scenarios.worker import control_groups
 from scenarios.worker.replicas import cores
 from sut import variables
 from tests.support.cells import Reporter, request
+from tests.support.files import edit_json
 from tests.support.synthetic_runs import cell
-from tests.support.tree import edit_json
 
 OFFLINE = ("--model", "bert", "--scenario", "Offline", "--device", "cpu")
 

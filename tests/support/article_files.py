@@ -14,6 +14,7 @@ import numpy as np
 import tokenizers
 from msgspec.structs import replace
 
+from formats.writing import write_json
 from harness.inputs import checkpoint, models
 from tests.support import tokens
 
@@ -125,7 +126,7 @@ def write(folder, articles=ARTICLES):
         "clean_up_tokenization_spaces": True,
         "eos_token": "</s>",
     }
-    (weights / "tokenizer_config.json").write_text(json.dumps(settings))
+    write_json(weights / "tokenizer_config.json", settings)
     data = folder / DATA
     rows = document(reader, articles)
     data.write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
@@ -149,7 +150,7 @@ def main(folder, model=None):
         {"seq_id": number, "qsl_idx": number, "data": data.hex().upper()}
         for number, data in answers(reader).items()
     ]
-    (folder / "mlperf_log_accuracy.json").write_text(json.dumps(rows))
+    write_json(folder / "mlperf_log_accuracy.json", rows)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from compliance import rules
+from formats.writing import write_json
+from tests.support.files import read_json
 
 SEEDS = rules.load("v6.1").seeds
 _SCHEMA = Path(rules.__file__).parents[1] / "schemas" / "system.json"
 SYSTEM = {
-    **dict.fromkeys(json.loads(_SCHEMA.read_text())["required"], "1"),
+    **dict.fromkeys(read_json(_SCHEMA)["required"], "1"),
     "submitter": "Someone",
     "status": "preview",
     "system_type": "datacenter",
@@ -176,7 +178,7 @@ class Files:
             ("measurements.json", MEASUREMENTS),
         ):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(json.dumps(content))
+            write_json(folder / name, content)
         for name, text in {"README.md": "Run it.\n", **self.others}.items():
             (folder / name).write_text(text)
         return folder

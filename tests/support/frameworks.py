@@ -8,6 +8,7 @@ import subprocess
 from contextlib import suppress
 from dataclasses import asdict
 
+from formats.writing import write_json
 from harness.execution import environments
 from harness.inputs import checkpoint, models
 from scenarios.worker.child import end_with_parent
@@ -53,7 +54,7 @@ def run_module(python, module, sut, specification, content):
     the next call with the same interpreter and variables. A call with others ends it first, so
     there is never more than one.
     """
-    specification.write_text(json.dumps(content))
+    write_json(specification, content)
     if _processes and not _processes[0].serves(python, sut):
         end_process()
     if not _processes:

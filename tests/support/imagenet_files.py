@@ -5,7 +5,6 @@ folder of a seeded ResNet.
 them. With `--full` the model is ResNet-50 v1.5.
 """
 
-import json
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from PIL import Image
 from safetensors.numpy import save_file
 
 from compliance.scoring.imagenet import LIST
+from formats.writing import write_json
 
 PICTURES = 50
 CLASSES = 1000
@@ -83,7 +83,7 @@ def write(folder, size=TINY, **config):
         **size,
         **config,
     }
-    (model / "config.json").write_text(json.dumps(values))
+    write_json(model / "config.json", values)
     save_file(_tensors(size), model / "model.safetensors", {"format": "pt"})
     return data, model
 
@@ -147,7 +147,7 @@ def main(folder, size):
         {"seq_id": number, "qsl_idx": number, "data": answer.hex().upper()}
         for number, answer in answers().items()
     ]
-    (folder / "mlperf_log_accuracy.json").write_text(json.dumps(rows))
+    write_json(folder / "mlperf_log_accuracy.json", rows)
 
 
 if __name__ == "__main__":

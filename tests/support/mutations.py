@@ -12,9 +12,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from formats.writing import write_json
 from harness.result import derive
 from tests.support import tree
-from tests.support.tree import base, change, detail, edit_json, scenario_folder
+from tests.support.files import edit_json, read_json, update_json
+from tests.support.tree import base, change, detail, scenario_folder
 
 DETAIL, SUMMARY, ANSWERS = (
     "mlperf_log_detail.txt",
@@ -123,7 +125,7 @@ def record(how):
 
 
 def outcome(test, **values):
-    return lambda run: edit_json(run / "raw" / test / "outcome.json", lambda d: {**d, **values})
+    return lambda run: update_json(run / "raw" / test / "outcome.json", **values)
 
 
 def seen(graphs, precision="float32", breaks=None, share=None, **detail):
@@ -141,10 +143,10 @@ def executed(execution, before, after):
 
     def do(run):
         (run / "result.json").unlink(missing_ok=True)
-        edit_json(run / "record.json", lambda d: {**d, "execution": execution})
+        update_json(run / "record.json", execution=execution)
         for test in ("performance", "accuracy"):
             outcome(test, evidence_before=before, evidence_after=after)(run)
-            edit_json(run / "raw" / test / "job.json", lambda d: {**d, "execution": execution})
+            update_json(run / "raw" / test / "job.json", execution=execution)
 
     return do
 
@@ -153,7 +155,7 @@ def on_framework(framework):
     """The record says that this framework computed; the evidence stays that of a SUT without
     one.
     """
-    return lambda run: edit_json(run / "record.json", lambda d: {**d, "framework": framework})
+    return lambda run: update_json(run / "record.json", framework=framework)
 
 
 def compiled(before, after, breaks=0):
@@ -281,11 +283,11 @@ def result(*path, value):
 
     def do(run):
         file = run / "result.json"
-        found = tree.read_json(file) if file.exists() else own_result(run)
+        found = read_json(file) if file.exists() else own_result(run)
         inner = found
         for key in path[:-1]:
             inner = inner[key]
         inner[path[-1]] = value
-        file.write_text(json.dumps(found))
+        write_json(file, found)
 
     return do

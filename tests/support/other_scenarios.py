@@ -15,6 +15,7 @@ from pathlib import Path
 
 from compliance import logs, rules
 from compliance.audit_tests import speed, test01
+from formats.writing import write_json
 from tests.support.tree import ROOT, SUBMITTER, SYSTEM, _system
 
 BENCHMARK, OFFICIAL = "detector", "yolo-99"
@@ -150,10 +151,10 @@ def build(root, kind, of=None, python=sys.executable):
     (built.folder / "README.md").write_text("How to repeat it.\n")
     filled = dict.fromkeys(("starting_weights_filename", "weight_transformations"), "none")
     kinds = {"input_data_types": "int32", "weight_data_types": "float32", "retraining": "no"}
-    _json(built.folder / "measurements.json", filled | kinds)
-    _json(built.base / "model_mapping.json", {BENCHMARK: OFFICIAL})
+    write_json(built.folder / "measurements.json", filled | kinds)
+    write_json(built.base / "model_mapping.json", {BENCHMARK: OFFICIAL})
     (built.base / "systems").mkdir()
-    _json(built.base / "systems" / f"{SYSTEM}.json", _system())
+    write_json(built.base / "systems" / f"{SYSTEM}.json", _system())
     (built.base / "src" / BENCHMARK).mkdir(parents=True)
     (built.base / "src" / BENCHMARK / "README.md").write_text("The source.\n")
     shutil.copy(ROOT / "tests" / "support" / "loadgen_run.py", built.base / "src" / BENCHMARK)
@@ -232,7 +233,3 @@ def _submit_test(built, name, of):
         (target / "verify_accuracy.txt").write_text(
             test01.verify_text(compared, len(answers.payloads))
         )
-
-
-def _json(path, value):
-    path.write_text(json.dumps(value, indent=1) + "\n")

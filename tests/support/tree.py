@@ -19,12 +19,14 @@ from compliance.scoring import accuracy
 from compliance.subject import LoadGenRun
 from formats.cell import Cell
 from formats.job import Job, Limits, read_job
+from formats.writing import write_json
 from harness.execution import loadgen_run
 from harness.execution.process import Worker, read_outcome
 from harness.submission import compliance_folders, inference
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.reference import write_reference
 from sut import mock
+from tests.support.files import edit_json, read_json  # noqa: F401
 
 KINDS = {
     "Offline": ("Offline", "predict"),
@@ -124,7 +126,7 @@ def build(
     run_jobs([replace(job, reference=reference) for job in jobs], worker)
     record = _record(directory, scenario, task, batch, inputs)
     record["cell"]["options"] = dict(cell.options)
-    _write(directory / "record.json", record)
+    write_json(directory / "record.json", record)
     _submit(directory, record)
     return directory
 
@@ -291,7 +293,7 @@ def _submit(run, record):
     (scenario / "user.conf").write_bytes((run / "raw" / "performance" / "user.conf").read_bytes())
     setting = f"{cell['precision']}, batch {cell['batch_size']}, device {cell['device']}"
     (scenario / "README.md").write_text(f"{record['command']}\n{setting}\n")
-    _write(
+    write_json(
         scenario / "measurements.json",
         {
             "input_data_types": "int32",
@@ -301,9 +303,9 @@ def _submit(run, record):
             "weight_transformations": "none",
         },
     )
-    _write(base / "model_mapping.json", {name: record["benchmark"]["official"]})
+    write_json(base / "model_mapping.json", {name: record["benchmark"]["official"]})
     (base / "systems").mkdir()
-    _write(base / "systems" / f"{SYSTEM}.json", _system())
+    write_json(base / "systems" / f"{SYSTEM}.json", _system())
     (base / "src" / name).mkdir(parents=True)
     (base / "src" / name / "README.md").write_text("The source.\n")
     resubmit_answers(run)
@@ -312,9 +314,7 @@ def _submit(run, record):
 def _system():
     from compliance.checks.submission import metadata
 
-    required = json.loads(
-        (Path(metadata.__file__).parents[2] / "schemas" / "system.json").read_text()
-    )["required"]
+    required = read_json(Path(metadata.__file__).parents[2] / "schemas" / "system.json")["required"]
     return dict.fromkeys(required, "N/A") | {
         "division": "open",
         "submitter": SUBMITTER,
@@ -417,19 +417,6 @@ def detail(run, test, **values):
 
 def _key(line):
     return str(json.loads(line.removeprefix(":::MLLOG "))["key"])
-
-
-def edit_json(path, how):
-    value = read_json(path)
-    _write(path, how(value) or value)
-
-
-def read_json(path):
-    return json.loads(path.read_text())
-
-
-def _write(path, value):
-    path.write_text(json.dumps(value, indent=1) + "\n")
 
 
 def sha256(path):

@@ -1,6 +1,5 @@
 """Folders of weights to be spoilt: our own seeded checkpoints, changed."""
 
-import json
 import shutil
 
 import numpy as np
@@ -8,7 +7,9 @@ import pytest
 from blake3 import blake3
 from safetensors.numpy import load_file, save_file
 
+from formats.writing import write_json
 from harness.inputs import checkpoint, models
+from tests.support.files import read_json
 from tests.support.tokens import clip
 
 MODELS = {
@@ -47,10 +48,8 @@ def digest_of(*files):
 
 
 def config(folder, **changes):
-    kept = {**json.loads((folder / "config.json").read_text()), **changes}
-    (folder / "config.json").write_text(
-        json.dumps({k: v for k, v in kept.items() if v is not DROP})
-    )
+    kept = {**read_json(folder / "config.json"), **changes}
+    write_json(folder / "config.json", {k: v for k, v in kept.items() if v is not DROP})
 
 
 def says(**changes):
@@ -69,7 +68,7 @@ def shard(folder):
     where = {n: f"model-0000{i % 2 + 1}-of-00002.safetensors" for i, n in enumerate(sorted(found))}
     for file in set(where.values()):
         save_file({n: found[n] for n in found if where[n] == file}, folder / file, {"format": "pt"})
-    (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": where}))
+    write_json(folder / INDEX, {"metadata": {}, "weight_map": where})
     (folder / "model.safetensors").unlink()
 
 
@@ -90,5 +89,5 @@ def as_published(folder):
 def write_clip(folder):
     """The two files of a CLIP's tokenizer, as published folders have them."""
     vocabulary, merges = clip()
-    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    write_json(folder / "vocab.json", vocabulary)
     (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *map(" ".join, merges)]))

@@ -6,7 +6,6 @@ honest SUTs leave, with their answers in answers.npz, or what they say to `refus
 """
 
 import gc
-import json
 import sys
 import weakref
 from contextlib import contextmanager
@@ -18,10 +17,12 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
+from formats.writing import write_json
 from scenarios.worker.evidence import watch
 from sut.contract import Unsupported, Workload
 from sut.evidence import torch_profile
 from sut.native_torch import bert, causal_lm, compiled
+from tests.support.files import read_json
 from tests.sut.probe import answer
 
 
@@ -198,7 +199,7 @@ def _told(do):
 
 
 def main(specification):
-    spec = json.loads(specification.read_text())
+    spec = read_json(specification)
     predict, generate = (
         Workload(**{**spec[name], "checkpoint": Path(spec[name]["checkpoint"])})
         for name in ("bert", "mistral")
@@ -213,7 +214,7 @@ def main(specification):
             "honest wrapper": honest_wrapper(predict),
         }
         np.savez(specification.parent / "answers.npz", **answers)
-    (specification.parent / "cases.json").write_text(json.dumps(told))
+    write_json(specification.parent / "cases.json", told)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from compliance.scoring import accuracy
 from harness.inputs import checkpoint, limits, models, unlisted, user_weights
 from scenarios.worker.answers import pack
 from sut.registry import SUTS
+from tests.support.files import read_json
 from tests.support.frameworks import run_module, workload
 from tests.support.long import LONG
 
@@ -88,7 +88,7 @@ class Probed:
 
     @property
     def checkpoint(self):
-        return Path(json.loads((self.out / "spec.json").read_text())["workload"]["checkpoint"])
+        return Path(read_json(self.out / "spec.json")["workload"]["checkpoint"])
 
     def answers(self, case):
         with np.load(self.out / f"{case}.npz") as f:
@@ -206,7 +206,7 @@ def _run(sut, loaded, root, python):
     }
     run_module(python, "tests.sut.probe", sut, out / "spec.json", told)
     with np.load(reference) as f:
-        return Probed(model, out, dict(f), json.loads((out / "evidence.json").read_text()), size)
+        return Probed(model, out, dict(f), read_json(out / "evidence.json"), size)
 
 
 def inputs(model, size):

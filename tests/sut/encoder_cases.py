@@ -6,7 +6,6 @@ benchmarks.answers for the references, "cells" those of the SUT, by the folder's
 where the answers go.
 """
 
-import json
 import sys
 from pathlib import Path
 
@@ -15,12 +14,13 @@ import numpy as np
 from benchmarks import answers
 from scenarios.worker.qsl import Qsl
 from sut.contract import Unsupported
+from tests.support.files import read_json
 from tests.sut.hidden_states_cases import assign, value
 from tests.sut.one_mistake import answer
 
 
 def main(specification):
-    told = json.loads(specification.read_text())
+    told = read_json(specification)
     for spec in told["references"]:
         answers.write(spec)
     folder = Path(told["folder"])

@@ -6,7 +6,6 @@ outcome.
 """
 
 import gc
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from formats.writing import write_json
 from scenarios.worker import fit
 from scenarios.worker.heartbeat import Heartbeat
 from sut.registry import loader
+from tests.support.files import read_json
 
 
 def honest(job):
@@ -243,7 +243,7 @@ def _with_batches(sut, change):
 
 def main(specification):
     """Run every case of the specification."""
-    for file, name in json.loads(specification.read_text()).items():
+    for file, name in read_json(specification).items():
         job = read_job(Path(file))
         fields = fit.train(job, globals()[name](job), Heartbeat(job.log_dir / "heartbeat"), 0)
         write_json(job.log_dir / "outcome.json", WorkerOutcome("ok", "", **fields))

@@ -6,7 +6,6 @@ benchmarks.answers for each model, "references" those of the reference, "whole" 
 are not broken, "folder" says where the answers go. It writes seen.json too.
 """
 
-import json
 import re
 import sys
 from dataclasses import asdict
@@ -15,7 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import answers
+from formats.writing import write_json
 from scenarios.worker.evidence import watch
+from tests.support.files import read_json
 from tests.sut.one_mistake import answer
 
 FIRST = re.compile(r"(^|[._/])0[._/]")
@@ -25,12 +26,12 @@ OUTPUTS = re.compile(
 
 
 def main(specification):
-    told = json.loads(specification.read_text())
+    told = read_json(specification)
     folder, name = Path(told["folder"]), told["cells"][0]["sut"]
     for spec in (*told["references"], *told["whole"]):
         answers.write(spec)
     seen = {spec["workload"]["model"]: broken_one_by_one(spec, folder) for spec in told["cells"]}
-    (folder / f"{name}.json").write_text(json.dumps(seen))
+    write_json(folder / f"{name}.json", seen)
 
 
 def broken_one_by_one(spec, folder):

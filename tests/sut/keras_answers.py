@@ -3,16 +3,17 @@ and the evidence of a SUT. See tests/sut/test_keras_file.py.
 """
 
 import dataclasses
-import json
 import sys
 from pathlib import Path
 
 import keras
 import numpy as np
 
+from formats.writing import write_json
 from scenarios.worker import evidence
 from sut.contract import Workload
 from sut.registry import SUTS, load_module
+from tests.support.files import read_json
 
 
 def permuted(spec, workload, batch):
@@ -51,7 +52,7 @@ BROKEN = {"permuted": permuted, "zeroed": zeroed, "unmasked": unmasked}
 
 
 def main(specification):
-    for spec in json.loads(specification.read_text()):
+    for spec in read_json(specification):
         answers_of(spec)
 
 
@@ -65,7 +66,7 @@ def answers_of(spec):
     with out.open("wb") as file:
         np.savez(file, allow_pickle=False, **answers)
     seen = [dataclasses.asdict(evidence.watch(sut, [batch] * number)) for number in (1, 2)]
-    out.with_suffix(".json").write_text(json.dumps(seen))
+    write_json(out.with_suffix(".json"), seen)
     for name, change in BROKEN.items() if spec["sut"] in SUTS else ():
         with out.with_name(f"{out.stem}-{name}.npz").open("wb") as file:
             np.savez(file, allow_pickle=False, **change(spec, workload, batch))

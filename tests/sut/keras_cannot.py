@@ -4,12 +4,13 @@ lack, and what comes of them without it.
 `python -m tests.sut.keras_cannot SPEC.json` writes told.json beside the specification.
 """
 
-import json
 import sys
 from pathlib import Path
 
+from formats.writing import write_json
 from sut.contract import Unsupported, Workload
 from sut.keras3 import causal_lm
+from tests.support.files import read_json
 
 
 def sentence(workload):
@@ -38,10 +39,10 @@ def itself(workload):
 
 def main(specification):
     told = {}
-    for case, spec in json.loads(specification.read_text()).items():
+    for case, spec in read_json(specification).items():
         workload = Workload(**{**spec, "checkpoint": Path(spec["checkpoint"])})
         told[case] = [sentence(workload), itself(workload)]
-    (specification.parent / "told.json").write_text(json.dumps(told))
+    write_json(specification.parent / "told.json", told)
 
 
 if __name__ == "__main__":

@@ -4,14 +4,15 @@ which are overwritten by its weights.
 `python -m tests.sut.keras_draws SPEC.json` writes drawn.json beside the specification.
 """
 
-import json
 import sys
 from pathlib import Path
 
 from keras.src.initializers import random_initializers
 
+from formats.writing import write_json
 from sut.contract import Workload
 from sut.registry import load_module
+from tests.support.files import read_json
 
 _own = random_initializers.random
 drawn = []
@@ -31,13 +32,13 @@ class _Listening:
 def main(specification):
     told = {}
     random_initializers.random = _Listening()
-    for architecture, spec in json.loads(specification.read_text()):
+    for architecture, spec in read_json(specification):
         drawn.clear()
         load_module("keras3-jax", architecture).load(
             Workload(**{**spec, "checkpoint": Path(spec["checkpoint"])})
         )
         told[spec["model"]] = list(drawn)
-    (specification.parent / "drawn.json").write_text(json.dumps(told))
+    write_json(specification.parent / "drawn.json", told)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import keras
 
+from formats.writing import write_json
 from sut.keras_archive import MODEL
 from sut.keras_description import _lost, _stored
 
@@ -53,7 +54,7 @@ def main(specification):
             _with_delta(path)
         model = keras.saving.load_model(path)
         lost[name] = list(_lost(model, _stored(path)))
-    (specification.parent / "lost.json").write_text(json.dumps(lost))
+    write_json(specification.parent / "lost.json", lost)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,14 @@ tests/sut/test_keras_file.py.
 """
 
 import importlib.util
-import json
 import sys
 from pathlib import Path
 
 import keras
 import numpy as np
 from keras import layers
+
+from tests.support.files import read_json
 
 CODE = """
 import keras
@@ -28,7 +29,7 @@ class Scale(keras.layers.Layer):
 
 
 def main(specification):
-    folder = Path(json.loads(specification.read_text())["folder"])
+    folder = Path(read_json(specification)["folder"])
     keras.utils.set_random_seed(0)
     models = {"cnn": cnn(), "text": text(), "two": two(), "called": called(), "rows": rows()}
     for name, model in models.items():

@@ -3,14 +3,15 @@
 `python -m tests.sut.keras_steps SPEC.json` writes steps.json beside the specification.
 """
 
-import json
 import sys
 from pathlib import Path
 
 import numpy as np
 
+from formats.writing import write_json
 from sut.contract import Workload
 from sut.registry import load_module
+from tests.support.files import read_json
 
 LENGTHS, NEW = np.array([3, 5, 9], np.int32), 8
 
@@ -70,14 +71,14 @@ def on_tensorflow(sut):
 
 def main(specification):
     told = {}
-    for case, spec in json.loads(specification.read_text()).items():
+    for case, spec in read_json(specification).items():
         workload = Workload(
             **{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])}
         )
         told[case] = (on_jax if workload.backend == "jax" else on_tensorflow)(
             load_module(spec["sut"], "causal_lm").load(workload)
         )
-    (specification.parent / "steps.json").write_text(json.dumps(told))
+    write_json(specification.parent / "steps.json", told)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ time, one .npz for each.
 and "folder".
 """
 
-import json
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,10 +15,11 @@ import torch
 from transformers.cache_utils import Cache
 
 from benchmarks import answers
+from tests.support.files import read_json
 
 
 def main(specification):
-    spec = json.loads(specification.read_text())
+    spec = read_json(specification)
     for name in spec["changes"]:
         sut = answers.load(spec)
         with CHANGES[name](sut):

@@ -1,6 +1,5 @@
 """Runs in the environment of ONNX Runtime: see tests/sut/test_onnxruntime.py."""
 
-import json
 import shutil
 import sys
 from dataclasses import replace
@@ -8,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
+from formats.writing import write_json
 from scenarios.worker.teacher_forcing import forced_logits
 from sut.contract import Workload
 from sut.evidence import compilations
 from sut.onnxruntime import bert, build, causal_lm
 from tests.broken.running import make_inputs
+from tests.support.files import read_json
 
 _CHANGES = [
     {"model_type": "llama", "rope_scaling": {"rope_type": "linear"}},
@@ -92,7 +93,7 @@ def described(sut, batch, tokens):
 
 
 def main(specification):
-    content = json.loads(specification.read_text())
+    content = read_json(specification)
     root = Path(content["folder"])
     workloads = {}
     for name, fields in content["workloads"].items():
@@ -105,7 +106,7 @@ def main(specification):
     for changes in _CHANGES:
         config = {**mistral.config, "model": {**mistral.config["model"], **changes}}
         found["faults"].append((changes, list(build.faults(replace(mistral, config=config)))))
-    (root / "found.json").write_text(json.dumps(found))
+    write_json(root / "found.json", found)
 
 
 if __name__ == "__main__":

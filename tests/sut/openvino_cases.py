@@ -1,6 +1,5 @@
 """Runs in the environment of OpenVINO: see tests/sut/test_openvino.py."""
 
-import json
 import sys
 from dataclasses import replace
 from functools import partial
@@ -9,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from formats.writing import write_json
 from scenarios.worker.teacher_forcing import forced_logits
 from sut.contract import Unsupported, Workload
 from sut.evidence import openvino_timeline
 from sut.exported import modules
 from sut.openvino import bert, build, causal_lm, sam
 from tests.broken.running import make_inputs
+from tests.support.files import read_json
 
 
 def generations(workload):
@@ -96,7 +97,7 @@ def refusal(call):
 
 
 def main(specification):
-    content = json.loads(specification.read_text())
+    content = read_json(specification)
     root = Path(content["folder"])
     workloads = {}
     for name, fields in content["workloads"].items():
@@ -115,7 +116,7 @@ def main(specification):
     found["sam"] = masks(workloads["sam"])
     batches = {"bert": batch, "mistral": make_inputs("generate", 2, 1)}
     found["profile"] = profiled(workloads, batches)
-    (root / "found.json").write_text(json.dumps(found))
+    write_json(root / "found.json", found)
 
 
 if __name__ == "__main__":

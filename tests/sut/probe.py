@@ -5,22 +5,23 @@ Knows frameworks; the tests do not.
 specification's "out".
 """
 
-import json
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 
+from formats.writing import write_json
 from scenarios.worker.evidence import watch
 from scenarios.worker.reference import write_reference
 from scenarios.worker.teacher_forcing import forced_logits, own_logits
 from sut.contract import Unsupported, Workload
 from sut.registry import REFERENCE, SUTS, load_module, unsupported
+from tests.support.files import read_json
 
 
 def main(specification):
-    spec = json.loads(specification.read_text())
+    spec = read_json(specification)
     out = Path(spec["out"])
     workload = Workload(**{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])})
     module = load_module(spec["sut"], spec["architecture"])
@@ -98,19 +99,18 @@ def main(specification):
     }
     if workload.model == "gpt2":
         refused["positions"] = {"config": {**workload.config, "prompt_buckets": [1000]}}
-    (out / "refused.json").write_text(
-        json.dumps({k: refusal(module, replace(workload, **v)) for k, v in refused.items()})
+    write_json(
+        out / "refused.json",
+        {k: refusal(module, replace(workload, **v)) for k, v in refused.items()},
     )
     if spec["sut"] == "keras2-tensorflow":
         from tests.sut import keras2_lacks
 
         tried = other_configurations(module, workload) if forced else keras2_lacks.tried()
-        (out / "lacks.json").write_text(json.dumps({**tried, "variables": len(sut.model.weights)}))
+        write_json(out / "lacks.json", {**tried, "variables": len(sut.model.weights)})
     if spec["sut"] == "hf-tensorflow":
-        (out / "lacks.json").write_text(
-            json.dumps(lacks_of_hf_tensorflow(module, workload, inputs))
-        )
-    (out / "evidence.json").write_text(json.dumps({k: asdict(v) for k, v in told.items()}))
+        write_json(out / "lacks.json", lacks_of_hf_tensorflow(module, workload, inputs))
+    write_json(out / "evidence.json", {k: asdict(v) for k, v in told.items()})
 
 
 def answer(sut, inputs):

@@ -5,7 +5,6 @@ the SUT and the workload.
 """
 
 import importlib
-import json
 import sys
 from pathlib import Path
 
@@ -16,12 +15,13 @@ from scenarios.worker import profile
 from sut.contract import Workload
 from sut.evidence import wall_time
 from sut.registry import load_module, profiler_of
+from tests.support.files import read_json
 
 STEPS, ROWS, LENGTH = 5, 32, 32
 
 
 def main(specification):
-    content = json.loads(specification.read_text())
+    content = read_json(specification)
     name = content["sut"]
     fields = content["workload"]
     sut = load_module(name, "bert").load(

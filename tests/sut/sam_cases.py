@@ -5,27 +5,28 @@ a time, one .npz for each case.
 "folder". It writes seen.json too.
 """
 
-import json
 import sys
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks import answers
+from formats.writing import write_json
 from sut.registry import REFERENCE, load_module
+from tests.support.files import read_json
 from tests.sut.one_mistake import answer, epsilon, rounded, swapped, tensors, zeros
 
 KERAS = "a layer of Keras zeroed"
 
 
 def main(specification):
-    spec = json.loads(specification.read_text())
+    spec = read_json(specification)
     folder = Path(spec["folder"])
     with np.load(spec["inputs"]) as f:
         inputs = dict(f)
     whole = answers.load(spec)
     if spec["sut"] != REFERENCE:
-        (folder / f"{spec['sut']}.json").write_text(json.dumps(seen(spec, whole, inputs)))
+        write_json(folder / f"{spec['sut']}.json", seen(spec, whole, inputs))
     for case in spec["cases"]:
         sut = whole
         if case in MODELS and case != KERAS:  # Keras' would compile anew

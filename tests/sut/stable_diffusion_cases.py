@@ -7,25 +7,26 @@ are too.
 """
 
 import importlib
-import json
 import sys
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks import answers
+from formats.writing import write_json
+from tests.support.files import read_json
 from tests.sut.one_mistake import answer, epsilon, rounded, swapped, tensors, zeros
 
 KERAS, OWN = "a layer of Keras zeroed", "the checkpoint from a user's folder"
 
 
 def main(specification):
-    spec = json.loads(specification.read_text())
+    spec = read_json(specification)
     folder = Path(spec["folder"])
     with np.load(spec["inputs"]) as f:
         inputs = dict(f)
     sut = answers.load(spec)
-    (folder / f"{spec['sut']}.json").write_text(json.dumps(seen(sut)))
+    write_json(folder / f"{spec['sut']}.json", seen(sut))
     for case in spec["cases"]:
         if case in BROKEN and case != KERAS:  # Keras' would compile anew
             sut = answers.load(spec)

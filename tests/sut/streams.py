@@ -3,24 +3,25 @@
 `python -m tests.sut.streams SPEC.json` writes tokens.npz and facts.json beside it.
 """
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
+from formats.writing import write_json
 from scenarios.worker.evidence import watch
 from scenarios.worker.streaming import Streamed
 from sut.contract import Workload
 from sut.evidence import compilations
 from sut.registry import load_module
+from tests.support.files import read_json
 
 STOP = 5
 
 
 def main(specification):
-    spec = json.loads(specification.read_text())
+    spec = read_json(specification)
     workload = Workload(**{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])})
     with np.load(spec["inputs"]) as f:
         inputs = dict(f)
@@ -44,7 +45,7 @@ def main(specification):
     facts["ended_tokens"] = answers["tokens"][0].tolist()
     first = [sut.prepare(rows) for rows in split(inputs, 1)][:1]
     facts["seen_ended"] = seen(ending, [*first, *batches])
-    specification.with_name("facts.json").write_text(json.dumps(facts))
+    write_json(specification.with_name("facts.json"), facts)
 
 
 def split(inputs, size):

@@ -4,8 +4,6 @@ eager.
 tests/broken has what says compile and runs eager.
 """
 
-import json
-
 import numpy as np
 import pytest
 
@@ -13,6 +11,7 @@ from compliance import rules
 from compliance.checks.run.evidence import findings
 from formats.evidence import Evidence
 from sut.registry import SUTS
+from tests.support.files import read_json
 from tests.support.frameworks import run_module, tiny_workload
 from tests.support.long import LONG
 
@@ -43,13 +42,13 @@ def told(run):
     """The cases of honest SUTs, and all answers."""
     out = run(False)
     with np.load(out / "answers.npz") as f:
-        return {"cases": json.loads((out / "cases.json").read_text()), "answers": dict(f)}
+        return {"cases": read_json(out / "cases.json"), "answers": dict(f)}
 
 
 @pytest.fixture(scope="session")
 def refused(run):
     """What an honest SUT says, by what it tries."""
-    return json.loads((run(True) / "cases.json").read_text())
+    return read_json(run(True) / "cases.json")
 
 
 def complaints(case, execution="compile"):

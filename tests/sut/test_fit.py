@@ -2,7 +2,6 @@
 losses, precision or evidence.
 """
 
-import json
 import math
 from collections import defaultdict
 from pathlib import Path
@@ -22,6 +21,7 @@ from harness.inputs import checkpoint, dataset, limits, models
 from sut import adapters
 from sut.registry import FIT, REFERENCE, SUTS, adamw_of, spec_of
 from tests.conftest import CACHE
+from tests.support.files import read_json
 from tests.support.frameworks import run_module
 from tests.support.long import LONG, long_unless
 
@@ -185,7 +185,7 @@ def score(trained, sut, name, lora, case):
 
 
 def complaints(folder, sut):
-    outcome = json.loads((folder / "outcome.json").read_text())
+    outcome = read_json(folder / "outcome.json")
     both = [Evidence(**outcome[f"evidence_{when}"]) for when in ("before", "after")]
     execution = SUTS[sut].execution
     found = evidence.findings(

@@ -2,7 +2,6 @@
 a trace shows that it ran.
 """
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -14,6 +13,7 @@ from formats.evidence import Evidence
 from harness.inputs import checkpoint, dataset, limits, models, user_weights
 from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
+from tests.support.files import read_json
 from tests.support.frameworks import run_module
 from tests.sut import hidden_states_cases
 
@@ -116,7 +116,7 @@ def scored(answered, cells):
 
 @pytest.fixture(scope="session")
 def seen(answered):
-    return lambda sut: json.loads((answered(sut) / f"{sut}.json").read_text())
+    return lambda sut: read_json(answered(sut) / f"{sut}.json")
 
 
 def complaints(sut, evidence):

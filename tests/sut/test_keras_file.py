@@ -1,6 +1,5 @@
 """Files that Keras saved answer alike on every backend, and are measured from end to end."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from compliance import rules
 from compliance.checks.run.evidence import findings
 from compliance.scoring import accuracy, loss_curve
 from formats.evidence import Evidence
+from formats.writing import write_json
 from harness.inputs import checkpoint, dataset
 from harness.inputs.architectures import keras_file
 from harness.measurement.run import run
@@ -18,6 +18,7 @@ from scenarios.worker.answers import pack
 from sut.contract import Workload
 from sut.registry import framework_of, spec_of
 from tests.support.cells import Reporter, request
+from tests.support.files import read_json
 from tests.support.frameworks import run_module
 from tests.support.long import LONG
 
@@ -100,7 +101,7 @@ def answered(files, interpreter):
             known.add((name, precision))
         path = files / f"{name}-{file}-{precision}.npz"
         with np.load(path) as arrays:
-            return dict(arrays), json.loads(path.with_suffix(".json").read_text())
+            return dict(arrays), read_json(path.with_suffix(".json"))
 
     return answer
 
@@ -173,15 +174,15 @@ def test_a_file_is_trained_by_its_own_losses_and_optimizer(files, sut, file):
 def test_a_file_that_is_trained_otherwise_is_seen_by_its_losses(files, interpreter, case):
     cell = cell_of(files, "two", "keras3-jax", scenario="Fit", duration=None)
     directory = Path(run(cell, Reporter(), 0).directory)
-    job = json.loads((directory / "raw" / "accuracy" / "job.json").read_text())
+    job = read_json(directory / "raw" / "accuracy" / "job.json")
     folder = files / case
     folder.mkdir()
-    (folder / "job.json").write_text(json.dumps({**job, "log_dir": str(folder)}))
+    write_json(folder / "job.json", {**job, "log_dir": str(folder)})
     python = interpreter("keras3-jax")
     specification = {str(folder / "job.json"): case}
     run_module(python, "tests.sut.fit_cases", "keras3-jax", files / "fit.json", specification)
-    losses = json.loads((folder / "steps.json").read_text())["losses"]
-    tolerance = json.loads((directory / "record.json").read_text())["accuracy"]["tolerance"]
+    losses = read_json(folder / "steps.json")["losses"]
+    tolerance = read_json(directory / "record.json")["accuracy"]["tolerance"]
     with np.load(directory / "reference.npz") as reference:
         assert not loss_curve.score(losses, reference["loss"], tolerance).passed
 

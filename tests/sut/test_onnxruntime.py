@@ -2,12 +2,11 @@
 an answer that the cell does not end there.
 """
 
-import json
-
 import numpy as np
 import pytest
 
 from sut.registry import SUTS
+from tests.support.files import read_json
 from tests.support.frameworks import run_module, tiny_workload
 from tests.support.long import LONG
 
@@ -22,7 +21,7 @@ def ran(interpreter, tmp_path_factory):
     workloads = {name: tiny_workload("onnxruntime", name, root) for name in ("bert", "mistral")}
     content = {"folder": str(root), "workloads": workloads}
     run_module(python, "tests.sut.onnxruntime_cases", "onnxruntime", root / "spec.json", content)
-    return json.loads((root / "found.json").read_text())
+    return read_json(root / "found.json")
 
 
 def test_a_model_is_converted_once_and_then_read_from_the_cache(ran):

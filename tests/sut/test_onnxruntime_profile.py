@@ -2,10 +2,9 @@
 them.
 """
 
-import json
-
 import pytest
 
+from formats.writing import write_json
 from sut.onnxruntime.profile import Observed, nodes, spans
 
 CPU = "CPUExecutionProvider"
@@ -77,6 +76,6 @@ def test_only_operators_that_ran_are_read_from_a_file(tmp_path):
     ran = {"cat": "Node", "name": "a_kernel_time", "ts": 5, "dur": 7, "args": MATMUL}
     others = [{"cat": "Session", "name": "model_run"}, {**ran, "name": "a_fence_before"}]
     file = tmp_path / "profile.json"
-    file.write_text(json.dumps([ran, *others]))
+    write_json(file, [ran, *others])
     assert nodes(file) == [MATMUL]
     assert spans(file) == [("MatMul", 5, 7)]

@@ -2,12 +2,12 @@
 sequences that are longer than the model.
 """
 
-import json
 import os
 
 import pytest
 
 from sut.registry import SUTS
+from tests.support.files import read_json
 from tests.support.frameworks import run_module, tiny_workload
 from tests.support.long import LONG
 
@@ -23,7 +23,7 @@ def ran(interpreter, tmp_path_factory):
     changes = {"max_position_embeddings": 14}  # prompts have 9 tokens, and answers 6
     content = {"folder": str(root), "workloads": workloads, "changes": changes}
     run_module(python, "tests.sut.openvino_cases", "openvino", root / "spec.json", content)
-    return json.loads((root / "found.json").read_text())
+    return read_json(root / "found.json")
 
 
 @pytest.mark.parametrize("of", ["bert", "mistral"])

@@ -1,12 +1,12 @@
 """A folder of a ResNet gives the reference's classes and logits on every SUT that has it."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from benchmarks.disagreement import MeasuredSize
+from formats.writing import write_json
 from harness.inputs import checkpoint, dataset, depth_limits, picture_processor
 from harness.measurement import run
 from sut.registry import REFERENCE, SUTS
@@ -38,7 +38,7 @@ class Pictures(MeasuredSize):
 
     def __init__(self, folder, benchmark, size):
         data, weights = imagenet_files.write(folder, size)
-        (weights / picture_processor.FILE).write_text(json.dumps(STEPS))
+        write_json(weights / picture_processor.FILE, STEPS)
         flags = {"model": None, "scenario": "Offline", "weights": weights, "dataset": data}
         asked = request(folder, sut="native-torch-eager", benchmark=benchmark, **flags)
         self.model = asked.model

@@ -2,7 +2,6 @@
 tensor has one place in each library.
 """
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -13,6 +12,7 @@ from sut.checkpoint import sam as weight_map
 from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
 from tests.support import frameworks
+from tests.support.files import read_json
 from tests.support.long import long_unless
 from tests.sut import sam_cases
 
@@ -70,7 +70,7 @@ def scored(answered):
 
 @pytest.fixture(scope="session")
 def seen(answered):
-    return lambda sut: json.loads((answered(sut)[1] / f"{sut}.json").read_text())
+    return lambda sut: read_json(answered(sut)[1] / f"{sut}.json")
 
 
 @pytest.mark.parametrize("sut", SUTS_TESTED)

@@ -17,6 +17,7 @@ from sut.checkpoint import stable_diffusion as weight_map
 from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
 from tests.support import frameworks
+from tests.support.files import read_json
 from tests.support.frameworks import run_module
 from tests.support.long import LONG, long_unless
 from tests.support.weights_folders import as_published, write_clip
@@ -106,7 +107,7 @@ def scored(answered):
 
 @pytest.fixture(scope="session")
 def seen(answered):
-    return lambda sut: json.loads((answered(sut)[1] / f"{sut}.json").read_text())
+    return lambda sut: read_json(answered(sut)[1] / f"{sut}.json")
 
 
 @pytest.mark.parametrize("case", ["intact", broken.OWN])
@@ -187,7 +188,7 @@ def test_prompts_get_the_ids_of_diffusers_own_pipeline(saved, tmp_path, file):
     arrays = dataset.read(
         UserFile(path=prompts, model=MODEL, size=found.size, tokenizer=found.tokenizer)
     ).arrays
-    empty, *ids = json.loads((saved / "ids.json").read_text())
+    empty, *ids = read_json(saved / "ids.json")
     assert arrays["input_ids"].tolist() == ids
     assert arrays["negative_ids"].tolist() == [empty] * len(PROMPTS)
 
@@ -225,7 +226,7 @@ def test_the_command_measures_a_users_folder_and_its_images_are_the_references(
     ) == ("ok", "user", 2, True)
     assert found["accuracy"]["detail"]["latents_error"] < 1e-4
     assert found["accuracy"]["detail"]["image_smallest_psnr"] > 75
-    record = json.loads((Path(found["directory"]) / "record.json").read_text())
+    record = read_json(Path(found["directory"]) / "record.json")
     assert record["digests"]["weights_source"] == "user"
     assert (
         "prompts.txt: 2 prompts of 4 to 6 tokens, padded to 77 (tokenizer.json)" in record["notes"]

@@ -2,8 +2,6 @@
 once for each shape.
 """
 
-import json
-
 import numpy as np
 import pytest
 
@@ -12,6 +10,7 @@ from compliance.checks.run.evidence import findings
 from formats.evidence import Evidence
 from sut.registry import SUTS, streams
 from sut.streaming import one_ahead
+from tests.support.files import read_json
 from tests.support.frameworks import run_module, workload
 from tests.support.long import LONG
 from tests.sut.conftest import FOLDER, of_folder, seeded
@@ -69,7 +68,7 @@ def run(sut, loaded, out, interpreter):
     python = interpreter(SUTS[sut].environment)
     run_module(python, "tests.sut.streams", sut, out / "spec.json", content)
     with np.load(out / "tokens.npz") as f:
-        return dict(f), json.loads((out / "facts.json").read_text())
+        return dict(f), read_json(out / "facts.json")
 
 
 PARAMETERS = [pytest.param(*cell, marks=[] if cell == QUICK else LONG) for cell in CELLS]

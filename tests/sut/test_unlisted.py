@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from formats.writing import write_json
 from harness import cli
 from harness.inputs import models
 from tests.conftest import CACHE
+from tests.support.files import read_json
 from tests.support.long import LONG
 
 pytestmark = LONG
@@ -58,7 +60,7 @@ def test_an_unlisted_model_agrees_to_rounding(saved, tmp_path, capsys, sut, name
     assert found["accuracy"]["value"] < 5e-5
     if found["cell"]["task"] == "generate":
         assert found["accuracy"]["detail"]["equal_fraction"] == 1.0
-    record = json.loads((Path(found["directory"]) / "record.json").read_text())
+    record = read_json(Path(found["directory"]) / "record.json")
     is_measured = name in models.names()
     assert any(f"was not measured for {model}" in note for note in record["notes"]) != is_measured
 
@@ -68,9 +70,9 @@ def changed(original, folder, changes):
     folder.mkdir()
     for file in original.glob("model*"):
         (folder / file.name).symlink_to(file)
-    config = json.loads((original / "config.json").read_text()) | changes
+    config = read_json(original / "config.json") | changes
     kept = {key: value for key, value in config.items() if value is not None}
-    (folder / "config.json").write_text(json.dumps(kept))
+    write_json(folder / "config.json", kept)
     return folder
 
 

@@ -18,6 +18,7 @@ from sut.checkpoint import weights_files
 from sut.contract import Workload
 from sut.registry import SUTS
 from tests.conftest import CACHE
+from tests.support.files import read_json
 from tests.support.frameworks import run_module, tiny_workload
 from tests.support.long import long_unless
 from tests.sut.conftest import REFERENCE, ROWS, Probed, inputs
@@ -171,7 +172,7 @@ def refused(interpreter, tmp_path_factory):
     run_module(
         interpreter("keras3-jax"), "tests.sut.keras_cannot", "keras3-jax", root / "spec.json", cases
     )
-    return json.loads((root / "told.json").read_text())
+    return read_json(root / "told.json")
 
 
 @pytest.mark.parametrize("sut", ["keras3-jax"])
@@ -181,7 +182,7 @@ def test_no_random_value_is_drawn_for_a_weight_of_keras_that_is_loaded(interpret
     cases = [(models.load(name).architecture, tiny_workload(sut, name, CACHE)) for name in names]
     python = interpreter(SUTS[sut].environment)
     run_module(python, "tests.sut.keras_draws", sut, tmp_path / "spec.json", cases)
-    assert json.loads((tmp_path / "drawn.json").read_text()) == {name: [] for name in names}
+    assert read_json(tmp_path / "drawn.json") == {name: [] for name in names}
 
 
 def swap(folder, tensor, to):
@@ -226,7 +227,7 @@ def test_every_tensor_of_a_folder_reaches_keras_once(answered, sut, model):
         for t in found.size.tensors
         if not t.name.startswith("classifier")
     ]
-    assert sorted(json.loads((found.out / "read.json").read_text())) == sorted(names)
+    assert sorted(read_json(found.out / "read.json")) == sorted(names)
 
 
 @pytest.mark.parametrize("case", KERAS_CANNOT)
@@ -237,7 +238,7 @@ def test_what_kerashub_cannot_is_unsupported_and_fails_in_kerashub_itself(refuse
 
 
 def test_a_sharded_folder_holds_what_its_single_file_would(saved):
-    names = json.loads((saved / "mistral" / weights_files.INDEX).read_text())["weight_map"]
+    names = read_json(saved / "mistral" / weights_files.INDEX)["weight_map"]
     assert len(set(names.values())) > 1
     for name, file in names.items():
         expected = load_file(saved / "mistral" / file)[name]
@@ -283,6 +284,6 @@ def test_the_command_measures_a_users_tied_folder_and_passes_its_accuracy_test(
         "user",
         True,
     )
-    record = json.loads((Path(found["directory"]) / "record.json").read_text())
+    record = read_json(Path(found["directory"]) / "record.json")
     assert record["digests"]["weights_source"] == "user"
     assert found["cell"]["weights"] == record["digests"]["weights"][:12]

@@ -2,7 +2,6 @@
 sizes of BERT and Mistral.
 """
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from formats.writing import write_json
 from harness.inputs import checkpoint, models
 from sut.registry import FIT, REFERENCE, spec_of
 from tests.conftest import CACHE
+from tests.support.files import read_json
 from tests.support.frameworks import run_module
 
 NORM, POINTWISE = "normalisation", "pointwise"
@@ -207,7 +207,7 @@ def test_an_answers_work_follows_from_its_tokens(folder):
     steps = [mistral_by_hand(1, PROMPT + number) for number in range(NEW - 1)]
     expected = mistral_by_hand(PROMPT, 0).plus(mean(steps), NEW - 1)
     assert_same(whole, expected)
-    by_torch = json.loads((folder / "mistral" / "flops.json").read_text())
+    by_torch = read_json(folder / "mistral" / "flops.json")
     assert whole.all_flops == pytest.approx(by_torch)
 
 

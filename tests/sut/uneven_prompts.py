@@ -3,7 +3,6 @@
 `python -m tests.sut.uneven_prompts SPEC.json` writes tokens.npz beside it.
 """
 
-import json
 import sys
 from pathlib import Path
 
@@ -11,10 +10,11 @@ import numpy as np
 
 from sut.contract import Workload
 from sut.registry import load_module
+from tests.support.files import read_json
 
 
 def main(specification):
-    spec = json.loads(specification.read_text())
+    spec = read_json(specification)
     workload = Workload(**{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])})
     with np.load(spec["inputs"]) as f:
         inputs = dict(f)

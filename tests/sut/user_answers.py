@@ -2,17 +2,18 @@
 each. See tests/sut/test_weights.py.
 """
 
-import json
 import sys
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
+from formats.writing import write_json
 from scenarios.worker.reference import write_reference
 from scenarios.worker.teacher_forcing import forced_logits, own_logits
 from sut.contract import Workload
 from sut.registry import REFERENCE, load_module
+from tests.support.files import read_json
 from tests.sut.probe import answer
 
 
@@ -37,7 +38,7 @@ def names_read(keras):
 
 
 def main(specification):
-    for spec in json.loads(specification.read_text()):
+    for spec in read_json(specification):
         answers_of(spec)
 
 
@@ -50,7 +51,7 @@ def answers_of(spec):
         workload = Workload(**{**spec["workload"], "checkpoint": Path(folder)})
         with names_read(spec["sut"].startswith("keras3")) as names:
             sut = module.load(workload)
-        (out / "read.json").write_text(json.dumps(names))
+        write_json(out / "read.json", names)
         if not reference.exists():
             write_reference(
                 reference,

@@ -20,6 +20,7 @@ from formats import schemas
 from formats.checks import Verdict
 from formats.job import read_job
 from formats.outcome import WorkerOutcome
+from formats.writing import write_json
 from harness import cli, result
 from harness.commands import compliance as comply
 from harness.errors import EnvironmentFailure, UsageError
@@ -33,6 +34,7 @@ from harness.submission import inference
 from sut import registry
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
+from tests.support.files import read_json, update_json
 from tests.support.rounds import short_round
 from tests.support.weights_folders import made
 
@@ -144,10 +146,7 @@ def test_the_tree_gets_the_folders_the_official_scripts_leave(complied):
 def test_a_generating_model_is_asked_about_its_tokens_too(measured_once):
     checks = run_comply(measured_once("mistral"))
     # What audit.config asks for.
-    assert (
-        json.loads((measured_once("mistral") / "raw/TEST06/plan.json").read_text())["samples"]
-        == 100
-    )
+    assert read_json(measured_once("mistral") / "raw/TEST06/plan.json")["samples"] == 100
     assert checks["test06-tokens"].verdict is checks["output-length"].verdict is Verdict.PASS
     assert {checks[f"test06-{part}"].verdict for part in ("first-token", "token-count", "eos")} == {
         Verdict.NA
@@ -171,10 +170,10 @@ def test_what_was_run_is_kept_and_again_runs_it_anew(measured):
 
 
 def test_the_result_is_derived_again_and_its_figures_stay(complied):
-    before = json.loads((complied / "result.json").read_text())
-    (complied / "result.json").write_text(json.dumps({**before, "status": "error", "metrics": {}}))
+    before = read_json(complied / "result.json")
+    write_json(complied / "result.json", {**before, "status": "error", "metrics": {}})
     run_comply(complied, "TEST04")
-    after = json.loads((complied / "result.json").read_text())
+    after = read_json(complied / "result.json")
     assert after == json.loads(json.dumps(dataclasses.asdict(result.derive(complied))))
     assert (after["status"], after["metric"], after["metrics"]) == (
         before["status"],
@@ -207,18 +206,14 @@ def test_a_worker_that_fails_is_a_status_with_its_reason(measured, monkeypatch):
     ]
     assert not list(measured.glob("open/*/results/*/*/*/TEST*"))
     # The quick run itself.
-    assert json.loads((measured / "result.json").read_text())["status"] == "ok"
+    assert read_json(measured / "result.json")["status"] == "ok"
     monkeypatch.undo()
     assert run_comply(measured, "TEST04")["test04-run"].verdict is Verdict.PASS
 
 
-def changed(path, **values):
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
-
-
 def made_with(directory, **values):
     path = directory / "raw/performance/job.json"
-    changed(path, made_with={**json.loads(path.read_text())["made_with"], **values})
+    update_json(path, made_with={**read_json(path)["made_with"], **values})
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 import dataclasses
 import hashlib
-import json
 import multiprocessing
 
 import ml_dtypes
@@ -12,6 +11,7 @@ from scipy import stats
 
 from harness.errors import EnvironmentFailure
 from harness.inputs import checkpoint, models
+from tests.support.files import read_json
 from tests.support.weights_folders import digest_of
 
 BERT, GEMMA, MISTRAL = map(models.load, ("bert", "gemma", "mistral"))
@@ -128,7 +128,7 @@ def test_the_number_of_threads_and_of_values_looked_up_at_a_time_changes_no_valu
 
 def test_the_configuration_names_the_class_and_the_dtype(tmp_path):
     found = checkpoint.ensure(BERT, BERT.sizes["tiny"], tmp_path)
-    config = json.loads((found.path / "config.json").read_text())
+    config = read_json(found.path / "config.json")
     assert config["architectures"] == ["BertForSequenceClassification"]
     assert (config["model_type"], config["dtype"], config["hidden_size"]) == ("bert", "float32", 64)
 

@@ -1,6 +1,5 @@
 """A user's folder of diffusers: what it tells, and what of it is refused."""
 
-import json
 import shutil
 
 import numpy as np
@@ -10,6 +9,7 @@ from safetensors.numpy import load_file, save_file
 from harness.errors import UsageError
 from harness.inputs import checkpoint, models, tokenizer, user_weights
 from tests.conftest import CACHE
+from tests.support.files import read_json, update_json
 from tests.support.tokens import TEXT, bpe, clip
 from tests.support.weights_folders import VAE, as_published, write_clip
 
@@ -30,12 +30,7 @@ def folder(tmp_path):
 
 
 def says(file, **changes):
-    def spoil(folder):
-        (folder / file).write_text(
-            json.dumps({**json.loads((folder / file).read_text()), **changes})
-        )
-
-    return spoil
+    return lambda folder: update_json(folder / file, **changes)
 
 
 def other_tokenizer(folder):
@@ -155,7 +150,7 @@ def test_the_folder_tells_its_configuration(folder, tmp_path, change):
     assert checkpoint.of_folder(found, MODEL, tmp_path / "cache") == linked
     assert sorted(checkpoint.files(linked.path))[1:] == sorted(found.own_files)
     assert (
-        json.loads((linked.path / "unet" / "config.json").read_text())["block_out_channels"]
+        read_json(linked.path / "unet" / "config.json")["block_out_channels"]
         == TINY.config["unet_channels"]
     )
     assert (linked.path / VAE).is_symlink()

@@ -1,11 +1,10 @@
 """The steps of a preprocessor_config.json, and the inputs of a folder of pictures."""
 
-import json
-
 import numpy as np
 import pytest
 from PIL import Image
 
+from formats.writing import write_json
 from harness.errors import UsageError
 from harness.execution import user_files
 from harness.inputs import depth_limits, picture_processor, unlisted, user_weights
@@ -27,7 +26,7 @@ CHANNELS = {"num_channels": 3}
 
 def processor(folder, changes, channels=3):
     (folder / "config.json").write_text('{"model_type": "vit"}')
-    (folder / picture_processor.FILE).write_text(json.dumps({**STEPS, **changes}))
+    write_json(folder / picture_processor.FILE, {**STEPS, **changes})
     return picture_processor.of_folder(folder, {"num_channels": channels})
 
 
@@ -95,7 +94,7 @@ def test_a_folder_of_a_model_of_pictures_has_pixels_as_inputs(vit, tmp_path):
     place = UserFile(model=model, size=found.size, path=tmp_path)
     with pytest.raises(UsageError, match="the weights have no preprocessor_config.json"):
         read(place)
-    (vit / picture_processor.FILE).write_text(json.dumps(STEPS))
+    write_json(vit / picture_processor.FILE, STEPS)
     size = user_weights.look(vit, model).size
     arrays, notes = read(UserFile(model=model, size=size, path=tmp_path))
     assert arrays["pixel_values"].shape == (1, 3, 8, 6)

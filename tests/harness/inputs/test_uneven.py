@@ -1,6 +1,5 @@
 """The standard data set of uneven lengths, and which inputs are drawn unless the user chooses."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from harness.measurement import run
 from harness.request import estimate, options, plan
 from results import summary
 from tests.support.cells import Reporter, request
+from tests.support.files import read_json
 
 
 def prepared(tmp_path, name, *, task=None, samples=8, **arguments):
@@ -138,7 +138,7 @@ def test_a_test_makes_whole_passes_over_uneven_prompts_and_the_cell_says_so(tmp_
     found = run.run(wanted, Reporter(), 0)
     assert (found.status, found.reason, found.cell.dataset) == (Status.OK, "", "uneven")
     assert found.measured["passes"] == int(found.measured["passes"])
-    record = json.loads((Path(found.directory) / "record.json").read_text())
+    record = read_json(Path(found.directory) / "record.json")
     assert (record["qsl"]["shortest"], record["qsl"]["longest"], record["qsl"]["synthetic"]) == (
         4,
         40,

@@ -9,12 +9,14 @@ import ml_dtypes  # noqa: F401  numpy needs its bfloat16
 import numpy as np
 import pytest
 
+from formats.writing import write_json
 from harness.errors import UsageError
 from harness.inputs import checkpoint, dataset, models, user_weights
 from harness.inputs.architectures import UserFile
 from harness.measurement import run
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
+from tests.support.files import read_json
 from tests.support.tokens import bpe
 from tests.support.weights_folders import (
     DROP,
@@ -45,9 +47,7 @@ def test_our_own_checkpoint_is_a_folder_that_fits_with_the_same_digest(made, tmp
     linked = checkpoint.of_folder(found, model, tmp_path / "cache")
     assert linked.digest == checkpoint.ensure(model, tiny, tmp_path / "cache").digest
     assert {
-        k: v
-        for k, v in json.loads((linked.path / "config.json").read_text()).items()
-        if k in tiny.config
+        k: v for k, v in read_json(linked.path / "config.json").items() if k in tiny.config
     } == tiny.config
 
 
@@ -392,12 +392,12 @@ def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, monkeypatch
     assert (found.status, found.cell.size) == ("ok", "user")
     digest = digest_of(folder / "config.json", folder / "model.safetensors")
     assert found.cell.weights == digest[:12]
-    record = json.loads((Path(found.directory) / "record.json").read_text())
+    record = read_json(Path(found.directory) / "record.json")
     assert (record["digests"]["weights_source"], record["digests"]["weights_folder"]) == (
         "user",
         str(folder),
     )
-    measured = json.loads(next(Path(found.directory).rglob("measurements.json")).read_text())
+    measured = read_json(next(Path(found.directory).rglob("measurements.json")))
     assert (
         f"the user's {folder}, digest with config.json {digest}"
         in measured["starting_weights_filename"]
@@ -418,16 +418,13 @@ def test_the_mock_takes_the_folders_sizes_and_reads_nothing(made, tmp_path):
         0,
     )
     assert (found.status, found.cell.size, found.ranked) == ("ok", "user", False)
-    assert (
-        json.loads((Path(found.directory) / "record.json").read_text())["digests"]["weights_source"]
-        == "none"
-    )
+    assert read_json(Path(found.directory) / "record.json")["digests"]["weights_source"] == "none"
 
 
 def test_end_tokens_are_those_transformers_generates_by(made):
     folder = made("mistral")
     assert user_weights.look(folder, MODELS["mistral"]).end_tokens == (2,)
-    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 2, 10**9, "x"]}))
+    write_json(folder / "generation_config.json", {"eos_token_id": [7, 2, 10**9, "x"]})
     assert user_weights.look(folder, MODELS["mistral"]).end_tokens == (2, 7)
     (folder / "generation_config.json").write_text("{}")
     assert user_weights.look(folder, MODELS["mistral"]).end_tokens == (2,)
@@ -440,9 +437,7 @@ def prompted(made, tmp_path):
     """
     folder, text = made("mistral"), tmp_path / "text"
     bpe(400).save(str(folder / "tokenizer.json"))
-    (folder / "generation_config.json").write_text(
-        json.dumps({"eos_token_id": list(range(2, 300))})
-    )
+    write_json(folder / "generation_config.json", {"eos_token_id": list(range(2, 300))})
     text.write_text("one prompt\n\nand another\n\na third one, which is longer")
     return {
         "model": "mistral",
@@ -463,7 +458,7 @@ def test_an_answer_ends_at_its_end_token_unless_told_otherwise(prompted, tmp_pat
     assert found.measured["passes"] % 1 == 0
     assert found.accuracy.passed
     assert found.accuracy.detail["tokens"] == found.accuracy.detail["reference_tokens"] < 3 * 128
-    record = json.loads((Path(found.directory) / "record.json").read_text())
+    record = read_json(Path(found.directory) / "record.json")
     assert record["end_tokens"] == list(range(2, 300))
 
 
@@ -480,8 +475,8 @@ def test_end_tokens_can_be_ignored_and_that_is_told(prompted, tmp_path):
 def test_an_end_token_that_only_the_tokenizer_names_is_reported(prompted, tmp_path):
     folder = prompted["weights"]
     settings = {"eos_token": {"content": "<pad>"}}
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": 2}))
+    write_json(folder / "tokenizer_config.json", settings)
+    write_json(folder / "generation_config.json", {"eos_token_id": 2})
     asked = request(tmp_path, **prompted)
     assert asked.end_tokens == (2,)
     words = "no answer ends at the tokenizer's eos_token <pad> (0), as in Transformers: "

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from formats.writing import write_json
 from harness.errors import EnvironmentFailure, UsageError
 from harness.inputs import checkpoint, stored_tensors, unlisted, user_weights
 from sut.checkpoint import weights_files
+from tests.support.files import read_json
 from tests.support.weights_folders import INDEX, MODELS, config, made, shard, tensors
 
 FILE = "model.safetensors"
@@ -164,9 +166,9 @@ def test_an_index_that_names_more_than_there_is_is_mended(made, tmp_path):
     folder = made("llama")
     whole = load_file(folder / FILE)
     shard(folder)
-    listed = json.loads((folder / INDEX).read_text())
+    listed = read_json(folder / INDEX)
     listed["weight_map"]["model.layers.9.rotary_emb.inv_freq"] = "model-00001-of-00002.safetensors"
-    (folder / INDEX).write_text(json.dumps(listed))
+    write_json(folder / INDEX, listed)
     found, path = linked(folder, "llama", tmp_path / "cache")
     assert f"{INDEX} names tensors that are in no file: model.layers.9.rotary_emb.inv_freq" in (
         found.notes

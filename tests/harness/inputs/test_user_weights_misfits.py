@@ -9,8 +9,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from formats.writing import write_json
 from harness.errors import UsageError
 from harness.inputs import checkpoint, unlisted, user_weights
+from tests.support.files import read_json
 from tests.support.tokens import bpe
 from tests.support.weights_folders import DROP, INDEX, MODELS, made, says, shard, tensors
 
@@ -23,9 +25,9 @@ def only_these(folder, *names):
 
 def index(folder, change):
     shard(folder)
-    told = json.loads((folder / INDEX).read_text())
+    told = read_json(folder / INDEX)
     change(told["weight_map"])
-    (folder / INDEX).write_text(json.dumps(told))
+    write_json(folder / INDEX, told)
 
 
 def cut(folder):

@@ -12,6 +12,7 @@ import pytest
 
 from compliance import audit
 from formats.checks import Verdict
+from formats.writing import write_json
 from harness import cli, result
 from harness.comparison import compare, tables
 from harness.errors import UsageError
@@ -21,6 +22,7 @@ from harness.request import plan
 from results import summary
 from scenarios.worker import host_memory
 from tests.support.cells import Killer, Reporter, request
+from tests.support.files import read_json, update_json
 from tests.support.reports import gathered, groups
 
 MILLISECONDS = 2.0
@@ -49,9 +51,9 @@ def copy(good, tmp_path):
 
 
 def edit(path, change):
-    document = json.loads(path.read_text())
+    document = read_json(path)
     change(document)
-    path.write_text(json.dumps(document))
+    write_json(path, document)
 
 
 def failed(directory, level="quick"):
@@ -201,8 +203,7 @@ TAMPERED = {
     ),
     "another optimizer": (
         changed(
-            "raw/accuracy/job.json",
-            lambda d: d["config"]["optimizer"].update(learning_rate=1.0),
+            "raw/accuracy/job.json", lambda d: d["config"]["optimizer"].update(learning_rate=1.0)
         ),
         "training-record",
     ),
@@ -311,7 +312,7 @@ def test_the_operations_of_a_step_are_those_of_three_forward_passes(copy):
         == pytest.approx(3e6 * found.metrics["samples_per_second"])
         == found.metrics["matrix_share"] * 4e12
     )
-    (copy / "result.json").write_text(json.dumps(asdict(found)))
+    write_json(copy / "result.json", asdict(found))
     assert "derived-files" not in failed(copy)
     edit(copy / "result.json", lambda d: d["metrics"].update(matrix_share=0.5))
     assert "derived-files" in failed(copy)
@@ -390,14 +391,14 @@ def test_a_language_model_is_trained_by_lora_and_its_cell_says_which(tmp_path):
         32,
         None,
     )
-    job = json.loads((Path(found.directory) / "raw/performance/job.json").read_text())
+    job = read_json(Path(found.directory) / "raw/performance/job.json")
     assert job["config"]["lora"] == {"rank": 4, "alpha": 4, "factors": "matrix"}
 
 
 def test_of_sam_the_image_encoder_alone_is_trained(tmp_path):
     found = run.run(request(tmp_path, scenario="Fit", duration=None, model="sam"), Reporter(), 0)
     assert (found.status, found.reason, found.cell.batch_size) == ("ok", "", 1)
-    training = json.loads((Path(found.directory) / "record.json").read_text())["training"]
+    training = read_json(Path(found.directory) / "record.json")["training"]
     assert training["parameters"] == 296_000 < models.load("sam").sizes["tiny"].parameters
 
 
@@ -407,7 +408,7 @@ def test_a_users_labels_are_trained_on(tmp_path):
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     found = run.run(request(tmp_path, scenario="Fit", duration=None, dataset=path), Reporter(), 0)
     assert (found.status, found.reason) == ("ok", "") and found.cell.dataset != "synthetic"
-    record = json.loads((Path(found.directory) / "record.json").read_text())
+    record = read_json(Path(found.directory) / "record.json")
     assert record["training"]["seed"] is None
     assert any(
         note.startswith("rows.jsonl: trained on its first 8 inputs 11 times")
@@ -441,7 +442,7 @@ def test_trainings_stand_in_tables_reports_and_comparisons_like_other_cells(tmp_
             shutil.copytree(found.directory, Path(found.directory).with_name(f"quick-{repeat}"))
     # What else this machine did is not what this test is about.
     for path in tmp_path.rglob("result.json"):
-        path.write_text(json.dumps({**json.loads(path.read_text()), "disturbance": {}}))
+        update_json(path, disturbance={})
     (row,) = (tables.row(group) for group in groups(out["a"]))
     assert (row["task"], row["scenario"], row["unit"], row["higher_is_better"]) == (
         "fit",

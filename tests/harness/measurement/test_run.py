@@ -13,6 +13,7 @@ from formats import reading
 from formats.outcome import Disturbance
 from formats.record import Record
 from formats.result import Status
+from formats.writing import write_json
 from harness import cli, locks, result
 from harness.errors import UsageError
 from harness.execution import loadgen_run, rundir
@@ -26,7 +27,7 @@ from sut import variables
 from sut.registry import SUTS
 from tests.conftest import CACHE
 from tests.support.cells import Killer, Reporter, request
-from tests.support.tree import edit_json
+from tests.support.files import edit_json, read_json, update_json
 
 
 def test_the_reference_is_made_before_the_time_of_the_cell_begins(tmp_path, monkeypatch):
@@ -152,13 +153,13 @@ def test_after_ctrl_c_in_the_accuracy_test_the_performance_test_is_kept(tmp_path
     directory = next(tmp_path.rglob("quick-1"))
     assert not (directory / "result.json").exists()
     before = (directory / "raw/performance/mlperf_log_detail.txt").read_bytes()
-    trace = json.loads((directory / "record.json").read_text())["digests"]["trace"]
+    trace = read_json(directory / "record.json")["digests"]["trace"]
     reporter = Reporter()
     found = run.run(asked, reporter, 0)
     assert (found.status, found.reason, found.directory) == ("ok", "", str(directory))
     assert "performance: kept from an earlier attempt" in reporter.said
     assert (directory / "raw/performance/mlperf_log_detail.txt").read_bytes() == before
-    assert json.loads((directory / "record.json").read_text())["digests"]["trace"] == trace
+    assert read_json(directory / "record.json")["digests"]["trace"] == trace
 
 
 def test_after_a_kill_in_the_accuracy_test_the_performance_test_is_kept(tmp_path):
@@ -200,7 +201,7 @@ def test_the_models_operations_stand_beside_those_of_a_large_product(tmp_path):
                 "digests": {**d["digests"], "weights_source": "seeded"},
             },
         )
-        edit_json(directory / "record.json", lambda d: {**d, **changes})
+        update_json(directory / "record.json", **changes)
         return {
             k: v
             for k, v in result.derive(directory).metrics.items()
@@ -247,9 +248,8 @@ def test_the_operators_of_an_eager_sut_are_told_for_a_forward_pass(tmp_path):
 
     def sentence(graphs, **detail):
         after = {"graphs": graphs, "graph_breaks": None, "precision": "float32", "detail": detail}
-        edit_json(
-            directory / "raw/performance/outcome.json",
-            lambda d: {**d, "evidence_before": after, "evidence_after": after},
+        update_json(
+            directory / "raw/performance/outcome.json", evidence_before=after, evidence_after=after
         )
         return result.derive(directory).evidence.sentence
 
@@ -278,9 +278,7 @@ def test_answers_are_judged_by_the_length_that_a_file_asks_for(tmp_path, asked_f
     size = dataclasses.replace(
         model.sizes["tiny"], inputs={**model.sizes["tiny"].inputs, "new_tokens": new_tokens}
     )
-    recorded = json.loads((Path(found.directory) / "record.json").read_text())["accuracy"][
-        "tolerance"
-    ]
+    recorded = read_json(Path(found.directory) / "record.json")["accuracy"]["tolerance"]
     assert recorded == limits.limits(model, size, "float32", "cpu")
 
 
@@ -295,9 +293,9 @@ def test_every_derived_file_can_be_made_again(tmp_path):
     record = reading.from_file(directory / "record.json", Record)
     inference.write(directory, record, asked.rules, asked.options.submitter, ())
     assert {p: p.read_bytes() for p in (directory / "open").rglob("*") if p.is_file()} == files
-    before = json.loads((directory / "result.json").read_text())
+    before = read_json(directory / "result.json")
     # The next one does not depend on it.
-    (directory / "result.json").write_text(json.dumps({**before, "metric": None}))
+    write_json(directory / "result.json", {**before, "metric": None})
     assert json.loads(json.dumps(run.asdict(result.derive(directory)))) == before
 
 
@@ -318,7 +316,7 @@ def test_the_trace_is_kept_compressed_with_its_digest(tmp_path):
     trace = gzip.decompress((directory / "raw/performance/mlperf_log_trace.json.gz").read_bytes())
     assert trace.count(b'"name":"Sample"') > 64  # not parsed: LoadGen's own lines are not all JSON
     assert (
-        json.loads((directory / "record.json").read_text())["digests"]["trace"]
+        read_json(directory / "record.json")["digests"]["trace"]
         == hashlib.sha256(trace).hexdigest()
     )
 
@@ -344,7 +342,7 @@ def test_the_limits_of_control_groups_are_in_plan_result_and_record(tmp_path, mo
     assert asked.reasons[0] == f"{note} memory"
     found = run.run(asked, Reporter(), 0)
     assert found.status == "ok" and asked.reasons[0] in found.warnings
-    record = json.loads((Path(found.directory) / "record.json").read_text())
+    record = read_json(Path(found.directory) / "record.json")
     assert record["machine"]["cpu_quota"] == 0.5
     assert record["machine"]["memory_limit_bytes"] == 700 << 20
 
@@ -506,7 +504,7 @@ CALM = Disturbance(
 def test_where_a_disturbance_may_be_why_inputs_took_longer_the_reason_says_so(tmp_path):
     directory = Path(run.run(request(tmp_path), Reporter(), 0).directory)
     path = directory / "raw/performance/outcome.json"
-    outcome = json.loads(path.read_text())
+    outcome = read_json(path)
     times = {"fresh_ns": 5.56e6, "again_ns": 1e6, "met_ns": 1e6}
     outcome["fresh"] |= {"slower": 5.56, "other_processors": 0.0, **times}
     reasons = []
@@ -516,7 +514,7 @@ def test_where_a_disturbance_may_be_why_inputs_took_longer_the_reason_says_so(tm
             "other_processors": others,
             "stolen_processors": None,
         }
-        path.write_text(json.dumps(outcome))
+        write_json(path, outcome)
         found = result.derive(directory)
         assert (found.status, found.cause) == ("invalid", "kept answers")
         reasons.append(found.reason)

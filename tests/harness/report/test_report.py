@@ -13,6 +13,7 @@ import pytest
 
 from formats.cell import SweepMark
 from formats.result import Metric, Result, Status
+from formats.writing import write_json
 from harness import cli
 from harness.execution.environments import ROOT
 from harness.measurement import run
@@ -23,10 +24,11 @@ from harness.samples import words
 from harness.sweep import journal
 from sut.registry import SUTS as REGISTERED
 from tests.support.cells import Reporter, request
+from tests.support.files import read_json
 from tests.support.reports import gathered, groups, rendered
 from tests.support.synthetic_runs import MACHINE, NOISE, cell, write
 
-SCHEMA = json.loads((ROOT / "compliance/schemas/report.json").read_text())
+SCHEMA = read_json(ROOT / "compliance/schemas/report.json")
 SUTS = ("keras3-jax", "native-torch-compile", "native-torch-eager")
 
 
@@ -628,9 +630,7 @@ def test_a_cell_that_was_never_started_stands_beside_those_that_were(tmp_path, c
         {"label": "ctrl tiny", "obstacle": "--seq-len 512: at most 256"},
         {"label": "bert tiny", "obstacle": None},
     ]
-    (folder / "sweep.json").write_text(
-        json.dumps({"cells": cells, "missing": {"transfo-xl": "no model of it"}})
-    )
+    write_json(folder / "sweep.json", {"cells": cells, "missing": {"transfo-xl": "no model of it"}})
     assert cli.main(["report", str(tmp_path)]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "skipped: preflight: it needs 9 GB" in out

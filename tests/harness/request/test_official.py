@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from compliance import audit, rules
 from formats.checks import Verdict
+from formats.writing import write_json
 from harness import cli
 from harness.errors import UsageError
 from harness.measurement import run
@@ -15,6 +16,7 @@ from harness.result import HARNESS
 from results import summary
 from tests.support import squad_files
 from tests.support.cells import Reporter, request
+from tests.support.files import read_json
 
 FEATURES = 84
 
@@ -53,7 +55,7 @@ def test_the_plan_says_what_an_eligible_result_lacks(tmp_path, files):
 
 def test_what_is_given_is_not_lacking(tmp_path, files):
     described = dict.fromkeys(("cooling", "host_networking"), "none")
-    (tmp_path / "system.json").write_text(json.dumps(described))
+    write_json(tmp_path / "system.json", described)
     found = asked(
         tmp_path,
         files,
@@ -111,15 +113,15 @@ def test_flags_that_contradict_the_benchmark_are_refused(tmp_path, files, change
 
 def test_another_model_is_refused(tmp_path, files):
     file = files[1] / "config.json"
-    config = json.loads(file.read_text()) | {"architectures": ["BertForSequenceClassification"]}
-    file.write_text(json.dumps(config))
+    config = read_json(file) | {"architectures": ["BertForSequenceClassification"]}
+    write_json(file, config)
     with pytest.raises(UsageError, match=r"needs a model that answers questions .* is bert"):
         asked(tmp_path, files)
 
 
 def test_a_file_of_another_version_is_refused(tmp_path, files):
     data, _ = files
-    data.write_text(json.dumps({**squad_files.document(), "version": "v2.0"}))
+    write_json(data, {**squad_files.document(), "version": "v2.0"})
     with pytest.raises(UsageError, match="is of version 2.0 of SQuAD, and the benchmark uses 1.1"):
         asked(tmp_path, files)
 
@@ -127,9 +129,9 @@ def test_a_file_of_another_version_is_refused(tmp_path, files):
 @pytest.mark.parametrize("more", [-99, 1])
 def test_a_vocabulary_of_another_model_is_refused(tmp_path, files, more):
     file = files[1] / "config.json"
-    config = json.loads(file.read_text())
+    config = read_json(file)
     size = config["vocab_size"]
-    file.write_text(json.dumps(config | {"vocab_size": size - more}))
+    write_json(file, config | {"vocab_size": size - more})
     with pytest.raises(
         UsageError, match=rf"has {size} tokens and config.json says vocab_size {size - more}"
     ):
@@ -138,7 +140,7 @@ def test_a_vocabulary_of_another_model_is_refused(tmp_path, files, more):
 
 def test_a_vocabulary_with_capitals_is_refused(tmp_path, files):
     _, weights = files
-    (weights / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": False}))
+    write_json(weights / "tokenizer_config.json", {"do_lower_case": False})
     with pytest.raises(UsageError, match="this one keeps capitals"):
         asked(tmp_path, files)
 

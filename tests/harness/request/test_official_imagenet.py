@@ -1,6 +1,5 @@
 """`--benchmark resnet`: the sentences before a run, and the verdict after it."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +8,13 @@ from msgspec.structs import replace
 
 from compliance import audit, rules
 from formats.checks import Verdict
+from formats.writing import write_json
 from harness.errors import UsageError
 from harness.inputs import limits
 from harness.measurement import run
 from tests.support import imagenet_files
 from tests.support.cells import Reporter, request
+from tests.support.files import read_json, update_json
 
 
 @pytest.fixture
@@ -29,8 +30,7 @@ def asked(tmp_path, files, **changes):
 
 
 def config(weights, **changes):
-    file = weights / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    update_json(weights / "config.json", **changes)
 
 
 def test_the_plan_says_what_an_eligible_result_lacks(tmp_path, files):
@@ -50,10 +50,10 @@ def test_the_plan_says_what_an_eligible_result_lacks(tmp_path, files):
 
 def test_values_that_config_json_leaves_out_are_those_of_resnet_50(tmp_path, files):
     weights = files[1]
-    named = json.loads((weights / "config.json").read_text())
+    named = read_json(weights / "config.json")
     for key in ("layer_type", "downsample_in_bottleneck", "downsample_in_first_stage"):
         del named[key]
-    (weights / "config.json").write_text(json.dumps(named))
+    write_json(weights / "config.json", named)
     division = asked(tmp_path, files).official_run.division
     assert "downsample" not in division
     assert "layer_type" not in division
@@ -153,7 +153,7 @@ def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, monkeypatch
     assert found.accuracy.detail["label_equal_fraction"] == 1.0
     directory = Path(found.directory)
     (text,) = directory.rglob("open/**/accuracy.txt")
-    log = json.loads((directory / "raw/accuracy/mlperf_log_accuracy.json").read_text())
+    log = read_json(directory / "raw/accuracy/mlperf_log_accuracy.json")
     classes = list(imagenet_files.labels().values())
     # MultiStream fills up its queries with pictures that it repeats.
     answers = {row["qsl_idx"]: np.frombuffer(bytes.fromhex(row["data"]), np.int64) for row in log}

@@ -1,0 +1,23 @@
+"""JSON files that tests read and change."""
+
+import json
+
+from formats.writing import write_json
+
+
+def read_json(path):
+    """→ the content of the file."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def edit_json(path, change):
+    """Write what `change` returns for the content. If it returns nothing, it has changed the
+    content in place.
+    """
+    content = read_json(path)
+    write_json(path, change(content) or content)
+
+
+def update_json(path, **values):
+    """Set these keys of the document."""
+    write_json(path, read_json(path) | values)
