@@ -9,9 +9,8 @@ import pytest
 
 from formats.result import Status
 from harness.errors import UsageError
-from harness.measurement import run
 from harness.sweep import cells
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
 from tests.support.files import read_json
 
 
@@ -31,7 +30,7 @@ def test_lengths_that_are_not_the_sizes_own_make_another_cell(tmp_path):
 
 
 def test_the_inputs_have_these_lengths_and_the_result_says_so(tmp_path):
-    found = run.run(asked(tmp_path, prompt_tokens=7, new_tokens=3), Reporter(), 0)
+    found = measure(asked(tmp_path, prompt_tokens=7, new_tokens=3))
     assert (found.status, found.cell.prompt_tokens, found.cell.new_tokens) == (Status.OK, 7, 3)
     assert found.metrics["tokens_per_second"] == pytest.approx(
         3 * found.metrics["samples_per_second"]
@@ -43,7 +42,7 @@ def test_the_inputs_have_these_lengths_and_the_result_says_so(tmp_path):
 
 
 def test_one_new_token_is_the_first_token(tmp_path):
-    found = run.run(asked(tmp_path, new_tokens=1), Reporter(), 0)
+    found = measure(asked(tmp_path, new_tokens=1))
     assert found.status is Status.OK, found.reason
     assert found.metrics["tokens_per_second"] == pytest.approx(found.metrics["samples_per_second"])
 
@@ -51,7 +50,7 @@ def test_one_new_token_is_the_first_token(tmp_path):
 def test_answers_to_a_users_prompts_have_this_length_where_a_prompt_asks_for_no_other(tmp_path):
     file = tmp_path / "prompts.jsonl"
     file.write_text('{"prompt": "one"}\n{"prompt": "another", "max_new_tokens": 2}\n')
-    found = run.run(asked(tmp_path / "runs", dataset=file, new_tokens=4), Reporter(), 0)
+    found = measure(asked(tmp_path / "runs", dataset=file, new_tokens=4))
     assert (found.status, found.cell.new_tokens) == (Status.OK, None)
     assert found.metrics["tokens_per_second"] == pytest.approx(
         3 * found.metrics["samples_per_second"], rel=0.01

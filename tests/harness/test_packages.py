@@ -15,12 +15,12 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, pins, wheels
 from harness.execution.environments import ROOT
 from harness.execution.pins import Pin, Unresolvable
-from harness.measurement import preparation, run
+from harness.measurement import preparation
 from harness.request import options, plan
 from harness.request.pins import combinations, of_cell, spelt_all
 from harness.sweep import cells, recipe
 from tests.conftest import CACHE
-from tests.support.cells import Reporter, request
+from tests.support.cells import Reporter, measure, request
 from tests.support.synthetic_runs import cell
 from tests.support.wheels import source, wheel
 
@@ -232,7 +232,7 @@ def test_the_cell_of_an_environment_that_there_is_not_is_unsupported(tmp_path, m
         raise Unresolvable("uv finds no environment: there is no version of toy==9.9")
 
     monkeypatch.setattr(pins, "ensure", fails)
-    result = run.run(asked, Reporter(), 0)
+    result = measure(asked)
     assert (result.status, result.cell.packages) == (Status.UNSUPPORTED, ("toy==9.9",))
     assert result.reason.endswith("there is no version of toy==9.9")
 

@@ -13,7 +13,6 @@ from harness import cli
 from harness.comparison import partners
 from harness.errors import UsageError
 from harness.execution import machine
-from harness.measurement import run
 from harness.report import sections
 from harness.request import options, plan, replicas
 from harness.request.request import _PACE, _Pace
@@ -22,7 +21,7 @@ from results import summary
 from scenarios.worker.replicas import cores
 from sut import tuning
 from sut.devices import DEVICES
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
 from tests.support.files import read_json
 from tests.support.reports import gathered, groups
 from tests.support.rounds import shortened
@@ -288,7 +287,7 @@ def test_a_submission_of_replicas_holds_all_levels_and_describes_them(
         options={"latency-ms": 0.5},
         **where,
     )
-    result = run.run(cell, Reporter(), 0)
+    result = measure(cell)
     report = checked(asdict(result))
     assert result.levels == ("quick", "valid", "submission")
     assert summary.replicas(result.replicas, result.cell).startswith(

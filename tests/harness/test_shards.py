@@ -13,14 +13,13 @@ from formats.job import Place
 from formats.record import Record
 from harness.errors import UsageError
 from harness.execution import machine
-from harness.measurement import run
 from harness.request import options, plan, replicas
 from harness.request.options import Options
 from harness.request.tuning import Tuned
 from results import documents, summary
 from scenarios.worker.replicas import cores
 from sut.registry import SUTS
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
 from tests.support.files import read_json
 from tests.support.synthetic_runs import cell, record_json
 
@@ -138,7 +137,7 @@ def test_a_result_says_what_each_device_holds_and_the_audit_looks(tmp_path):
     asked = request(
         tmp_path, model="mistral", scenario="Offline", options={"shards": 2, "latency-ms": 0.5}
     )
-    result = run.run(asked, Reporter(), 0)
+    result = measure(asked)
     assert (result.status, result.reason) == ("ok", "")
     rows = dict(summary.rows(result))
     assert rows["shards"] == "parameters on 2 devices (0.5243 MB, 0.5243 MB)"

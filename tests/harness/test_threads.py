@@ -14,13 +14,13 @@ from harness import cli
 from harness.errors import UsageError
 from harness.execution import limits as machine_limits
 from harness.execution import machine
-from harness.measurement import record, run
+from harness.measurement import record
 from harness.request import options, plan
 from harness.sweep import cells as series
 from scenarios.worker import control_groups
 from scenarios.worker.replicas import cores
 from sut import variables
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
 from tests.support.files import edit_json
 from tests.support.synthetic_runs import cell
 
@@ -138,13 +138,13 @@ def test_a_sweep_compares_suts_with_equal_threads(topology):
 
 def test_under_a_quota_the_worker_has_fewer_processors(tmp_path, monkeypatch):
     monkeypatch.setattr(control_groups, "processors", lambda: 0.5)
-    found = run.run(request(tmp_path), Reporter(), 0)
+    found = measure(request(tmp_path))
     assert found.status == "ok", found.reason
     assert found.seen.detail["processors"] == 1
 
 
 def test_the_evidence_of_a_run_shows_its_threads_and_other_ones_make_it_invalid(tmp_path, capsys):
-    found = run.run(request(tmp_path, threads="1"), Reporter(), 0)
+    found = measure(request(tmp_path, threads="1"))
     directory = Path(found.directory)
     assert found.status == "ok", found.reason
     unknown = (

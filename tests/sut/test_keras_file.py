@@ -13,11 +13,10 @@ from formats.evidence import Evidence
 from formats.writing import write_json
 from harness.inputs import checkpoint, dataset
 from harness.inputs.architectures import keras_file
-from harness.measurement.run import run
 from scenarios.worker.answers import pack
 from sut.contract import Workload
 from sut.registry import framework_of, spec_of
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
 from tests.support.files import read_json
 from tests.support.frameworks import run_module
 from tests.support.long import LONG
@@ -154,7 +153,7 @@ def test_two_backends_agree_in_float64_but_for_a_layer_that_has_only_float32(ans
 @pytest.mark.parametrize(("file", "scenario"), [("text", "SingleStream"), ("two", "Offline")])
 def test_a_file_is_measured_from_end_to_end(files, file, scenario):
     cell = cell_of(files, file, "keras3-jax", scenario=scenario)
-    result = run(cell, Reporter(), 0)
+    result = measure(cell)
     assert (result.status, result.reason) == ("ok", "")
     assert result.accuracy.passed and result.accuracy.value < 0.5
     assert any("not measured for this model" in note for note in result.warnings)
@@ -164,7 +163,7 @@ def test_a_file_is_measured_from_end_to_end(files, file, scenario):
 @pytest.mark.parametrize("file", ["cnn", "text", "two"])
 @pytest.mark.parametrize("sut", TRAINERS)
 def test_a_file_is_trained_by_its_own_losses_and_optimizer(files, sut, file):
-    result = run(cell_of(files, file, sut, scenario="Fit", duration=None), Reporter(), 0)
+    result = measure(cell_of(files, file, sut, scenario="Fit", duration=None))
     assert (result.status, result.reason) == ("ok", "")
     assert result.accuracy.passed, result.accuracy
     assert result.metrics["trained_parameters"] > 0
@@ -173,7 +172,7 @@ def test_a_file_is_trained_by_its_own_losses_and_optimizer(files, sut, file):
 @pytest.mark.parametrize("case", ["skips_a_batch", "shuffles", "changes_the_files_rate"])
 def test_a_file_that_is_trained_otherwise_is_seen_by_its_losses(files, interpreter, case):
     cell = cell_of(files, "two", "keras3-jax", scenario="Fit", duration=None)
-    directory = Path(run(cell, Reporter(), 0).directory)
+    directory = Path(measure(cell).directory)
     job = read_json(directory / "raw" / "accuracy" / "job.json")
     folder = files / case
     folder.mkdir()
@@ -191,6 +190,6 @@ def test_code_that_lacks_a_layer_leaves_the_cell_unsupported_in_keras_words(file
     other = files / "other.py"
     other.write_text("import keras\n")
     cell = request(files, sut="keras3-jax", model=str(files / "own.keras"), custom=other)
-    result = run(cell, Reporter(), 0)
+    result = measure(cell)
     assert result.status == "unsupported"
     assert "does not load the file: Could not locate class 'Scale'" in result.reason

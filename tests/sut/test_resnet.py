@@ -8,11 +8,10 @@ import pytest
 from benchmarks.disagreement import MeasuredSize
 from formats.writing import write_json
 from harness.inputs import checkpoint, dataset, depth_limits, picture_processor
-from harness.measurement import run
 from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
 from tests.support import imagenet_files
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
 from tests.support.frameworks import run_module
 from tests.support.long import long_unless
 
@@ -106,6 +105,6 @@ def test_keras_says_what_its_resnet_lacks(tmp_path, changes, reason):
     data, weights = imagenet_files.write(tmp_path, two_blocks, **changes)
     flags = {"model": None, "scenario": "Offline", "weights": weights, "dataset": data}
     asked = request(tmp_path / "runs", sut="keras3-jax", benchmark="resnet", **flags)
-    found = run.run(asked, Reporter(), 0)
+    found = measure(asked)
     assert found.status == "unsupported"
     assert reason in found.reason

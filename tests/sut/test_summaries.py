@@ -6,10 +6,9 @@ import pytest
 
 from compliance import audit, logs
 from formats.checks import Verdict
-from harness.measurement import run
 from sut.registry import SUTS
 from tests.support import article_files
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
 
 SUT, ARTICLES = "native-torch-eager", 8
 
@@ -28,7 +27,7 @@ def test_a_run_has_the_metric_and_the_token_latencies(tmp_path, interpreter):
         dataset=data,
         duration=2.0,
     )
-    found = run.run(cell, Reporter(), 0)
+    found = measure(cell)
     assert (found.status, found.reason) == ("ok", "")
     assert found.official.line.startswith("{'rouge1': '")
     assert found.accuracy.passed

@@ -33,7 +33,7 @@ from harness.request import plan
 from harness.submission import inference
 from sut import registry
 from tests.conftest import CACHE
-from tests.support.cells import Reporter, request
+from tests.support.cells import Reporter, measure, request
 from tests.support.files import read_json, update_json
 from tests.support.rounds import short_round
 from tests.support.weights_folders import made
@@ -56,7 +56,7 @@ def measured_once(tmp_path_factory):
                 duration=0.5,
                 options={"latency-ms": 2.0},
             )
-            found[model] = Path(run.run(asked, Reporter(), 0).directory)
+            found[model] = Path(measure(asked).directory)
         return found[model]
 
     return directory
@@ -87,7 +87,7 @@ def complied_once(tmp_path_factory):
     asked = request(
         tmp_path_factory.mktemp("complied"), model="bert", duration=0.5, options={"latency-ms": 2.0}
     )
-    directory = Path(run.run(asked, Reporter(), 0).directory)
+    directory = Path(measure(asked).directory)
     return directory, run_comply(directory)
 
 
@@ -254,9 +254,7 @@ def read_weights(monkeypatch):
 
 
 def measured_on(tmp_path, weights):
-    return Path(
-        run.run(request(tmp_path / "runs", weights=weights, duration=0.5), Reporter(), 0).directory
-    )
+    return Path(measure(request(tmp_path / "runs", weights=weights, duration=0.5)).directory)
 
 
 @pytest.mark.parametrize("source", [pytest.param("seeded", marks=pytest.mark.long), "the user's"])
@@ -337,7 +335,7 @@ def test_a_submission_runs_them_after_the_accuracy_test_and_says_how_long(
 ):
     """With equal issue, which the round asks of language models and TEST06 turns off."""
     reporter = Reporter()
-    found = run.run(submit(tmp_path, model="mistral", scenario=scenario), reporter, 0)
+    found = measure(submit(tmp_path, model="mistral", scenario=scenario), reporter)
     assert (found.status, found.reason) == ("ok", "")
     assert any(
         text.startswith("after the accuracy test: TEST01, TEST04, TEST06, about")
@@ -365,11 +363,11 @@ def test_a_submission_whose_compliance_test_dies_has_its_status_and_goes_on_from
         return real(worker, job, watch)
 
     monkeypatch.setattr(Worker, "run", dying)
-    found = run.run(submit(tmp_path), Reporter(), 0)
+    found = measure(submit(tmp_path))
     assert (found.status, found.reason) == ("oom", "no memory left")
     monkeypatch.setattr(Worker, "run", real)
     reporter = Reporter()
-    again = run.run(submit(tmp_path), reporter, 0)
+    again = measure(submit(tmp_path), reporter)
     assert (again.status, again.directory) == ("ok", found.directory)
     assert [text for text in reporter.said if "kept" in text] == [
         f"{name}: kept from an earlier attempt" for name in ("performance", "accuracy", "TEST01")

@@ -14,8 +14,7 @@ from harness import cli
 from harness.commands import pack
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
-from harness.measurement import run
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
 from tests.support.files import read_json
 from tests.support.rounds import short_round
 
@@ -38,7 +37,7 @@ def measured_once(tmp_path_factory):
         if name not in found:
             flags = {"mode": "submission", "duration": None, **CELLS[name]}
             asked = request(root, options={"latency-ms": 0.5}, **flags)
-            result = run.run(asked, Reporter(), 0)
+            result = measure(asked)
             assert (result.status, result.reason) == ("ok", "")
             found[name] = Path(result.directory)
         return found[name]

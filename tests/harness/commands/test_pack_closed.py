@@ -10,10 +10,9 @@ import pytest
 from compliance import audit, rules
 from formats.checks import Verdict
 from harness.commands import pack
-from harness.measurement import run
 from harness.request.request import _PACE, _Pace
 from tests.support import article_files, imagenet_files, squad_files
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
 from tests.support.rounds import shortened
 
 COUNTS = ("dataset_size", "performance_sample_count", "offline_samples")
@@ -43,7 +42,7 @@ def _rules(monkeypatch, name, files, metric, **row):
 def _measured(tmp_path, **changes):
     flags = {"mode": "submission", "duration": None, "submitter": "me", "model": None}
     asked = request(tmp_path / "runs", options={"latency-ms": 0.5}, **flags, **changes)
-    found = run.run(asked, Reporter(), 0)
+    found = measure(asked)
     assert (found.status, found.reason) == ("ok", "")
     return Path(found.directory)
 

@@ -9,10 +9,9 @@ from formats.result import Status
 from harness.errors import UsageError
 from harness.inputs import dataset, models
 from harness.inputs.architectures import text
-from harness.measurement import run
 from harness.request import estimate, options, plan
 from results import summary
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
 from tests.support.files import read_json
 
 
@@ -135,7 +134,7 @@ def test_a_test_makes_whole_passes_over_uneven_prompts_and_the_cell_says_so(tmp_
         prompt_tokens=40,
         new_tokens=3,
     )
-    found = run.run(wanted, Reporter(), 0)
+    found = measure(wanted)
     assert (found.status, found.reason, found.cell.dataset) == (Status.OK, "", "uneven")
     assert found.measured["passes"] == int(found.measured["passes"])
     record = read_json(Path(found.directory) / "record.json")
@@ -148,7 +147,7 @@ def test_a_test_makes_whole_passes_over_uneven_prompts_and_the_cell_says_so(tmp_
 
 def test_an_estimate_takes_no_run_of_other_inputs(tmp_path):
     uneven = {"model": "mistral", "scenario": "Offline", "size": "tiny", "standard": "uneven"}
-    assert run.run(request(tmp_path, **uneven), Reporter(), 0).status is Status.OK
+    assert measure(request(tmp_path, **uneven)).status is Status.OK
     assert estimate.of(request(tmp_path, **uneven)).basis != estimate.RULE
     assert estimate.of(request(tmp_path, **uneven | {"standard": None})).basis == estimate.RULE
 
@@ -160,7 +159,7 @@ def test_no_two_synthetic_negative_prompts_are_the_same(tmp_path):
 
 
 def test_a_result_says_that_lengths_are_uneven(tmp_path):
-    found = run.run(request(tmp_path, scenario="Offline", batch_size=4), Reporter(), 0)
+    found = measure(request(tmp_path, scenario="Offline", batch_size=4))
     assert "64 inputs of uneven length, padded to 32 tokens" in summary.measured(found)
     assert "no padding" not in summary.measured(found)
     documents = [path.read_text() for path in Path(found.directory).rglob("open/**/README.md")]

@@ -15,7 +15,7 @@ from harness.inputs import checkpoint, dataset, models, user_weights
 from harness.inputs.architectures import UserFile
 from harness.measurement import run
 from tests.conftest import CACHE
-from tests.support.cells import Reporter, request
+from tests.support.cells import Reporter, measure, request
 from tests.support.files import read_json
 from tests.support.tokens import bpe
 from tests.support.weights_folders import (
@@ -388,7 +388,7 @@ def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, monkeypatch
     text = tmp_path / "text"
     text.write_text("one prompt\n\nand another")
     asked = request(tmp_path / "runs", weights=folder, dataset=text)
-    found = run.run(asked, Reporter(), 0)
+    found = measure(asked)
     assert (found.status, found.cell.size) == ("ok", "user")
     digest = digest_of(folder / "config.json", folder / "model.safetensors")
     assert found.cell.weights == digest[:12]
@@ -412,10 +412,8 @@ def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, monkeypatch
 
 
 def test_the_mock_takes_the_folders_sizes_and_reads_nothing(made, tmp_path):
-    found = run.run(
-        request(tmp_path / "runs", weights=made("mistral"), model="mistral", cache=CACHE),
-        Reporter(),
-        0,
+    found = measure(
+        request(tmp_path / "runs", weights=made("mistral"), model="mistral", cache=CACHE)
     )
     assert (found.status, found.cell.size, found.ranked) == ("ok", "user", False)
     assert read_json(Path(found.directory) / "record.json")["digests"]["weights_source"] == "none"
@@ -452,7 +450,7 @@ def prompted(made, tmp_path):
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
 def test_an_answer_ends_at_its_end_token_unless_told_otherwise(prompted, tmp_path, scenario):
     flags = {**prompted, "scenario": scenario, "batch_size": 2 if scenario == "Offline" else 1}
-    found = run.run(request(tmp_path / "stop", **flags), Reporter(), 0)
+    found = measure(request(tmp_path / "stop", **flags))
     assert (found.status, found.reason, found.cell.eos) == ("ok", "", "stop")
     assert found.measured["tokens"] < 128 * found.measured["samples"]
     assert found.measured["passes"] % 1 == 0
@@ -463,7 +461,7 @@ def test_an_answer_ends_at_its_end_token_unless_told_otherwise(prompted, tmp_pat
 
 
 def test_end_tokens_can_be_ignored_and_that_is_told(prompted, tmp_path):
-    found = run.run(request(tmp_path / "ignore", **prompted, eos="ignore"), Reporter(), 0)
+    found = measure(request(tmp_path / "ignore", **prompted, eos="ignore"))
     assert (found.status, found.cell.eos) == ("ok", "ignore")
     assert found.measured["tokens"] == 128 * found.measured["samples"]
     assert any(

@@ -17,11 +17,10 @@ from harness import cli, result
 from harness.comparison import compare, tables
 from harness.errors import UsageError
 from harness.inputs import models
-from harness.measurement import run
 from harness.request import plan
 from results import summary
 from scenarios.worker import host_memory
-from tests.support.cells import Killer, Reporter, request
+from tests.support.cells import Killer, Reporter, measure, request
 from tests.support.files import read_json, update_json
 from tests.support.reports import gathered, groups
 
@@ -29,10 +28,8 @@ MILLISECONDS = 2.0
 
 
 def trained(out, **options):
-    return run.run(
-        request(out, scenario="Fit", duration=None, options={"latency-ms": MILLISECONDS} | options),
-        Reporter(),
-        0,
+    return measure(
+        request(out, scenario="Fit", duration=None, options={"latency-ms": MILLISECONDS} | options)
     )
 
 
@@ -324,19 +321,19 @@ def test_a_training_that_was_interrupted_goes_on_with_the_test_that_is_left(tmp_
     # The parent looks once a second.
     asked = request(tmp_path, scenario="Fit", duration=None, options={"latency-ms": 75.0})
     with pytest.raises(KeyboardInterrupt):
-        run.run(asked, Reporter(stop="accuracy"), 0)
+        measure(asked, Reporter(stop="accuracy"))
     reporter = Reporter()
-    found = run.run(asked, reporter, 0)
+    found = measure(asked, reporter)
     assert found.status == "ok" and "performance: kept from an earlier attempt" in reporter.said
 
 
 def test_a_training_that_ends_badly_says_how_and_goes_on_where_it_was(tmp_path):
     asked = request(tmp_path, scenario="Fit", duration=None, options={"latency-ms": 75.0})
 
-    killed = run.run(asked, Killer(), 0)
+    killed = measure(asked, Killer())
     assert killed.status == "error" and "SIGKILL" in killed.reason and killed.metric is not None
     reporter = Reporter()
-    found = run.run(asked, reporter, 0)
+    found = measure(asked, reporter)
     assert (found.status, found.directory) == (
         "ok",
         killed.directory,
@@ -362,9 +359,7 @@ def test_a_training_that_the_kernel_ends_for_want_of_memory_says_so(tmp_path, mo
 
 def test_what_no_fit_is_written_for_is_unsupported_with_its_reason(tmp_path):
     def reason(sut, model):
-        found = run.run(
-            request(tmp_path, scenario="Fit", duration=None, sut=sut, model=model), Reporter(), 0
-        )
+        found = measure(request(tmp_path, scenario="Fit", duration=None, sut=sut, model=model))
         assert found.status == "unsupported"
         return found.reason
 
@@ -381,9 +376,7 @@ def test_what_no_fit_is_written_for_is_unsupported_with_its_reason(tmp_path):
 
 
 def test_a_language_model_is_trained_by_lora_and_its_cell_says_which(tmp_path):
-    found = run.run(
-        request(tmp_path, scenario="Fit", duration=None, model="mistral"), Reporter(), 0
-    )
+    found = measure(request(tmp_path, scenario="Fit", duration=None, model="mistral"))
     assert (found.status, found.reason, found.cell.lora, found.cell.seq_len, found.cell.eos) == (
         "ok",
         "",
@@ -396,7 +389,7 @@ def test_a_language_model_is_trained_by_lora_and_its_cell_says_which(tmp_path):
 
 
 def test_of_sam_the_image_encoder_alone_is_trained(tmp_path):
-    found = run.run(request(tmp_path, scenario="Fit", duration=None, model="sam"), Reporter(), 0)
+    found = measure(request(tmp_path, scenario="Fit", duration=None, model="sam"))
     assert (found.status, found.reason, found.cell.batch_size) == ("ok", "", 1)
     training = read_json(Path(found.directory) / "record.json")["training"]
     assert training["parameters"] == 296_000 < models.load("sam").sizes["tiny"].parameters
@@ -406,7 +399,7 @@ def test_a_users_labels_are_trained_on(tmp_path):
     rows = [{"prompt": f"{n} {chr(97 + n)} prompt", "label": n % 2} for n in range(12)]
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    found = run.run(request(tmp_path, scenario="Fit", duration=None, dataset=path), Reporter(), 0)
+    found = measure(request(tmp_path, scenario="Fit", duration=None, dataset=path))
     assert (found.status, found.reason) == ("ok", "") and found.cell.dataset != "synthetic"
     record = read_json(Path(found.directory) / "record.json")
     assert record["training"]["seed"] is None

@@ -26,7 +26,7 @@ from scenarios.worker import control_groups
 from sut import variables
 from sut.registry import SUTS
 from tests.conftest import CACHE
-from tests.support.cells import Killer, Reporter, request
+from tests.support.cells import Killer, Reporter, measure, request
 from tests.support.files import edit_json, read_json, update_json
 
 
@@ -52,9 +52,7 @@ def test_the_reference_is_made_before_the_time_of_the_cell_begins(tmp_path, monk
 
 
 def test_a_second_task_is_measured_by_its_own_architecture(tmp_path):
-    found = run.run(
-        request(tmp_path, model="gpt2", task="generate", scenario="Offline"), Reporter(), 0
-    )
+    found = measure(request(tmp_path, model="gpt2", task="generate", scenario="Offline"))
     assert (found.status, found.cell.task, found.cell.eos) == ("ok", "generate", "ignore")
     assert found.measured["tokens"] == 45 * found.measured["samples"]
 
@@ -74,7 +72,7 @@ def test_a_users_prompts_are_read_once_and_their_notes_are_in_plan_and_result(
         " a prompt may have several lines"
     )
     assert asked.count == 2 and note in asked.reasons
-    found = run.run(asked, Reporter(), 0)
+    found = measure(asked)
     assert (found.status, readings) == ("ok", [prompts])
     assert found.warnings.count(note) == 1
     words = ["--sut", "mock", "--model", "mistral", "--scenario", "Offline", "--dry-run"]
@@ -92,7 +90,7 @@ def test_a_sut_without_the_models_file_is_unsupported_before_anything_is_made(
         "mock",
         dataclasses.replace(registry.SUTS["mock"], module="sut.native_torch.no_{architecture}"),
     )
-    found = run.run(request(tmp_path), Reporter(), 0)
+    found = measure(request(tmp_path))
     assert (found.status, found.reason) == (
         "unsupported",
         "nothing is written for the architecture bert: there is no sut/native_torch/no_bert.py",
@@ -149,13 +147,13 @@ def test_after_ctrl_c_in_the_accuracy_test_the_performance_test_is_kept(tmp_path
     # The accuracy test takes four seconds: long enough to be seen on a busy machine.
     asked = request(tmp_path, duration=1.5, options={"latency-ms": 60.0})
     with pytest.raises(KeyboardInterrupt):
-        run.run(asked, Reporter(stop="accuracy"), 0)
+        measure(asked, Reporter(stop="accuracy"))
     directory = next(tmp_path.rglob("quick-1"))
     assert not (directory / "result.json").exists()
     before = (directory / "raw/performance/mlperf_log_detail.txt").read_bytes()
     trace = read_json(directory / "record.json")["digests"]["trace"]
     reporter = Reporter()
-    found = run.run(asked, reporter, 0)
+    found = measure(asked, reporter)
     assert (found.status, found.reason, found.directory) == ("ok", "", str(directory))
     assert "performance: kept from an earlier attempt" in reporter.said
     assert (directory / "raw/performance/mlperf_log_detail.txt").read_bytes() == before
@@ -165,26 +163,26 @@ def test_after_ctrl_c_in_the_accuracy_test_the_performance_test_is_kept(tmp_path
 def test_after_a_kill_in_the_accuracy_test_the_performance_test_is_kept(tmp_path):
     asked = request(tmp_path, duration=1.5, options={"latency-ms": 60.0})
 
-    killed = run.run(asked, Killer(), 0)
+    killed = measure(asked, Killer())
     assert killed.status == "error" and "SIGKILL" in killed.reason and killed.metric is not None
     reporter = Reporter()
-    found = run.run(asked, reporter, 0)
+    found = measure(asked, reporter)
     assert (found.status, found.directory) == ("ok", killed.directory)
     assert "performance: kept from an earlier attempt" in reporter.said
 
 
 def test_a_cell_is_measured_by_one_process_at_a_time(tmp_path):
-    found = run.run(request(tmp_path), Reporter(), 0)
+    found = measure(request(tmp_path))
     with (
         rundir.opened(tmp_path, found.cell, "quick"),
         pytest.raises(EnvironmentFailure, match="another process measures this cell"),
     ):
-        run.run(request(tmp_path), Reporter(), 0)
+        measure(request(tmp_path))
 
 
 @pytest.mark.long
 def test_the_models_operations_stand_beside_those_of_a_large_product(tmp_path):
-    found = run.run(request(tmp_path, duration=1), Reporter(), 0)
+    found = measure(request(tmp_path, duration=1))
     assert "flops_per_second" not in found.metrics  # the mock computes no model
     directory = Path(found.directory)
     edit_json(
@@ -244,7 +242,7 @@ def test_the_models_operations_stand_beside_those_of_a_large_product(tmp_path):
 
 
 def test_the_operators_of_an_eager_sut_are_told_for_a_forward_pass(tmp_path):
-    directory = Path(run.run(request(tmp_path, duration=1), Reporter(), 0).directory)
+    directory = Path(measure(request(tmp_path, duration=1)).directory)
 
     def sentence(graphs, **detail):
         after = {"graphs": graphs, "graph_breaks": None, "precision": "float32", "detail": detail}
@@ -273,7 +271,7 @@ def test_answers_are_judged_by_the_length_that_a_file_asks_for(tmp_path, asked_f
     prompts.write_text(json.dumps({"prompt": "one", "max_new_tokens": 10}) + "\n")
     with prompts.open("a") as f:
         f.write(json.dumps({"prompt": "two", "max_new_tokens": asked_for}) + "\n")
-    found = run.run(request(tmp_path, model="llama", dataset=prompts), Reporter(), 0)
+    found = measure(request(tmp_path, model="llama", dataset=prompts))
     model = models.load("llama")
     size = dataclasses.replace(
         model.sizes["tiny"], inputs={**model.sizes["tiny"].inputs, "new_tokens": new_tokens}
@@ -287,7 +285,7 @@ def test_every_derived_file_can_be_made_again(tmp_path):
     from harness.submission import inference
 
     asked = request(tmp_path)
-    directory = Path(run.run(asked, Reporter(), 0).directory)
+    directory = Path(measure(asked).directory)
     files = {p: p.read_bytes() for p in (directory / "open").rglob("*") if p.is_file()}
     shutil.rmtree(directory / "open")
     record = reading.from_file(directory / "record.json", Record)
@@ -303,7 +301,7 @@ def test_without_a_reference_a_cell_is_ok_and_unranked(tmp_path, monkeypatch):
     reason = "no reference: mistral full in float32 needs more memory"
     missing = run.reference.Reference(None, reason=reason)
     monkeypatch.setattr(run.reference, "ensure", lambda *_: missing)
-    found = run.run(request(tmp_path), Reporter(), 0)
+    found = measure(request(tmp_path))
     assert (found.status, found.accuracy, found.ranked) == ("ok", None, False)
     assert f"accuracy not judged: {reason}" in found.warnings
 
@@ -312,7 +310,7 @@ def test_the_trace_is_kept_compressed_with_its_digest(tmp_path):
     import gzip
     import hashlib
 
-    directory = Path(run.run(request(tmp_path), Reporter(), 0).directory)
+    directory = Path(measure(request(tmp_path)).directory)
     trace = gzip.decompress((directory / "raw/performance/mlperf_log_trace.json.gz").read_bytes())
     assert trace.count(b'"name":"Sample"') > 64  # not parsed: LoadGen's own lines are not all JSON
     assert (
@@ -323,9 +321,7 @@ def test_the_trace_is_kept_compressed_with_its_digest(tmp_path):
 
 def test_a_model_that_does_not_fit_is_refused_before_anything_is_made(tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "available_memory_bytes", lambda: 1 << 30)
-    found = run.run(
-        request(tmp_path, sut="keras3-jax", model="mistral", size="full"), Reporter(), 0
-    )
+    found = measure(request(tmp_path, sut="keras3-jax", model="mistral", size="full"))
     assert found.status == Status.SKIPPED
     assert (
         "mistral full in bfloat16 needs about 18.8 GB of memory and 1.1 GB are available"
@@ -340,7 +336,7 @@ def test_the_limits_of_control_groups_are_in_plan_result_and_record(tmp_path, mo
     asked = request(tmp_path)
     note = "the control groups (a container's) limit this machine to 0.5 processors and 0.734 GB of"
     assert asked.reasons[0] == f"{note} memory"
-    found = run.run(asked, Reporter(), 0)
+    found = measure(asked)
     assert found.status == "ok" and asked.reasons[0] in found.warnings
     record = read_json(Path(found.directory) / "record.json")
     assert record["machine"]["cpu_quota"] == 0.5
@@ -380,13 +376,13 @@ def test_the_default_size_is_full_where_an_accelerator_holds_it(tmp_path, monkey
 def test_an_unwritable_output_is_a_usage_error(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be written"):
-        run.run(request(tmp_path / "file"), Reporter(), 0)
+        measure(request(tmp_path / "file"))
 
 
 def test_a_quick_run_is_of_whole_batches_and_says_of_how_many(tmp_path):
     for batch in (1, 3, 32):
         asked = request(tmp_path, scenario="Offline", batch_size=batch, options={"latency-ms": 5.0})
-        found = run.run(asked, Reporter(), 0)
+        found = measure(asked)
         assert (found.status, found.loadgen) == ("ok", "VALID")
         measured = found.measured
         assert (measured["samples"], measured["padding_fraction"]) == (
@@ -425,7 +421,7 @@ def test_a_test_that_was_over_too_soon_is_measured_once_more_at_the_rate_it_show
     tmp_path, busy_at_first, scenario
 ):
     reporter = Reporter()
-    found = run.run(request(tmp_path, scenario=scenario, options={"latency-ms": 5.0}), reporter, 0)
+    found = measure(request(tmp_path, scenario=scenario, options={"latency-ms": 5.0}), reporter)
     assert (found.status, found.loadgen, len(busy_at_first)) == ("ok", "VALID", 2)
     assert any("measured once more, at the rate that it showed" in text for text in reporter.said)
     assert (Path(found.directory) / "raw/performance.attempt-1").is_dir()
@@ -448,9 +444,9 @@ def test_a_test_that_was_measured_once_more_is_kept_when_the_run_goes_on(tmp_pat
     )
     reporter = Reporter()
     with pytest.raises(KeyboardInterrupt):
-        run.run(asked, Reporter(stop="accuracy"), 0)
+        measure(asked, Reporter(stop="accuracy"))
     assert len(busy_at_first) == 2
-    assert run.run(asked, reporter, 0).status == "ok"
+    assert measure(asked, reporter).status == "ok"
     assert "performance: kept from an earlier attempt" in reporter.said
 
 
@@ -502,7 +498,7 @@ CALM = Disturbance(
 
 
 def test_where_a_disturbance_may_be_why_inputs_took_longer_the_reason_says_so(tmp_path):
-    directory = Path(run.run(request(tmp_path), Reporter(), 0).directory)
+    directory = Path(measure(request(tmp_path)).directory)
     path = directory / "raw/performance/outcome.json"
     outcome = read_json(path)
     times = {"fresh_ns": 5.56e6, "again_ns": 1e6, "met_ns": 1e6}
@@ -526,11 +522,9 @@ def test_where_a_disturbance_may_be_why_inputs_took_longer_the_reason_says_so(tm
 
 
 def test_a_result_comes_back_from_its_file_and_is_found_below_a_folder(tmp_path):
-    first = run.run(request(tmp_path / "a"), Reporter(), 0)
-    second = run.run(
-        request(tmp_path / "b", sut="keras3-jax", model="mistral", size="tiny", precision="tf32"),
-        Reporter(),
-        0,
+    first = measure(request(tmp_path / "a"))
+    second = measure(
+        request(tmp_path / "b", sut="keras3-jax", model="mistral", size="tiny", precision="tf32")
     )
     assert second.status == "unsupported"  # nothing was made: it has no directory
     (tmp_path / "c").mkdir()

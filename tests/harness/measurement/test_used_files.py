@@ -12,9 +12,9 @@ from formats.result import Status
 from harness import result
 from harness.errors import UsageError
 from harness.inputs import used_files
-from harness.measurement import reference, run
+from harness.measurement import reference
 from sut import registry
-from tests.support.cells import Reporter, request
+from tests.support.cells import Reporter, measure, request
 from tests.support.weights_folders import made
 
 __all__ = ["made"]
@@ -42,7 +42,7 @@ def test_weights_that_change_between_plan_and_load_are_refused(name, read_weight
     planned = request(tmp_path / "runs", weights=folder)
     replaced(folder / name)
     with pytest.raises(UsageError, match=f"{name}: changed while it was used.*measure again"):
-        run.run(planned, Reporter(), 0)
+        measure(planned)
     assert not list((tmp_path / "runs").glob("**/result.json"))
 
 
@@ -52,7 +52,7 @@ def test_prompts_that_change_between_plan_and_load_are_refused(tmp_path):
     planned = request(tmp_path / "runs", model="mistral", dataset=prompts)
     prompts.write_text("one\nthree\n")
     with pytest.raises(UsageError, match="prompts.txt: changed while it was used"):
-        run.run(planned, Reporter(), 0)
+        measure(planned)
 
 
 class Replacing(Reporter):
@@ -74,11 +74,11 @@ def test_weights_that_change_while_they_are_measured_give_no_figure(
     monkeypatch.setattr(reference.engines, "not_judged", lambda request: "no time for a reference")
     folder = made("bert")
     planned = request(tmp_path / "runs", weights=folder)
-    found = run.run(planned, Replacing(folder / WEIGHTS), 0)
+    found = measure(planned, Replacing(folder / WEIGHTS))
     assert found.status is Status.ERROR and not found.ranked
     assert found.reason.startswith(f"{folder / WEIGHTS}: changed while it was used")
     assert result.derive(Path(found.directory)).reason == found.reason
-    again = run.run(request(tmp_path / "runs", weights=folder), Reporter(), 0)
+    again = measure(request(tmp_path / "runs", weights=folder))
     assert again.status is Status.OK
     assert list((tmp_path / "runs").glob("**/performance.attempt-1"))
 

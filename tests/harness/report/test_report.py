@@ -16,14 +16,13 @@ from formats.result import Metric, Result, Status
 from formats.writing import write_json
 from harness import cli
 from harness.execution.environments import ROOT
-from harness.measurement import run
 from harness.report import answer, details, exports, figures, page, sections
 from harness.report.section import Bars
 from harness.report.sections import comparisons, curves, numbers, ratios
 from harness.samples import words
 from harness.sweep import journal
 from sut.registry import SUTS as REGISTERED
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
 from tests.support.files import read_json
 from tests.support.reports import gathered, groups, rendered
 from tests.support.synthetic_runs import MACHINE, NOISE, cell, write
@@ -49,7 +48,7 @@ def mock_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mock")
     (folder / "prompts.txt").write_text("Once upon a time\n\n<script>alert(1)</script>")
     asked = request(folder / "runs", model="mistral", dataset=folder / "prompts.txt", duration=1)
-    assert run.run(asked, Reporter(), 0).status == "ok"
+    assert measure(asked).status == "ok"
     return folder / "runs"
 
 

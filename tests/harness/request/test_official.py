@@ -11,11 +11,10 @@ from formats.checks import Verdict
 from formats.writing import write_json
 from harness import cli
 from harness.errors import UsageError
-from harness.measurement import run
 from harness.result import HARNESS
 from results import summary
 from tests.support import squad_files
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
 from tests.support.files import read_json
 
 FEATURES = 84
@@ -154,7 +153,7 @@ def test_the_closed_divisions_model_needs_its_own_vocabulary(tmp_path, files, mo
 
 def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, monkeypatch):
     _with(monkeypatch, as_if_closed=True)
-    found = run.run(asked(tmp_path, files), Reporter(), 0)
+    found = measure(asked(tmp_path, files))
     assert (found.status, found.cause) == ("invalid", "accuracy")
     assert "at least 89.96526 is required" in found.reason
     # The answers are those of the reference.
@@ -170,7 +169,7 @@ def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, monkeypatch
 
 
 def test_a_run_for_the_open_division_has_no_target_and_says_why_it_is_not_eligible(tmp_path, files):
-    found = run.run(asked(tmp_path, files), Reporter(), 0)
+    found = measure(asked(tmp_path, files))
     assert (found.status, found.reason) == ("ok", "")
     assert any(note.startswith("not eligible: 84 of 10,833 samples") for note in found.warnings)
     shown = dict(summary.rows(found))["accuracy"]

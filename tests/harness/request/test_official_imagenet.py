@@ -11,9 +11,8 @@ from formats.checks import Verdict
 from formats.writing import write_json
 from harness.errors import UsageError
 from harness.inputs import limits
-from harness.measurement import run
 from tests.support import imagenet_files
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
 from tests.support.files import read_json, update_json
 
 
@@ -127,7 +126,7 @@ def test_a_damaged_picture_is_named(tmp_path, files):
     name = list(imagenet_files.labels())[7]
     (data / name).write_bytes((data / name).read_bytes()[:400])
     with pytest.raises(UsageError, match=f"{name}: no whole JPEG or PNG file"):
-        run.run(asked(tmp_path, files), Reporter(), 0)
+        measure(asked(tmp_path, files))
 
 
 def test_loadgen_keeps_as_many_pictures_loaded_as_the_benchmark_requires(tmp_path, files):
@@ -146,7 +145,7 @@ def test_a_model_without_a_number_of_layers_has_limits_if_there_is_no_reference(
 def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, monkeypatch, scenario):
     """Fewer pictures than the data set has are loaded at a time."""
     _with(monkeypatch, performance_sample_count=20)
-    found = run.run(asked(tmp_path, files, scenario=scenario), Reporter(), 0)
+    found = measure(asked(tmp_path, files, scenario=scenario))
     assert (found.status, found.cause) == ("invalid", "accuracy")
     # The answers are those of the reference.
     assert found.accuracy.passed

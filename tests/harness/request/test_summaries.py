@@ -12,11 +12,10 @@ from formats.checks import Verdict
 from formats.writing import write_json
 from harness.errors import UsageError
 from harness.inputs.architectures import text
-from harness.measurement import run
 from harness.request import estimate
 from results import summary
 from tests.support import article_files
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
 from tests.support.files import read_json, update_json
 
 ARTICLES = article_files.ARTICLES
@@ -216,7 +215,7 @@ def test_rows_of_numbers_and_lists_are_padded_alike(tmp_path, files):
 
 
 def test_a_run_shows_the_metric_and_the_audit_computes_it_again(tmp_path, files):
-    found = run.run(asked(tmp_path, files), Reporter(), 0)
+    found = measure(asked(tmp_path, files))
     assert (found.status, found.reason) == ("ok", "")
     assert any(note.startswith("not eligible: 30 of 5,000 samples") for note in found.warnings)
     rows = dict(summary.rows(found))
@@ -240,7 +239,7 @@ def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, monkeypatch
     """As if 30 articles were all, and the small model that of the closed division."""
     real = rules.load().workloads["summaries"]
     _with(monkeypatch, article_files.as_if_closed(real), dataset_size=ARTICLES)
-    found = run.run(asked(tmp_path, files), Reporter(), 0)
+    found = measure(asked(tmp_path, files))
     assert (found.status, found.cause) == ("invalid", "accuracy")
     assert "and at least 38.6694 is required" in found.reason
     assert found.accuracy.passed
