@@ -9,8 +9,7 @@ import pytest
 
 from formats.result import Status
 from harness.errors import UsageError
-from harness.sweep import cells
-from tests.support.cells import measure, request
+from tests.support.cells import cells_of, measure, request
 from tests.support.files import read_json
 
 
@@ -52,6 +51,7 @@ def test_answers_to_a_users_prompts_have_this_length_where_a_prompt_asks_for_no_
     file.write_text('{"prompt": "one"}\n{"prompt": "another", "max_new_tokens": 2}\n')
     found = measure(asked(tmp_path / "runs", dataset=file, new_tokens=4))
     assert (found.status, found.cell.new_tokens) == (Status.OK, None)
+    assert found.cell.dataset != "synthetic"
     assert found.metrics["tokens_per_second"] == pytest.approx(
         3 * found.metrics["samples_per_second"], rel=0.01
     )
@@ -92,16 +92,8 @@ def test_what_cannot_be_is_one_sentence(tmp_path, flags, words):
     assert words in str(caught.value)
 
 
-def test_a_sweep_takes_lists_of_them(tmp_path):
-    grid = {
-        "sut": ["mock"],
-        "model": ["mistral"],
-        "scenario": ["Offline"],
-        "size": ["tiny"],
-        "prompt_tokens": ["5,300"],
-        "new_tokens": ["1,45"],
-    }
-    made = cells.make([grid], {"out": [str(tmp_path)], "cache": [str(tmp_path)]}, control=False)
+def test_a_sweep_takes_lists_of_them():
+    made = cells_of(model="mistral", prompt_tokens="5,300", new_tokens="1,45")
     assert [one.request and one.request.tokens for one in made] == [
         (5, 1),
         None,

@@ -13,12 +13,13 @@ from formats.job import Place
 from formats.record import Record
 from harness.errors import UsageError
 from harness.execution import machine
-from harness.request import options, plan, replicas
+from harness.request import replicas
 from harness.request.options import Options
 from harness.request.tuning import Tuned
 from results import documents, summary
 from scenarios.worker.replicas import cores
 from sut.registry import SUTS
+from tests.support import cells
 from tests.support.cells import measure, request
 from tests.support.files import read_json
 from tests.support.synthetic_runs import cell, record_json
@@ -28,7 +29,7 @@ SUT = "native-torch-eager"
 
 def resolved(*words):
     given = ("--sut", SUT, "--device", "cpu", "--scenario", "Offline", "--size", "tiny")
-    return plan.resolve(options.parse([*given, *words]))
+    return cells.resolved(*given, *words)
 
 
 @pytest.fixture
@@ -77,20 +78,15 @@ def test_what_cannot_be_split_is_refused_with_its_reason(words, reason, two_core
     for flag, value in (("--size", "tiny"), ("--sut", SUT)):
         given += [] if flag in words else [flag, value]
     with pytest.raises(UsageError, match=reason):
-        plan.resolve(options.parse([*given, *words]))
+        cells.resolved(*given, *words)
 
 
 def test_a_training_and_a_sut_that_splits_nothing_are_refused(two_cores):
     with pytest.raises(UsageError, match="is for answers, and Fit trains: leave it out"):
-        plan.resolve(
-            options.parse(
-                ["--sut", SUT, "--device", "cpu", "--scenario", "Fit", "--size", "tiny", *shards(2)]
-            )
-        )
+        words = f"--sut {SUT} --device cpu --scenario Fit --size tiny"
+        cells.resolved(*words.split(), *shards(2))
     with pytest.raises(UsageError, match="keras3-tensorflow has no such option"):
-        plan.resolve(
-            options.parse(["--sut", "keras3-tensorflow", "--scenario", "Offline", *shards(2)])
-        )
+        cells.resolved("--sut", "keras3-tensorflow", "--scenario", "Offline", *shards(2))
 
 
 def test_a_cell_of_shards_has_a_name_of_its_own_and_the_whole_processor(two_cores):

@@ -15,12 +15,12 @@ from harness.errors import UsageError
 from harness.execution import limits as machine_limits
 from harness.execution import machine
 from harness.measurement import record
-from harness.request import options, plan
-from harness.sweep import cells as series
+from harness.request import plan
 from scenarios.worker import control_groups
 from scenarios.worker.replicas import cores
 from sut import variables
-from tests.support.cells import measure, request
+from tests.support import cells
+from tests.support.cells import cells_of, measure, request
 from tests.support.files import edit_json
 from tests.support.synthetic_runs import cell
 
@@ -34,7 +34,7 @@ def no_variable(monkeypatch):
 
 
 def resolved(*words, sut="native-torch-eager"):
-    return plan.resolve(options.parse(("--sut", sut, *OFFLINE, *words)))
+    return cells.resolved("--sut", sut, *OFFLINE, *words)
 
 
 @pytest.fixture
@@ -121,26 +121,15 @@ def test_other_variables_go_with_threads(monkeypatch):
 
 def test_an_engine_has_no_threads_here(monkeypatch):
     monkeypatch.setattr(plan.engines, "check", lambda *_: [])
+    words = "--sut endpoint --model llama --scenario Offline --threads 1"
     with pytest.raises(UsageError, match="--threads 1: endpoint does not start its engine"):
-        plan.resolve(
-            options.parse(
-                ("--sut", "endpoint", "--model", "llama", "--scenario", "Offline", "--threads", "1")
-            )
-        )
+        cells.resolved(*words.split())
 
 
 def test_a_sweep_compares_suts_with_equal_threads(topology):
-    values = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline"], "threads": ["1,auto"]}
-    found = series.make((values,), values, control=False)
+    found = cells_of(threads="1,auto")
     assert [each.request.cell().threads for each in found] == [1, None]
     assert found[0].comparison != found[1].comparison
-
-
-def test_under_a_quota_the_worker_has_fewer_processors(tmp_path, monkeypatch):
-    monkeypatch.setattr(control_groups, "processors", lambda: 0.5)
-    found = measure(request(tmp_path))
-    assert found.status == "ok", found.reason
-    assert found.seen.detail["processors"] == 1
 
 
 def test_the_evidence_of_a_run_shows_its_threads_and_other_ones_make_it_invalid(tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""A cell of the mock as a user asks for it, and who is told of its progress."""
+"""A cell of the mock as a user asks for it, who is told of its progress, and its Result."""
 
 import shlex
 
@@ -7,22 +7,17 @@ import psutil
 from harness.measurement import run
 from harness.measurement.attempt import Attempt
 from harness.request import plan
-from harness.request.options import Options, flag, names
+from harness.request.options import Options, flag, names, parse
+from harness.sweep import cells
 from tests.conftest import CACHE
 
 
 def request(out, *, options=None, **changes):
     """`options`: the SUT's own, by name."""
-    flags = {
-        "sut": "mock",
-        "model": "bert",
-        "scenario": "SingleStream",
-        "out": out,
-        "cache": CACHE,
-        "duration": 0.3,
-    }
-    given = tuple(f"{name}={value}" for name, value in (options or {}).items())
-    flags |= {"sut_option": given} | changes
+    flags = {"sut": "mock", "model": "bert", "scenario": "SingleStream"}
+    flags |= {"out": out, "cache": CACHE, "duration": 0.3}
+    flags["sut_option"] = tuple(f"{name}={value}" for name, value in (options or {}).items())
+    flags |= changes
     return plan.resolve(Options(**({"command": command(flags)} | flags)))
 
 
@@ -41,6 +36,28 @@ def command(flags):
         for each in value if isinstance(value, tuple) else [value]:
             words += [flag(name), str(each)]
     return shlex.join(words)
+
+
+def resolved(*words):
+    """The request of a command with these words."""
+    return plan.resolve(parse([*map(str, words)]))
+
+
+GRID = {"sut": "mock", "model": "bert", "scenario": "Offline", "size": "tiny"}
+WHERE = {"cache": [str(CACHE)], "out": ["nowhere"]}
+"""Of a sweep that is not measured."""
+
+
+def cells_of(*grids, control=False, out="nowhere", **values):
+    """The cells that a sweep makes of lists of values, or of several of them; GRID is the rest."""
+    lists = [
+        {
+            name: value if isinstance(value, list) else [value]
+            for name, value in (GRID | grid).items()
+        }
+        for grid in grids or (values,)
+    ]
+    return cells.make(lists, WHERE | {"out": [str(out)]}, control)
 
 
 class Reporter:

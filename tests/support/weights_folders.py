@@ -1,6 +1,8 @@
 """Folders of weights to be spoilt: our own seeded checkpoints, changed."""
 
 import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +10,8 @@ from blake3 import blake3
 from safetensors.numpy import load_file, save_file
 
 from formats.writing import write_json
-from harness.inputs import checkpoint, models
+from harness.inputs import checkpoint, models, user_weights
+from sut.registry import SUTS
 from tests.support.files import read_json
 from tests.support.tokens import clip
 
@@ -32,15 +35,29 @@ def made(tmp_path):
     """name of a model → a fresh folder of its tiny size, to be changed."""
 
     def make(name):
-        folder = tmp_path / name
-        shutil.copytree(
-            checkpoint.ensure(MODELS[name], MODELS[name].sizes["tiny"], tmp_path / "cache").path,
-            folder,
-        )
+        size = MODELS[name].sizes["tiny"]
+        ready = checkpoint.ensure(MODELS[name], size, tmp_path / "cache").path
+        folder = Path(shutil.copytree(ready, tmp_path / name))
         (folder / "digest.json").unlink()
         return folder
 
     return make
+
+
+@pytest.fixture
+def mock_reads_weights(monkeypatch):
+    """The mock stands for a SUT that reads them."""
+    monkeypatch.setitem(SUTS, "mock", replace(SUTS["mock"], reads_weights=True))
+
+
+def look(folder):
+    """What there is in a folder that has the name of its model."""
+    return user_weights.look(folder, MODELS[folder.name])
+
+
+def linked(folder):
+    """The folder of links to it that a SUT gets."""
+    return checkpoint.of_folder(look(folder), MODELS[folder.name], folder.parent / "cache")
 
 
 def digest_of(*files):
@@ -48,7 +65,7 @@ def digest_of(*files):
 
 
 def config(folder, **changes):
-    kept = {**read_json(folder / "config.json"), **changes}
+    kept = read_json(folder / "config.json") | changes
     write_json(folder / "config.json", {k: v for k, v in kept.items() if v is not DROP})
 
 

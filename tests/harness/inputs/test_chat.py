@@ -4,11 +4,10 @@ import json
 import shlex
 from datetime import datetime
 
-import numpy as np
 import pytest
 
 from harness.errors import UsageError
-from harness.inputs import chat, dataset
+from harness.inputs import chat
 from harness.request import options
 from harness.request.flags import Parser
 from harness.sweep import cells

@@ -1,10 +1,8 @@
 """Folders as people's programs and the Hub's cache leave them: other names, shared tensors, links."""
 
-import json
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -16,7 +14,7 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.inputs import checkpoint, stored_tensors, unlisted, user_weights
 from sut.checkpoint import weights_files
 from tests.support.files import read_json
-from tests.support.weights_folders import INDEX, MODELS, config, made, shard, tensors
+from tests.support.weights_folders import INDEX, MODELS, made, shard, tensors
 
 FILE = "model.safetensors"
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"

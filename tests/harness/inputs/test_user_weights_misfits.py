@@ -1,20 +1,18 @@
 """What does not fit is one sentence: the rule, what was found, what mends it."""
 
-import json
 import os
 import shutil
-from pathlib import Path
 
-import ml_dtypes
+import ml_dtypes  # noqa: F401  numpy needs its bfloat16
 import numpy as np
 import pytest
 
 from formats.writing import write_json
 from harness.errors import UsageError
-from harness.inputs import checkpoint, unlisted, user_weights
+from harness.inputs import unlisted, user_weights
 from tests.support.files import read_json
 from tests.support.tokens import bpe
-from tests.support.weights_folders import DROP, INDEX, MODELS, made, says, shard, tensors
+from tests.support.weights_folders import DROP, INDEX, MODELS, linked, made, says, shard, tensors
 
 
 def only_these(folder, *names):
@@ -119,23 +117,18 @@ def test_a_misfit_is_one_sentence_that_names_the_folder(made, name, spoil, words
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_weights_that_are_no_numbers_are_refused_before_anything_is_measured(
-    made, tmp_path, dtype, value
-):
+def test_weights_that_are_no_numbers_are_refused_before_anything_is_measured(made, dtype, value):
     def spoil(each):
-        for name, values in each.items():
-            each[name] = values.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+        each |= {name: values.astype(dtype) for name, values in each.items()}
         each[Q][3, 5] = value
 
-    model, folder = MODELS["mistral"], made("mistral")
+    folder = made("mistral")
     tensors(folder, spoil)
     with pytest.raises(UsageError, match=f"{Q} has 1 values that are NaN or infinite"):
-        checkpoint.of_folder(user_weights.look(folder, model), model, tmp_path / "cache")
+        linked(folder)
 
 
-def test_the_largest_finite_weights_are_taken(made, tmp_path):
-    model, folder = MODELS["mistral"], made("mistral")
+def test_the_largest_finite_weights_are_taken(made):
+    folder = made("mistral")
     tensors(folder, lambda each: each.update({Q: np.full_like(each[Q], np.finfo(np.float32).max)}))
-    assert checkpoint.of_folder(
-        user_weights.look(folder, model), model, tmp_path / "cache"
-    ).path.is_dir()
+    assert linked(folder).path.is_dir()

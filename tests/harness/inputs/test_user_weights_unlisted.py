@@ -2,16 +2,13 @@
 its own.
 """
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
 
 from harness.errors import UsageError
-from harness.inputs import architectures, checkpoint, limits, models, unlisted, user_weights
+from harness.inputs import architectures, limits, models, unlisted, user_weights
 from harness.inputs.architectures import text
 from harness.request import plan
 from harness.sweep import cells

@@ -2,7 +2,6 @@
 recorded under the digest of the earlier one.
 """
 
-import dataclasses
 import os
 from pathlib import Path
 
@@ -13,18 +12,11 @@ from harness import result
 from harness.errors import UsageError
 from harness.inputs import used_files
 from harness.measurement import reference
-from sut import registry
 from tests.support.cells import Reporter, measure, request
-from tests.support.weights_folders import made
+from tests.support.weights_folders import made, mock_reads_weights
 
-__all__ = ["made"]
+__all__ = ["made", "mock_reads_weights"]
 WEIGHTS = "model.safetensors"
-
-
-@pytest.fixture
-def read_weights(monkeypatch):
-    mock = dataclasses.replace(registry.SUTS["mock"], reads_weights=True)
-    monkeypatch.setitem(registry.SUTS, "mock", mock)
 
 
 def replaced(path):
@@ -35,7 +27,9 @@ def replaced(path):
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, "config.json", "generation_config.json"])
-def test_weights_that_change_between_plan_and_load_are_refused(name, read_weights, made, tmp_path):
+def test_weights_that_change_between_plan_and_load_are_refused(
+    name, mock_reads_weights, made, tmp_path
+):
     folder = made("bert")
     if not (folder / name).exists():
         (folder / name).write_text("{}")
@@ -69,7 +63,7 @@ class Replacing(Reporter):
 
 
 def test_weights_that_change_while_they_are_measured_give_no_figure(
-    read_weights, made, tmp_path, monkeypatch
+    mock_reads_weights, made, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(reference.engines, "not_judged", lambda request: "no time for a reference")
     folder = made("bert")
