@@ -19,10 +19,11 @@ import torch
 
 from formats.writing import write_json
 from scenarios.worker.evidence import watch
-from sut.contract import Unsupported, Workload
+from sut.contract import Unsupported
 from sut.evidence import torch_profile
 from sut.native_torch import bert, causal_lm, compiled
 from tests.support.files import read_json
+from tests.sut.one_mistake import workload_of
 from tests.sut.probe import answer
 
 
@@ -200,10 +201,7 @@ def _told(do):
 
 def main(specification):
     spec = read_json(specification)
-    predict, generate = (
-        Workload(**{**spec[name], "checkpoint": Path(spec[name]["checkpoint"])})
-        for name in ("bert", "mistral")
-    )
+    predict, generate = (workload_of(spec[name]) for name in ("bert", "mistral"))
     if spec["refusals"]:
         told = refusals(predict)
     else:

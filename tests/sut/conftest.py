@@ -10,7 +10,7 @@ import pytest
 from compliance.scoring import accuracy
 from harness.inputs import checkpoint, limits, models, unlisted, user_weights
 from scenarios.worker.answers import pack
-from sut.registry import SUTS
+from sut.registry import SUTS, spec_of
 from tests.support.files import read_json
 from tests.support.frameworks import run_module, workload
 from tests.support.long import LONG
@@ -226,3 +226,28 @@ def inputs(model, size):
         np.int32
     )
     return {"input_ids": ids * mask, "attention_mask": mask}
+
+
+def tokens_of(interpreter, sut, loaded, out, lengths, new, buckets, batch_sizes, streams):
+    """What tests/sut/streams.py finds of random prompts of these lengths, each with as many new
+    tokens as `new` says. → its arrays, by name; the facts are in facts.json.
+    """
+    out.mkdir()
+    shape = len(lengths), int(lengths.max())
+    ids = np.random.default_rng(3).integers(3, loaded.size.config["vocab_size"], shape)
+    ids = (ids * (np.arange(shape[1]) < lengths[:, None])).astype(np.int32)
+    np.savez(out / "inputs.npz", input_ids=ids, prompt_length=lengths, max_new_tokens=new)
+    told = {
+        "sut": sut,
+        "architecture": loaded.model.architecture,
+        "workload": workload(
+            sut, loaded.model, loaded.size, loaded.folder, max(batch_sizes), **buckets
+        ),
+        "inputs": str(out / "inputs.npz"),
+        "batch_sizes": batch_sizes,
+        "streams": streams,
+    }
+    python = interpreter(spec_of(sut).environment)
+    run_module(python, "tests.sut.streams", sut, out / "spec.json", told)
+    with np.load(out / "tokens.npz") as file:
+        return dict(file)

@@ -24,41 +24,23 @@ def honest(job):
     return loader(job.sut, job.architecture, job.workload.task)(job.workload)
 
 
-def twice_the_rate(job):
-    """A learning rate twice as high."""
-    return _with_constant(job, "learning_rate", lambda rate: 2 * rate)
+def with_constant(name, change):
+    """Another constant of the optimizer."""
+
+    def load(job):
+        constants = job.config["optimizer"]
+        constants = {**constants, name: change(constants[name])}
+        return honest(replace(job, config={**job.config, "optimizer": constants}))
+
+    return load
 
 
-def a_hundredth_more_rate(job):
-    """A learning rate that is 1 % higher."""
-    return _with_constant(job, "learning_rate", lambda rate: 1.01 * rate)
-
-
-def decays_nothing(job):
-    """No weight decay."""
-    return _with_constant(job, "weight_decay", lambda decay: 0.0)
-
-
-def decays_ten_times(job):
-    """Ten times the weight decay."""
-    return _with_constant(job, "weight_decay", lambda decay: 10 * decay)
-
-
-def another_epsilon(job):
-    """A hundred times the epsilon."""
-    return _with_constant(job, "epsilon", lambda epsilon: 100 * epsilon)
-
-
-def another_beta_2(job):
-    """The beta_2 of many recipes for language models."""
-    return _with_constant(job, "beta_2", lambda beta: 0.99)
-
-
-def _with_constant(job, name, change):
-    config = job.config
-    constants = {**config["optimizer"], name: change(config["optimizer"][name])}
-    changed = {**config, "optimizer": constants}
-    return honest(replace(job, config=changed))
+twice_the_rate = with_constant("learning_rate", lambda rate: 2 * rate)
+a_hundredth_more_rate = with_constant("learning_rate", lambda rate: 1.01 * rate)
+decays_nothing = with_constant("weight_decay", lambda decay: 0.0)
+decays_ten_times = with_constant("weight_decay", lambda decay: 10 * decay)
+another_epsilon = with_constant("epsilon", lambda epsilon: 100 * epsilon)
+another_beta_2 = with_constant("beta_2", lambda beta: 0.99)  # of many recipes for language models
 
 
 def decays_no_norms(job):

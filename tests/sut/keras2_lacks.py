@@ -17,34 +17,6 @@ _SIZES = {
 }
 
 
-def gemma():
-    keras_nlp.models.GemmaBackbone(**_SIZES, head_dim=4)
-
-
-def llama():
-    keras_nlp.models.LlamaBackbone(**_SIZES)
-
-
-def qwen3():
-    keras_nlp.models.Qwen3Backbone(**_SIZES)
-
-
-def gemma3():
-    keras_nlp.models.Gemma3Backbone(**_SIZES)
-
-
-def mistral():
-    """In bfloat16; in float32 it generates."""
-    with _bfloat16():
-        keras_nlp.models.MistralBackbone(**_SIZES)
-
-
-def gpt2():
-    """In bfloat16; in float32 it generates."""
-    with _bfloat16():
-        keras_nlp.models.GPT2Backbone(50, 1, 2, 8, 16)
-
-
 def mistral_fit():
     backbone = keras_nlp.models.MistralBackbone(**_SIZES)
     backbone.enable_lora(4)
@@ -61,14 +33,26 @@ def _bfloat16():
         tf_keras.mixed_precision.set_global_policy("float32")
 
 
+def in_bfloat16(build):
+    """The same in bfloat16; in float32 it generates."""
+
+    def tried():
+        with _bfloat16():
+            build()
+
+    return tried
+
+
 def tried():
     """As the registry names it → the error."""
+    models = keras_nlp.models
+    gpt2 = in_bfloat16(lambda: models.GPT2Backbone(50, 1, 2, 8, 16))
     cases = {
-        "gemma": gemma,
-        "llama": llama,
-        "qwen3": qwen3,
-        "gemma3": gemma3,
-        "mistral/bfloat16": mistral,
+        "gemma": lambda: models.GemmaBackbone(**_SIZES, head_dim=4),
+        "llama": lambda: models.LlamaBackbone(**_SIZES),
+        "qwen3": lambda: models.Qwen3Backbone(**_SIZES),
+        "gemma3": lambda: models.Gemma3Backbone(**_SIZES),
+        "mistral/bfloat16": in_bfloat16(lambda: models.MistralBackbone(**_SIZES)),
         "gpt2/generate/bfloat16": gpt2,
         "distilgpt2/generate/bfloat16": gpt2,
         "mistral/fit": mistral_fit,

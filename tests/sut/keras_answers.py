@@ -11,9 +11,9 @@ import numpy as np
 
 from formats.writing import write_json
 from scenarios.worker import evidence
-from sut.contract import Workload
 from sut.registry import SUTS, load_module
 from tests.support.files import read_json
+from tests.sut.one_mistake import workload_of
 
 
 def permuted(spec, workload, batch):
@@ -57,7 +57,7 @@ def main(specification):
 
 
 def answers_of(spec):
-    workload = Workload(**{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])})
+    workload = workload_of(spec["workload"])
     sut = load_module(spec["sut"], "keras_file").load(workload)
     with np.load(spec["inputs"]) as file:
         batch = sut.prepare(dict(file))

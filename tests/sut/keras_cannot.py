@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 from formats.writing import write_json
-from sut.contract import Unsupported, Workload
+from sut.contract import Unsupported
 from sut.keras3 import causal_lm
 from tests.support.files import read_json
+from tests.sut.one_mistake import workload_of
 
 
 def sentence(workload):
@@ -40,7 +41,7 @@ def itself(workload):
 def main(specification):
     told = {}
     for case, spec in read_json(specification).items():
-        workload = Workload(**{**spec, "checkpoint": Path(spec["checkpoint"])})
+        workload = workload_of(spec)
         told[case] = [sentence(workload), itself(workload)]
     write_json(specification.parent / "told.json", told)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from keras.src.initializers import random_initializers
 
 from formats.writing import write_json
-from sut.contract import Workload
 from sut.registry import load_module
 from tests.support.files import read_json
+from tests.sut.one_mistake import workload_of
 
 _own = random_initializers.random
 drawn = []
@@ -34,9 +34,7 @@ def main(specification):
     random_initializers.random = _Listening()
     for architecture, spec in read_json(specification):
         drawn.clear()
-        load_module("keras3-jax", architecture).load(
-            Workload(**{**spec, "checkpoint": Path(spec["checkpoint"])})
-        )
+        load_module("keras3-jax", architecture).load(workload_of(spec))
         told[spec["model"]] = list(drawn)
     write_json(specification.parent / "drawn.json", told)
 

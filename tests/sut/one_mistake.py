@@ -2,7 +2,12 @@
 weights and norms of a model of PyTorch.
 """
 
+from pathlib import Path
+
 import numpy as np
+
+from benchmarks import answers
+from sut.contract import Workload
 
 
 def answer(sut, inputs, batch):
@@ -14,6 +19,34 @@ def answer(sut, inputs, batch):
         prepared = {name: np.ascontiguousarray(values) for name, values in prepared.items()}
         parts.append(sut.to_host(sut.predict(prepared)))
     return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+
+
+def write_cases(spec, whole, inputs, changes, mistakes, of_whole=()):
+    """One .npz of answers for each case of a specification of benchmarks.answers.
+
+    Args:
+        changes: of the inputs. What is neither of them nor a mistake is the whole SUT.
+        mistakes: each changes a SUT that is loaded for it, or the whole one, and may return
+            another.
+        of_whole: mistakes for which no other SUT is loaded.
+    """
+    for case in spec["cases"]:
+        sut = answers.load(spec) if case in mistakes and case not in of_whole else whole
+        sut = mistakes.get(case, lambda sut: sut)(sut) or sut
+        given = changes.get(case, lambda arrays: arrays)(inputs)
+        found = answer(sut, given, spec["workload"]["batch_size"])
+        np.savez(Path(spec["folder"]) / f"{spec['sut']} {case}.npz", **found)
+
+
+def workload_of(fields, **changes):
+    """The Workload of its JSON."""
+    return Workload(**{**fields, "checkpoint": Path(fields["checkpoint"])} | changes)
+
+
+def arrays(path):
+    """The content of an .npz."""
+    with np.load(path) as file:
+        return dict(file)
 
 
 def networks(sut):

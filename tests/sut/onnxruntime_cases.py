@@ -9,11 +9,11 @@ import numpy as np
 
 from formats.writing import write_json
 from scenarios.worker.teacher_forcing import forced_logits
-from sut.contract import Workload
 from sut.evidence import compilations
 from sut.onnxruntime import bert, build, causal_lm
 from tests.broken.running import make_inputs
 from tests.support.files import read_json
+from tests.sut.one_mistake import workload_of
 
 _CHANGES = [
     {"model_type": "llama", "rope_scaling": {"rope_type": "linear"}},
@@ -95,9 +95,7 @@ def described(sut, batch, tokens):
 def main(specification):
     content = read_json(specification)
     root = Path(content["folder"])
-    workloads = {}
-    for name, fields in content["workloads"].items():
-        workloads[name] = Workload(**{**fields, "checkpoint": Path(fields["checkpoint"])})
+    workloads = {name: workload_of(fields) for name, fields in content["workloads"].items()}
     found = conversions(workloads["bert"], root / "converted")
     mistral = replace(workloads["mistral"], converted=root / "converted")
     found |= generations(mistral)

@@ -10,12 +10,13 @@ import torch
 
 from formats.writing import write_json
 from scenarios.worker.teacher_forcing import forced_logits
-from sut.contract import Unsupported, Workload
+from sut.contract import Unsupported
 from sut.evidence import openvino_timeline
 from sut.exported import modules
 from sut.openvino import bert, build, causal_lm, sam
 from tests.broken.running import make_inputs
 from tests.support.files import read_json
+from tests.sut.one_mistake import workload_of
 
 
 def generations(workload):
@@ -101,8 +102,7 @@ def main(specification):
     root = Path(content["folder"])
     workloads = {}
     for name, fields in content["workloads"].items():
-        fields = {**fields, "checkpoint": Path(fields["checkpoint"]), "converted": root / name}
-        workloads[name] = Workload(**fields)
+        workloads[name] = workload_of(fields, converted=root / name)
     sut = bert.load(workloads["bert"])
     batch = sut.prepare(make_inputs("predict", 2, 1))
     sut.predict(batch)

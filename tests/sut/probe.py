@@ -15,18 +15,17 @@ from formats.writing import write_json
 from scenarios.worker.evidence import watch
 from scenarios.worker.reference import write_reference
 from scenarios.worker.teacher_forcing import forced_logits, own_logits
-from sut.contract import Unsupported, Workload
+from sut.contract import Unsupported
 from sut.registry import REFERENCE, SUTS, load_module, unsupported
 from tests.support.files import read_json
+from tests.sut.one_mistake import arrays, workload_of
 
 
 def main(specification):
     spec = read_json(specification)
     out = Path(spec["out"])
-    workload = Workload(**{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])})
+    workload, inputs = workload_of(spec["workload"]), arrays(spec["inputs"])
     module = load_module(spec["sut"], spec["architecture"])
-    with np.load(spec["inputs"]) as f:
-        inputs = dict(f)
     sut = module.load(workload)
     reference = Path(spec["reference"])
     if spec["make_reference"]:

@@ -14,28 +14,27 @@ from benchmarks import answers
 from formats.writing import write_json
 from sut.registry import REFERENCE, load_module
 from tests.support.files import read_json
-from tests.sut.one_mistake import answer, epsilon, rounded, swapped, tensors, zeros
+from tests.sut.one_mistake import (
+    answer,
+    arrays,
+    epsilon,
+    rounded,
+    swapped,
+    tensors,
+    write_cases,
+    zeros,
+)
 
 KERAS = "a layer of Keras zeroed"
 
 
 def main(specification):
     spec = read_json(specification)
-    folder = Path(spec["folder"])
-    with np.load(spec["inputs"]) as f:
-        inputs = dict(f)
-    whole = answers.load(spec)
+    inputs, whole = arrays(spec["inputs"]), answers.load(spec)
     if spec["sut"] != REFERENCE:
-        write_json(folder / f"{spec['sut']}.json", seen(spec, whole, inputs))
-    for case in spec["cases"]:
-        sut = whole
-        if case in MODELS and case != KERAS:  # Keras' would compile anew
-            sut = answers.load(spec)
-        MODELS.get(case, lambda sut: None)(sut)
-        made = answer(
-            sut, INPUTS.get(case, lambda arrays: arrays)(inputs), spec["workload"]["batch_size"]
-        )
-        np.savez(folder / f"{spec['sut']} {case}.npz", **made)
+        write_json(Path(spec["folder"]) / f"{spec['sut']}.json", seen(spec, whole, inputs))
+    # Another SUT of Keras would compile anew.
+    write_cases(spec, whole, inputs, INPUTS, MODELS, of_whole=[KERAS])
 
 
 def seen(spec, sut, inputs):

@@ -8,6 +8,7 @@ are too.
 
 import importlib
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,28 +16,19 @@ import numpy as np
 from benchmarks import answers
 from formats.writing import write_json
 from tests.support.files import read_json
-from tests.sut.one_mistake import answer, epsilon, rounded, swapped, tensors, zeros
+from tests.sut.one_mistake import arrays, epsilon, rounded, swapped, tensors, write_cases, zeros
 
 KERAS, OWN = "a layer of Keras zeroed", "the checkpoint from a user's folder"
 
 
 def main(specification):
     spec = read_json(specification)
-    folder = Path(spec["folder"])
-    with np.load(spec["inputs"]) as f:
-        inputs = dict(f)
-    sut = answers.load(spec)
-    write_json(folder / f"{spec['sut']}.json", seen(sut))
-    for case in spec["cases"]:
-        if case in BROKEN and case != KERAS:  # Keras' would compile anew
-            sut = answers.load(spec)
-        if case == OWN:
-            sut = from_folder(sut, spec)
-        BROKEN.get(case, lambda sut: None)(sut)
-        made = answer(
-            sut, INPUTS.get(case, lambda arrays: arrays)(inputs), spec["workload"]["batch_size"]
-        )
-        np.savez(folder / f"{spec['sut']} {case}.npz", **made)
+    whole = answers.load(spec)
+    write_json(Path(spec["folder"]) / f"{spec['sut']}.json", seen(whole))
+    mistakes = {**BROKEN, OWN: partial(from_folder, spec=spec)}
+    # Another SUT of Keras would compile anew.
+    inputs = arrays(spec["inputs"])
+    write_cases(spec, whole, inputs, INPUTS, mistakes, of_whole=[KERAS, OWN])
 
 
 def from_folder(sut, spec):

@@ -1,6 +1,7 @@
 """Runs in a SUT's environment: the tokens of prompts, whole and streamed, in batches of each size.
 
-`python -m tests.sut.streams SPEC.json` writes tokens.npz and facts.json beside it.
+`python -m tests.sut.streams SPEC.json` writes tokens.npz and facts.json beside it. Without "streams"
+no prompt is streamed, and there are no facts.
 """
 
 import sys
@@ -9,29 +10,31 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import answers
 from formats.writing import write_json
 from scenarios.worker.evidence import watch
 from scenarios.worker.streaming import Streamed
-from sut.contract import Workload
 from sut.evidence import compilations
-from sut.registry import load_module
 from tests.support.files import read_json
+from tests.sut.one_mistake import arrays
 
 STOP = 5
 
 
 def main(specification):
     spec = read_json(specification)
-    workload = Workload(**{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])})
-    with np.load(spec["inputs"]) as f:
-        inputs = dict(f)
-    sut = load_module(spec["sut"], spec["architecture"]).load(workload)
-    found = {}
+    inputs, sut, found = arrays(spec["inputs"]), answers.load(spec), {}
+    ways = {"whole": whole, "streamed": streamed} if spec["streams"] else {"whole": whole}
     for size in spec["batch_sizes"]:
         batches = [sut.prepare(rows) for rows in split(inputs, size)]
-        found[f"whole {size}"] = stacked([whole(sut, each) for each in batches], inputs)
-        found[f"streamed {size}"] = stacked([streamed(sut, each) for each in batches], inputs)
+        for way, tokens in ways.items():
+            found[f"{way} {size}"] = stacked([tokens(sut, each) for each in batches], inputs)
     np.savez(specification.with_name("tokens.npz"), **found)
+    if spec["streams"]:
+        write_json(specification.with_name("facts.json"), facts_of(sut, batches, inputs, found))
+
+
+def facts_of(sut, batches, inputs, found):
     compiled = compilations.count() or 0
     facts = {"stopped": stopped(sut, batches[0])}
     for each in batches:
@@ -40,12 +43,12 @@ def main(specification):
     facts["seen"] = seen(Streamed(sut, ()), batches)
     end = int(found["whole 1"][0, 2])
     ending = Streamed(sut, [end])
-    answers = ending.predict(batches[0])
-    facts["ended"] = answers["n_tokens"].tolist()
-    facts["ended_tokens"] = answers["tokens"][0].tolist()
+    ended = ending.predict(batches[0])
+    facts["ended"] = ended["n_tokens"].tolist()
+    facts["ended_tokens"] = ended["tokens"][0].tolist()
     first = [sut.prepare(rows) for rows in split(inputs, 1)][:1]
     facts["seen_ended"] = seen(ending, [*first, *batches])
-    write_json(specification.with_name("facts.json"), facts)
+    return facts
 
 
 def split(inputs, size):
@@ -54,10 +57,10 @@ def split(inputs, size):
     return [{name: values[row : row + size] for name, values in inputs.items()} for row in rows]
 
 
-def stacked(answers, inputs):
+def stacked(tokens, inputs):
     """The tokens of all batches, [rows, most new tokens]. -1: the row did not request it."""
     most = inputs["max_new_tokens"].max()
-    equal = [np.pad(each, ((0, 0), (0, most - each.shape[1]))) for each in answers]
+    equal = [np.pad(each, ((0, 0), (0, max(0, most - each.shape[1]))))[:, :most] for each in tokens]
     own = np.arange(most) < inputs["max_new_tokens"][:, None]
     return np.where(own, np.concatenate(equal), -1)
 

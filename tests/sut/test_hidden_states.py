@@ -10,12 +10,13 @@ from benchmarks.disagreement import MeasuredSize
 from compliance import rules
 from compliance.checks.run.evidence import findings
 from formats.evidence import Evidence
-from harness.inputs import checkpoint, dataset, limits, models, user_weights
+from harness.inputs import limits, models, user_weights
 from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
 from tests.support.files import read_json
 from tests.support.frameworks import run_module
 from tests.sut import hidden_states_cases
+from tests.sut.measured import UserSize
 
 MODELS = models.in_group("hf-2019")
 TESTED = {
@@ -23,11 +24,7 @@ TESTED = {
     "keras3-jax": ["gpt2", "roberta"],
     "hf-tensorflow": ["distilbert"],
 }
-USERS = {
-    "native-torch-eager": ["distilbert", "gpt2", "roberta"],
-    "keras3-jax": ["distilbert", "gpt2", "roberta"],
-    "hf-tensorflow": ["distilbert", "gpt2", "roberta"],
-}
+USERS = dict.fromkeys(TESTED, ["distilbert", "gpt2", "roberta"])
 """SUT → models whose folders, as Transformers saves them, it reads in the tests."""
 PAIRS = [(sut, model) for sut, names in TESTED.items() for model in names]
 LARGE = [*hidden_states_cases.INPUTS, "a layer zeroed"]
@@ -39,27 +36,10 @@ def cells(tmp_path_factory):
     folder, made = tmp_path_factory.mktemp("hidden"), {}
     for name in MODELS:
         model = models.load(name)
-        tiny = replace(
-            model.sizes["tiny"], inputs={**model.sizes["tiny"].inputs, "quick_samples": 8}
-        )
+        tiny = model.sizes["tiny"]
+        tiny = replace(tiny, inputs={**tiny.inputs, "quick_samples": 8})
         made[name] = MeasuredSize(model, tiny, "cpu", folder, CACHE)
     return made
-
-
-class UserFolder(MeasuredSize):
-    """A user's folder and prompts of uneven length."""
-
-    def __init__(self, model, path, prompts, folder):
-        found = user_weights.look(path, model)
-        self.model, self.size, self.device, self.folder, self.cache = (
-            model,
-            found.size,
-            "cpu",
-            folder,
-            CACHE,
-        )
-        self.inputs = dataset.prepare(model, found.size, 0, prompts, CACHE)
-        self.checkpoint = checkpoint.of_folder(found, model, folder)
 
 
 @pytest.fixture(scope="session")
@@ -67,11 +47,12 @@ def users(saved, tmp_path_factory):
     """Model → a folder that Transformers saved, of half of them with a head."""
     folder = tmp_path_factory.mktemp("users")
     (folder / "prompts.txt").write_text("a prompt\n\nanother one, which is longer\n\na third")
-    names = USERS["native-torch-eager"]
-    return {
-        name: UserFolder(models.load(name), saved / name, folder / "prompts.txt", folder)
-        for name in names
-    }
+    made = {}
+    for name in USERS["native-torch-eager"]:
+        model = models.load(name)
+        found = user_weights.look(saved / name, model)
+        made[name] = UserSize(model, found.size, found, folder, folder / "prompts.txt")
+    return made
 
 
 @pytest.fixture(scope="session")
@@ -106,9 +87,8 @@ def answered(interpreter, cells, users):
 def scored(answered, cells):
     def score(sut, model, case, precision="float32"):
         cell = cells[model]
-        tolerance = limits.limits(
-            cell.model, cell.size, precision, "cuda" if precision == "tf32" else "cpu"
-        )
+        device = "cuda" if precision == "tf32" else "cpu"
+        tolerance = limits.limits(cell.model, cell.size, precision, device)
         return cell.score(answered(sut) / f"{sut} {model} {case}.npz", tolerance)
 
     return score
@@ -121,12 +101,8 @@ def seen(answered):
 
 def complaints(sut, evidence):
     execution = SUTS[sut].execution
-    return findings(
-        rules.load().evidence[execution],
-        Evidence(**evidence["before"]),
-        Evidence(**evidence["after"]),
-        execution,
-    )
+    both = (Evidence(**evidence[when]) for when in ("before", "after"))
+    return findings(rules.load().evidence[execution], *both, execution)
 
 
 @pytest.mark.parametrize(("sut", "model"), PAIRS)
@@ -152,9 +128,8 @@ def test_a_users_folder_and_padded_prompts_agree_to_rounding_on_every_sut(
 @pytest.mark.parametrize("case", LARGE)
 @pytest.mark.parametrize(("sut", "model"), PAIRS)
 def test_a_broken_sut_fails_at_every_precision(scored, sut, model, case):
-    assert not any(
-        scored(sut, model, case, precision).passed for precision in models.load(model).tolerance
-    )
+    for precision in models.load(model).tolerance:
+        assert not scored(sut, model, case, precision).passed
     assert scored(sut, model, case).value > 100
 
 
@@ -175,9 +150,8 @@ def test_bfloat16_passes_its_own_tolerance_and_not_that_of_float32(scored, model
 def test_the_table_of_weights_is_the_librarys_own(seen, model):
     shapes = seen("native-torch-eager")[model]["shapes"]
     prefix = f"{model}."  # of those whose file names tensors as a model with a head has them
-    assert {
-        t.name.removeprefix(prefix): list(t.shape) for t in models.load(model).sizes["tiny"].tensors
-    } == shapes
+    tensors = models.load(model).sizes["tiny"].tensors
+    assert {t.name.removeprefix(prefix): list(t.shape) for t in tensors} == shapes
 
 
 @pytest.mark.parametrize(("sut", "model"), PAIRS)

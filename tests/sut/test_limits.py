@@ -44,9 +44,8 @@ HONEST = {
 
 
 def _tolerance(cell, precision):
-    return limits.limits(
-        cell.model, cell.size, precision, "cpu", "native-torch-eager", cell.inputs.count
-    )
+    sut, count = "native-torch-eager", cell.inputs.count
+    return limits.limits(cell.model, cell.size, precision, "cpu", sut, count)
 
 
 def cases(of):
@@ -70,24 +69,16 @@ def scored(interpreter, tmp_path_factory):
     def score(model, precision, change):
         python = interpreter("native-torch")
         if model not in cells:
-            found = models.load(model)
-            cells[model] = MeasuredSize(
-                found, found.sizes["tiny"], "cpu", tmp_path_factory.mktemp(model), CACHE
-            )
+            found, folder = models.load(model), tmp_path_factory.mktemp(model)
+            cells[model] = MeasuredSize(found, found.sizes["tiny"], "cpu", folder, CACHE)
             frameworks.answer(python, cells[model], REFERENCE)
         cell = cells[model]
         if (model, precision) not in folders:
             folders[model, precision] = folder = tmp_path_factory.mktemp(f"{model}-{precision}")
             changes = [*MISTAKES[model, precision], *HONEST[model, precision]]
-            frameworks.answer(
-                python,
-                cell,
-                "native-torch-eager",
-                "tests.sut.mistakes",
-                precision=precision,
-                changes=changes,
-                folder=str(folder),
-            )
+            told = {"precision": precision, "changes": changes, "folder": str(folder)}
+            sut, program = "native-torch-eager", "tests.sut.mistakes"
+            frameworks.answer(python, cell, sut, program, **told)
         return cell.score(folders[model, precision] / f"{change}.npz", _tolerance(cell, precision))
 
     return score

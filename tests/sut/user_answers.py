@@ -11,9 +11,9 @@ import numpy as np
 from formats.writing import write_json
 from scenarios.worker.reference import write_reference
 from scenarios.worker.teacher_forcing import forced_logits, own_logits
-from sut.contract import Workload
 from sut.registry import REFERENCE, load_module
 from tests.support.files import read_json
+from tests.sut.one_mistake import arrays, workload_of
 from tests.sut.probe import answer
 
 
@@ -44,11 +44,10 @@ def main(specification):
 
 def answers_of(spec):
     module, out = load_module(spec["sut"], spec["architecture"]), Path(spec["out"])
-    with np.load(spec["inputs"]) as f:
-        inputs = dict(f)
+    inputs = arrays(spec["inputs"])
     reference = Path(spec["reference"])
     for name, folder in spec["folders"].items():
-        workload = Workload(**{**spec["workload"], "checkpoint": Path(folder)})
+        workload = workload_of(spec["workload"], checkpoint=Path(folder))
         with names_read(spec["sut"].startswith("keras3")) as names:
             sut = module.load(workload)
         write_json(out / "read.json", names)
