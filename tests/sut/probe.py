@@ -6,8 +6,10 @@ specification's "out".
 """
 
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -71,21 +73,15 @@ def main(specification):
         ending = module.load(replace(workload, config={**workload.config, "end_tokens": ends}))
         np.savez(out / "ended.npz", **answer(ending, inputs), ends=np.array(ends))
     framework = BREAKAGES[SUTS[spec["sut"]].classes]
-    framework["zero_layer"](getattr(sut, "model", sut))
+    framework.zero_layer(getattr(sut, "model", sut))
     save("zeroed layer", sut)
     if forced:
         whole = module.load(workload)
-        framework["drop_cache"](getattr(whole, "model", whole))
+        framework.drop_cache(getattr(whole, "model", whole))
         save("dropped cache", whole)
-        framework["restore_cache"]()
-    cell = {
-        "model": workload.model,
-        "architecture": spec["architecture"],
-        "task": workload.task,
-        "precision": "bfloat16",
-        "device": "cpu",
-    }
-    lacks_bfloat16 = unsupported(spec["sut"], **cell)
+        framework.restore_cache()
+    cell = {"model": workload.model, "architecture": spec["architecture"], "task": workload.task}
+    lacks_bfloat16 = unsupported(spec["sut"], **cell, precision="bfloat16", device="cpu")
     # Two graphs more, a third of its time; the classifier's one shows bfloat16 compiled.
     if not (few_shapes and forced or lacks_bfloat16):
         half = module.load(replace(workload, precision="bfloat16"))
@@ -98,10 +94,8 @@ def main(specification):
     }
     if workload.model == "gpt2":
         refused["positions"] = {"config": {**workload.config, "prompt_buckets": [1000]}}
-    write_json(
-        out / "refused.json",
-        {k: refusal(module, replace(workload, **v)) for k, v in refused.items()},
-    )
+    told_so = {k: refusal(module, replace(workload, **v)) for k, v in refused.items()}
+    write_json(out / "refused.json", told_so)
     if spec["sut"] == "keras2-tensorflow":
         from tests.sut import keras2_lacks
 
@@ -149,11 +143,9 @@ def lacks_of_hf_tensorflow(module, mistral, inputs):
             told[f"mistral/{precision}"] = str(e)
     single = replace(mistral, config={**mistral.config, "new_token_buckets": [1]})
     told["one token"] = [refusal(module, single)]
+    one = {**inputs, "max_new_tokens": np.ones_like(inputs["max_new_tokens"])}
     try:
-        answer(
-            module.TensorFlowCausalLM(single),
-            {**inputs, "max_new_tokens": np.ones_like(inputs["max_new_tokens"])},
-        )
+        answer(module.TensorFlowCausalLM(single), one)
     except ValueError as e:
         told["one token"].append(str(e))
     return {**told, **other_configurations(module, mistral, sliding_window=7)}
@@ -161,12 +153,8 @@ def lacks_of_hf_tensorflow(module, mistral, inputs):
 
 def other_configurations(module, mistral, **more):
     """What the SUT says to configurations that its library's Mistral has not."""
-    changes = {
-        "tie_word_embeddings": True,
-        "rope_scaling": {"rope_type": "linear"},
-        "head_dim": 3,
-        **more,
-    }
+    changes = {"tie_word_embeddings": True, "rope_scaling": {"rope_type": "linear"}, "head_dim": 3}
+    changes |= more
     model = mistral.config["model"]
     return {
         k: refusal(module, replace(mistral, config={**mistral.config, "model": {**model, k: v}}))
@@ -202,11 +190,8 @@ def uneven(sut, workload):
     not a row's own is -1.
     """
     lengths, counts = np.array([3, 9], np.int32), np.array([6, 8], np.int32)
-    ids = (
-        np.random.default_rng(7)
-        .integers(3, workload.config["model"]["vocab_size"], (2, 9))
-        .astype(np.int32)
-    )
+    words = workload.config["model"]["vocab_size"]
+    ids = np.random.default_rng(7).integers(3, words, (2, 9)).astype(np.int32)
     ids *= np.arange(9) < lengths[:, None]
     batch = {"input_ids": ids, "prompt_length": lengths, "max_new_tokens": counts}
     alone = [answer(sut, {k: v[row : row + 1] for k, v in batch.items()}) for row in range(2)]
@@ -222,13 +207,12 @@ def uneven(sut, workload):
 
 
 LAYER_ENDS = (
-    *(
-        "layers.0.self_attn.o_proj",
-        "layers.0.mlp.down_proj",
-        "layer.0.attention.output.dense",
-        "layer.0.output.dense",
-    ),
-    *("h.0.attn.c_proj", "h.0.mlp.c_proj"),
+    "layers.0.self_attn.o_proj",
+    "layers.0.mlp.down_proj",
+    "layer.0.attention.output.dense",
+    "layer.0.output.dense",
+    "h.0.attn.c_proj",
+    "h.0.mlp.c_proj",
 )
 """Beginnings of the names of the tensors by which layer 0 adds to the residual."""
 
@@ -252,11 +236,9 @@ def torch_drop_cache(model):
 
     def update(self, keys, values, *rest, **named):
         found = whole(self, keys, values, *rest, **named)
-        return (
-            tuple(own.expand_as(x) for own, x in zip((keys, values), found, strict=True))
-            if keys.shape[2] == 1
-            else found
-        )
+        if keys.shape[2] != 1:
+            return found
+        return tuple(own.expand_as(x) for own, x in zip((keys, values), found, strict=True))
 
     _UPDATE.append(whole)
     Cache.update = update
@@ -312,13 +294,14 @@ def keras_zero_layer(model):
         model.backbone.get_layer("transformer_layer_0")
     ]
     names = ("attention_output", "feedforward_output", "ffw_linear")
-    hit = [
-        v
-        for v in layers[0].weights
-        if any(name in v.path for name in names) and "norm" not in v.path
-    ]
+    own = [v for v in layers[0].weights if "norm" not in v.path]
+    hit = [v for v in own if any(name in v.path for name in names)]
     assert len(hit) in (2, 4), [v.path for v in layers[0].weights]
-    for variable in hit:
+    zero(hit)
+
+
+def zero(variables):
+    for variable in variables:
         variable.assign(np.zeros(variable.shape, np.float32))
 
 
@@ -330,11 +313,8 @@ def keras2_drop_cache(model):
 
 def keras2_zero_layer(model):
     layer = model.backbone.transformer_layers[0]
-    for variable in (
-        *layer._self_attention_layer._output_dense.weights,
-        *layer._feedforward_output_dense.weights,
-    ):
-        variable.assign(np.zeros(variable.shape, np.float32))
+    for dense in (layer._self_attention_layer._output_dense, layer._feedforward_output_dense):
+        zero(dense.weights)
 
 
 def keras3_drop_cache(model):
@@ -350,32 +330,24 @@ def keras_drop_cache(model, arange):
         attention = getattr(layer, "_self_attention_layer", None) or layer.attention
 
         def call(*given, own=attention.call, **named):
-            cache, hidden_states = (
-                named.get("cache"),
-                (given[0] if given else named.get("query", named.get("hidden_states"))),
-            )
+            cache = named.get("cache")
+            hidden_states = given[0] if given else named.get("query", named.get("hidden_states"))
             if cache is not None and hidden_states.shape[1] == 1:
                 # Gemma 3 has two tensors for it, others have one.
                 length = cache[0].shape[1] if isinstance(cache, tuple) else cache.shape[2]
-                named["attention_mask"] = (arange(length) == named["cache_update_index"])[
-                    None, None
-                ]
+                own_place = arange(length) == named["cache_update_index"]
+                named["attention_mask"] = own_place[None, None]
             return own(*given, **named)
 
         attention.call = call
 
 
 def tensorflow_zero_layer(model):
-    ends = (
-        "h_._0/attn/c_proj",
-        "h_._0/mlp/c_proj",
-        "layers.0/self_attn/o_proj",
-        "layers.0/mlp/down_proj",
-    )
+    ends = ("h_._0/attn/c_proj", "h_._0/mlp/c_proj")
+    ends += ("layers.0/self_attn/o_proj", "layers.0/mlp/down_proj")
     hit = [v for v in model.weights if any(end in v.name for end in ends)]
     assert len(hit) in (2, 4), [v.name for v in model.weights]
-    for variable in hit:
-        variable.assign(np.zeros(variable.shape, np.float32))
+    zero(hit)
 
 
 def tensorflow_drop_cache(model):
@@ -387,51 +359,29 @@ def tensorflow_drop_cache(model):
 
         def call(*given, own=attention.call, **named):
             for past in {"layer_past", "past_key_value"} & named.keys():
-                named[past] = (
-                    None
-                    if named[past] is None
-                    else tf.nest.map_structure(tf.zeros_like, named[past])
-                )
+                if named[past] is not None:
+                    named[past] = tf.nest.map_structure(tf.zeros_like, named[past])
             return own(*given, **named)
 
         attention.call = call
 
 
-TORCH = {
-    "zero_layer": torch_zero_layer,
-    "drop_cache": torch_drop_cache,
-    "restore_cache": torch_restore_cache,
-}
-KERAS = {
-    "zero_layer": keras_zero_layer,
-    "drop_cache": keras3_drop_cache,
-    "restore_cache": lambda: None,
-}
-TENSORFLOW = {
-    "zero_layer": tensorflow_zero_layer,
-    "drop_cache": tensorflow_drop_cache,
-    "restore_cache": lambda: None,
-}
-KERAS2 = {
-    "zero_layer": keras2_zero_layer,
-    "drop_cache": keras2_drop_cache,
-    "restore_cache": lambda: None,
-}
-JAX = {
-    "zero_layer": jax_zero_layer,
-    "drop_cache": jax_drop_cache,
-    "restore_cache": jax_restore_cache,
-}
+class Breakage(NamedTuple):
+    """How the models of one library are broken."""
+
+    zero_layer: Callable
+    drop_cache: Callable
+    restore_cache: Callable = lambda: None
+
+
 BREAKAGES = {
-    "transformers": TORCH,
-    "keras_hub": KERAS,
-    "keras_nlp": KERAS2,
-    "hf_tensorflow": TENSORFLOW,
-    "": JAX,
+    "transformers": Breakage(torch_zero_layer, torch_drop_cache, torch_restore_cache),
+    "keras_hub": Breakage(keras_zero_layer, keras3_drop_cache),
+    "keras_nlp": Breakage(keras2_zero_layer, keras2_drop_cache),
+    "hf_tensorflow": Breakage(tensorflow_zero_layer, tensorflow_drop_cache),
+    "": Breakage(jax_zero_layer, jax_drop_cache, jax_restore_cache),
 }
-"""Library of a SUT's classes (`SutSpec.classes`) → how its models are broken; those without one are
-written out in JAX.
-"""
+"""By `SutSpec.classes`; models of SUTs without one are written out in JAX."""
 
 
 if __name__ == "__main__":
