@@ -156,7 +156,7 @@ def test_a_cell_is_measured_audited_and_told(tmp_path, capsys):
     assert not cell["ranked"]
     assert (cell["started"][:2], cell["sweep"]) == ("20", None)
     assert {"python", "numpy"} <= set(cell["versions"]) and "rich" not in cell["versions"]
-    parts = cell["seconds"]
+    parts = dict(cell["seconds"])
     assert {"performance", "accuracy", "audit", "around the test", "other"} <= parts.keys()
     total = parts.pop("total")
     parts.pop("until_measuring")
