@@ -11,21 +11,15 @@ Measurements differ each time, so FOLDER is made once, and only derived outputs 
 two checkouts need one machine and the same environment variables.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
 from tests.golden import comparing, deriving, making
 
-_COMMANDS = {
-    "make": making.main,
-    "derive": deriving.main,
-    "compare": comparing.main,
-}
+_COMMANDS = {"make": making.main, "derive": deriving.main, "compare": comparing.main}
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments):
     """Run the command. → the exit code: `compare` has 1 if a field differs."""
     command = _COMMANDS.get(arguments[0]) if arguments else None
     if command is None:

@@ -2,10 +2,7 @@
 `files/` is a folder that `making` writes.
 """
 
-from __future__ import annotations
-
 import shlex
-from collections.abc import Iterator, Mapping
 from itertools import product
 
 from sut.registry import SUTS
@@ -54,7 +51,7 @@ RUNS = {
 _OWN = {"--sut": ("mock", "native-torch-eager"), "--scenario": ("Offline",)}
 _BERT = {"--sut": ("mock", "keras3-jax"), "--model": ("bert",)}
 _MOCK = {"--sut": ("mock",), "--model": ("bert",), "--scenario": ("Offline",)}
-FLAGS: tuple[Mapping[str, tuple[str | None, ...]], ...] = (
+FLAGS = (
     {
         "--sut": tuple(name for name in SUTS if name != "endpoint"),
         "--model": ("bert", "mistral", "sam", "stable-diffusion"),
@@ -183,11 +180,11 @@ given without a value. The flag "" has words before all flags.
 """
 
 
-def flag_sets() -> Iterator[list[str]]:
+def flag_sets():
     """The words of each command whose plan is kept."""
     for flags in FLAGS:
         for values in product(*flags.values()):
-            words: list[str] = []
+            words = []
             for flag, value in zip(flags, values, strict=True):
                 if value is not None:
                     words += [flag, *shlex.split(value)] if flag else shlex.split(value)

@@ -1,14 +1,12 @@
 """Names the fields by which derived outputs differ."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Iterator
 from fnmatch import fnmatch
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+
+from tests.support.files import read_json
 
 VOLATILE = {
     "plans *.cost": "it depends on how fast the machine multiplies now",
@@ -23,7 +21,7 @@ _ABSENT = "nothing"
 _LONGEST = 60
 
 
-def main(a: Path, b: Path, *may_differ: str) -> int:
+def main(a, b, *may_differ):
     """Print each field that differs and is in none of the patterns `may_differ`. → 1 if there is
     one.
     """
@@ -35,7 +33,7 @@ def main(a: Path, b: Path, *may_differ: str) -> int:
     return 1 if left else 0
 
 
-def differences(a: Path, b: Path) -> Iterator[tuple[str, Any, Any]]:
+def differences(a, b):
     """(name, value in A, value in B) of each field that differs, such as `audits runs/x.code`."""
     names = {path.name for folder in (a, b) for path in folder.glob("*.json")}
     for name in sorted(names):
@@ -45,11 +43,11 @@ def differences(a: Path, b: Path) -> Iterator[tuple[str, Any, Any]]:
                 yield field, before, after
 
 
-def _content(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+def _content(path):
+    return read_json(path) if path.exists() else {}
 
 
-def _different(a: Any, b: Any, field: str) -> Iterator[tuple[str, Any, Any]]:
+def _different(a, b, field):
     if isinstance(a, dict) and isinstance(b, dict):
         between = "." if " " in field else " "
         for key in [*a, *(key for key in b if key not in a)]:
@@ -64,7 +62,7 @@ def _different(a: Any, b: Any, field: str) -> Iterator[tuple[str, Any, Any]]:
         yield field, a, b
 
 
-def _alike(field: str, before: Any, after: Any) -> bool:
+def _alike(field, before, after):
     """Whether the field is volatile, and its values differ only in digits."""
     if not any(fnmatch(field, pattern) for pattern in VOLATILE):
         return False
@@ -72,6 +70,6 @@ def _alike(field: str, before: Any, after: Any) -> bool:
     return x == y
 
 
-def _short(value: Any) -> str:
+def _short(value):
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

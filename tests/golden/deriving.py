@@ -1,18 +1,14 @@
 """What a checkout derives of the same run directories, submissions and flags."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from formats.writing import write_json
 from harness import cli, result
@@ -24,7 +20,7 @@ _NOWHERE = ("--out", "nothing", "--cache", "nothing")
 """A plan depends on earlier runs and on the contents of the cache, so there are none."""
 
 
-def main(folder: Path, out: Path) -> int:
+def main(folder, out):
     """Write a document for each kind of output: name of a case → its outcome."""
     folder, out = folder.absolute(), out.absolute()
     out.mkdir(parents=True, exist_ok=True)
@@ -38,13 +34,13 @@ def main(folder: Path, out: Path) -> int:
     return 0
 
 
-def _import_modules(call: Callable[[], int]) -> None:
+def _import_modules(call):
     """Import in this process what its children would import each time, by one of their calls."""
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         _code(call)
 
 
-def _cases(folder: Path) -> dict[str, dict[str, Callable[[], int]]]:
+def _cases(folder):
     """Kind of output → name of a case → what prints it."""
     runs = [_below(folder, path.parent) for path in folder.glob("runs/**/record.json")]
     measured = [run for run in runs if not run.startswith("runs/synthetic/")]
@@ -65,20 +61,20 @@ def _cases(folder: Path) -> dict[str, dict[str, Callable[[], int]]]:
     }
 
 
-def _below(folder: Path, path: Path) -> str:
+def _below(folder, path):
     return path.relative_to(folder).as_posix()
 
 
-def _commands(commands: Iterable[list[str]]) -> dict[str, Callable[[], int]]:
+def _commands(commands):
     return {" ".join(words): partial(cli.main, words) for words in commands}
 
 
-def _print_result(run: str) -> int:
+def _print_result(run):
     print(json.dumps(asdict(result.derive(Path(run))), default=str))
     return 0
 
 
-def outcome(call: Callable[[], int], folder: Path) -> Mapping[str, Any]:
+def outcome(call, folder):
     """The exit code of a call in a child process, the document that it prints, and its errors, with
     words in place of the paths of this machine.
     """
@@ -101,7 +97,7 @@ def outcome(call: Callable[[], int], folder: Path) -> Mapping[str, Any]:
     return {"code": code, "out": document, "error": said.splitlines()}
 
 
-def _code(call: Callable[[], int]) -> int:
+def _code(call):
     """Run the call in the child, which must never return."""
     try:
         code = call()
@@ -115,5 +111,5 @@ def _code(call: Callable[[], int]) -> int:
     return code
 
 
-def _without_paths(text: str, folder: Path) -> str:
+def _without_paths(text, folder):
     return text.replace(str(folder), "FOLDER").replace(str(ROOT), "ROOT")

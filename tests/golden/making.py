@@ -1,7 +1,5 @@
 """Makes run directories and submissions, whose bytes differ each time."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -10,9 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from harness.execution.environments import ROOT
 from sut.registry import SUTS
@@ -24,7 +20,7 @@ from tests.support.synthetic_runs import cell, write
 _PROMPTS = ("What is the capital of France?", "Name three primary colours.", "Count to ten.")
 
 
-def main(folder: Path) -> int:
+def main(folder):
     """Make the folder, or what it lacks after an interruption. Runs of real SUTs come last."""
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
@@ -50,7 +46,7 @@ def main(folder: Path) -> int:
     return 0
 
 
-def _once(path: Path, build: Callable[[], object]) -> None:
+def _once(path, build):
     """Build what is at the path, unless it is there. A half-built one is removed."""
     if path.exists():
         return
@@ -62,7 +58,7 @@ def _once(path: Path, build: Callable[[], object]) -> None:
     print(path, flush=True)
 
 
-def _write_files(folder: Path) -> None:
+def _write_files(folder):
     folder.mkdir()
     squad_files.write(folder)
     article_files.write(folder)
@@ -72,7 +68,7 @@ def _write_files(folder: Path) -> None:
     (folder / "rows.jsonl").write_text("".join(rows))
 
 
-def _write_synthetic(folder: Path) -> None:
+def _write_synthetic(folder):
     """Runs of each SUT that were never measured, so that a report has much to compare."""
     for place, sut in enumerate(SUTS):
         if sut == "endpoint":
@@ -85,7 +81,7 @@ def _write_synthetic(folder: Path) -> None:
         write(folder, one, [1e3 / rate, 1.01e3 / rate, None], sweep="s-1")
 
 
-def _measure(folder: Path, group: str, command: str) -> None:
+def _measure(folder, group, command):
     """Run a command of the harness, and print its exit code and its seconds."""
     words = [*shlex.split(command), "--out", f"runs/{group}", "--cache", ROOT / ".cache", "--quiet"]
     start = time.monotonic()

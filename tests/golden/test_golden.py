@@ -1,11 +1,10 @@
 """What golden data compares, and which fields it ignores."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields
 from functools import partial
 
+from formats.writing import write_json
 from harness import cli
 from harness.request import options
 from harness.request.options import Options
@@ -18,7 +17,7 @@ _NOT_PLANNED = {"--out", "--cache"}
 
 def written(folder, plans):
     folder.mkdir()
-    (folder / "plans.json").write_text(json.dumps(plans))
+    write_json(folder / "plans.json", plans)
     return folder
 
 

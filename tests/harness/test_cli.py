@@ -13,12 +13,14 @@ import jsonschema
 import pytest
 
 from formats import schemas
+from formats.writing import write_json
 from harness import result
 from harness.commands.list import matrix
 from harness.execution.environments import ROOT
 from harness.inputs import models
 from sut.registry import SUTS
 from tests.support.commands import call
+from tests.support.files import read_json
 
 
 def run_sh(*arguments, cwd=ROOT, timeout=120):
@@ -33,13 +35,20 @@ def run_sh(*arguments, cwd=ROOT, timeout=120):
     )
 
 
-def mock(out, *arguments, scenario="SingleStream"):
-    words = f"--sut mock --scenario {scenario} --model bert --duration 0.5".split()
-    return run_sh(*words, "--out", out, *arguments)
+@pytest.fixture
+def mock(tmp_path, capsys):
+    """Flags of a run of the mock → exit code, standard output and standard error."""
+
+    def measured(*flags, scenario="SingleStream"):
+        words = f"--sut mock --scenario {scenario} --model bert --duration 0.5 --out {tmp_path}"
+        return call([*words.split(), *flags], capsys)
+
+    return measured
 
 
 MOCK_OF = "--sut mock --scenario Offline"
 MOCK = f"{MOCK_OF} --model bert"
+MOCK_ONE = "--sut mock --scenario SingleStream --model bert"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +74,6 @@ MOCK = f"{MOCK_OF} --model bert"
         (f"{MOCK} --dataset nowhere.txt", "nowhere.txt: there is no such file"),
         (f"{MOCK} --sut-option latancy-ms=2", "did you mean latency-ms?"),
         (f"{MOCK} --sut-option latency-ms=fast", "the value is a number"),
-        (f"{MOCK} --precision bfloat16", "mock computes in float32"),
         (f"{MOCK} --device cuda", "mock runs on cpu"),
         (f"{MOCK} --submitter ../up", "is the name of a folder"),
         (f"{MOCK_OF} --model mistral --seq-len 9", "models that predict"),
@@ -73,12 +81,10 @@ MOCK = f"{MOCK_OF} --model bert"
         (f"{MOCK} --duration nan", "--duration nan: more than 0"),
         (f"{MOCK} --duration 5 --mode valid", "is for --mode quick"),
         (f"{MOCK} --python python3", "leave it out"),
-        (f"{MOCK} --eos stop", "--eos stop: is for models that generate"),
         (f"{MOCK} --eos halt", "--eos halt: unknown; there are stop, ignore"),
         (f"{MOCK_OF} --model mistral --eos stop", "no end token is known. It needs --weights"),
         (f"{MOCK} --precision fp32", "did you mean float32?"),
         (f"{MOCK} --dataset .", "is a directory; give one file"),
-        (f"{MOCK} --dataset prompts.json", "there is no such file"),
         (f"{MOCK} --sut keras3-jax", "--sut keras3-jax: given twice"),
         (f"{MOCK} --precision float32 --precision tf32", "--precision tf32: given twice"),
         (f"{MOCK} --duration 1 --duration 2", "--duration 2.0: given twice"),
@@ -93,10 +99,6 @@ MOCK = f"{MOCK_OF} --model bert"
         ),
         ("sweep --sut mock --scenario Offline --model bert --repeats 0", "--repeats 0: at least 1"),
         ("sweep front-page --until 5%", "--until is gone: the answer says how many more runs"),
-        (
-            f"{MOCK_OF} --model roberta --seq-len 1024",
-            "roberta has positions for 512 tokens, and no more",
-        ),
         (f"{MOCK_OF} --model gpt2 --seq-len 0", "--seq-len 0: at least 1"),
         (
             "--sut native-torch-eager --scenario Offline --model roberta --precision bfloat16",
@@ -108,7 +110,6 @@ MOCK = f"{MOCK_OF} --model bert"
         ),
         (f"{MOCK} --lora own", "--lora is gone: Fit trains the parameters"),
         ("sweep hf-2019", "recipe hf-2019: it is gone: "),
-        (f"{MOCK} --task generate", "--task generate: bert has only predict"),
         (f"{MOCK} --task fit", "--task fit: unknown; there are predict, generate"),
         (
             "--sut mock --scenario Fit --model bert --task predict",
@@ -139,126 +140,95 @@ def test_a_mistake_gets_one_sentence_and_exit_code_2(command, words, capsys):
     assert out == ""
 
 
-def test_an_output_that_cannot_be_written_is_said(tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    done = mock(tmp_path / "file")
-    assert done.returncode == 2
-    assert "cannot be written" in done.stderr and "choose a directory" in done.stderr
-
-
-def test_a_cell_is_measured_audited_and_told(tmp_path):
-    done = mock(tmp_path, "--json", "--quiet")
+def test_a_cell_is_measured_audited_and_told(tmp_path, capsys):
+    done = run_sh(
+        *MOCK_ONE.split(), "--duration=0.5", "--out=out", "--json", "--quiet", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     document = json.loads(done.stdout)
     jsonschema.validate(document, schemas.named("result"))
-    cell = document["cells"][0]
+    (cell,) = document["cells"]
     assert (cell["status"], cell["reason"], cell["levels"]) == ("ok", "", ["quick"])
     assert cell["loadgen"] == "VALID"
     # The mock's millisecond; how much more depends on what else runs.
-    assert cell["metric"]["value"] >= 0.9
-    assert cell["accuracy"]["passed"]
+    assert cell["metric"]["value"] >= 0.9 and cell["accuracy"]["passed"]
     assert not cell["ranked"]
     assert (cell["started"][:2], cell["sweep"]) == ("20", None)
     assert {"python", "numpy"} <= set(cell["versions"]) and "rich" not in cell["versions"]
-    parts = {
-        name: seconds
-        for name, seconds in cell["seconds"].items()
-        if name not in ("total", "until_measuring")
-    }
-    assert sum(parts.values()) == pytest.approx(cell["seconds"]["total"], abs=0.01)
-    assert {"performance", "accuracy", "audit", "around the test", "other"} <= set(parts)
-    assert json.loads((tmp_path / cell["directory"] / "result.json").read_text()) == cell
-    audited = run_sh("audit", cell["directory"], "--json")
-    assert audited.returncode == 0
-    assert {c["verdict"] for c in json.loads(audited.stdout)["checks"]} <= {"PASS", "MANUAL", "N/A"}
+    parts = dict(cell["seconds"])
+    assert {"performance", "accuracy", "audit", "around the test", "other"} <= parts.keys()
+    total = parts.pop("total")
+    parts.pop("until_measuring")
+    assert sum(parts.values()) == pytest.approx(total, abs=0.01)
+    (written,) = (tmp_path / "out").rglob("result.json")
+    assert read_json(written) == cell
+    code, out, _ = call(["audit", cell["directory"], "--json"], capsys)
+    assert code == 0
+    assert {c["verdict"] for c in json.loads(out)["checks"]} <= {"PASS", "MANUAL", "N/A"}
     # Half a second is not ten minutes.
-    assert run_sh("audit", cell["directory"], "--mode", "valid").returncode == 1
+    assert call(["audit", cell["directory"], "--mode", "valid"], capsys)[0] == 1
 
 
-def test_the_same_command_again_is_a_new_measurement(tmp_path):
-    first, second = (
-        json.loads(mock(tmp_path, "--json").stdout)["cells"][0]["directory"] for _ in range(2)
-    )
-    assert (first[-7:], second[-7:]) == ("quick-1", "quick-2")
+def test_the_same_command_again_is_a_new_measurement(mock):
+    places = [json.loads(mock("--json")[1])["cells"][0]["directory"] for _ in range(2)]
+    assert [place[-7:] for place in places] == ["quick-1", "quick-2"]
 
 
-def test_a_failed_test_is_told_and_the_same_command_tries_it_again_in_the_same_place(tmp_path):
-    failed, again = (
-        mock(tmp_path, "--sut-option", "raise-at=100", scenario="Offline") for _ in range(2)
-    )
-    for done in (failed, again):
-        assert done.returncode == 1
-        assert "RuntimeError: told to raise at batch 100" in done.stdout
-        assert "the same command continues from here" in done.stdout
+def test_a_failed_test_is_told_and_the_same_command_tries_it_again_in_the_same_place(
+    mock, tmp_path
+):
+    for _ in range(2):
+        code, out, _ = mock("--sut-option", "raise-at=100", scenario="Offline")
+        assert code == 1
+        assert "RuntimeError: told to raise at batch 100" in out
+        assert "the same command continues from here" in out
     run = next(tmp_path.rglob("quick-1"))
-    assert json.loads((run / "result.json").read_text())["status"] == "error"
+    assert read_json(run / "result.json")["status"] == "error"
     assert "Traceback" in (run / "raw/performance.attempt-1/worker.log").read_text()
     assert not list(tmp_path.rglob("quick-2"))
 
 
-def test_wrong_answers_are_invalid_and_cost_exit_code_1(tmp_path):
+def test_wrong_answers_are_invalid_and_cost_exit_code_1(mock, tmp_path):
     flags = ["--json", "--sut-option", "wrong=swap-rows", "--batch-size", "4"]
-    done = mock(tmp_path, *flags, scenario="Offline")
-    cell = json.loads(done.stdout)["cells"][0]
-    assert done.returncode == 1
+    code, out, _ = mock(*flags, scenario="Offline")
+    (cell,) = json.loads(out)["cells"]
+    assert code == 1
     assert (cell["status"], cell["cause"]) == ("invalid", "accuracy")
     assert not cell["accuracy"]["passed"]
     path = next(tmp_path.rglob("record.json"))
-    record = json.loads(path.read_text())
+    record = read_json(path)
     record["accuracy"]["agreeing"] = ["TensorFlow", "PyTorch"]
     record["cell"]["sut"] = "keras3-jax"
-    path.write_text(json.dumps(record))
+    write_json(path, record)
     reason = result.derive(path.parent).reason
     assert reason.endswith(". TensorFlow and PyTorch agree in float64, JAX in float32 differs")
 
 
-def test_a_users_prompts_are_measured_all(tmp_path):
-    (tmp_path / "prompts.jsonl").write_text(
-        '{"prompt": "one", "max_new_tokens": 3}\n{"prompt": "and another one"}\n'
-    )
-    flags = f"{MOCK_OF} --model mistral --duration 0.3 --out out --json --dataset prompts.jsonl"
-    done = run_sh(*flags.split(), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    cell = json.loads(done.stdout)["cells"][0]
-    assert cell["status"] == "ok"
-    assert cell["cell"]["dataset"] != "synthetic"
-    assert (tmp_path / "out").exists()
-    performance = Path(cell["directory"]) / "raw" / "performance"
-    answered = json.loads((performance / "outcome.json").read_text())["answered"]
-    # LoadGen goes round the set, so one of the two may have been asked once more than the other.
-    assert abs(answered["payload_bytes"] / 4 - answered["samples"] * (3 + 45) / 2) <= (45 - 3) / 2
-    assert cell["metrics"]["tokens_per_second"] / cell["metrics"][
-        "samples_per_second"
-    ] == pytest.approx(answered["payload_bytes"] / 4 / answered["samples"])
-
-
-def test_a_dry_run_says_what_no_framework_needs_to_be_asked_for(tmp_path):
+def test_a_dry_run_says_what_no_framework_needs_to_be_asked_for(capsys):
     words = "--sut native-torch --scenario Offline --model gemma --size tiny --device cpu --dry-run"
-    plan = words.split()
-    told = json.loads(run_sh(*plan, "--precision", "tf32", "--json").stdout)
+    told = json.loads(call([*words.split(), "--precision", "tf32", "--json"], capsys)[1])
     assert told["sut"] == "native-torch-compile"  # the alias is that name
     assert told["refused"].startswith("--precision tf32: a format of NVIDIA GPUs")
-    lacking = run_sh(*plan, "--python", "/usr/bin/nopython")
-    assert (lacking.returncode, "there is no such interpreter" in lacking.stderr) == (3, True)
+    code, _, said = call([*words.split(), "--python", "/usr/bin/nopython"], capsys)
+    assert (code, "there is no such interpreter" in " ".join(said.split())) == (3, True)
 
 
-def test_a_dry_run_makes_nothing(tmp_path):
-    done = mock(tmp_path / "out", "--dry-run", "--cache", tmp_path / "cache")
-    assert done.returncode == 0
-    assert "mapped to bert-99" in done.stdout
-    assert not (tmp_path / "out").exists() and not (tmp_path / "cache").exists()
+def test_a_dry_run_makes_nothing(tmp_path, capsys):
+    places = ("--out", tmp_path / "out", "--cache", tmp_path / "cache")
+    code, out, _ = call([*MOCK_ONE.split(), "--dry-run", *places], capsys)
+    assert code == 0
+    assert "mapped to bert-99" in out
+    assert not list(tmp_path.iterdir())
 
 
-def test_json_leaves_progress_on_standard_error_and_says_what_the_run_will_cost(tmp_path):
-    done = mock(tmp_path, "--json")
-    assert json.loads(done.stdout)["cells"][0]["status"] == "ok"
-    assert any(
-        line.startswith("about ") and "no earlier run of this cell" in line
-        for line in done.stderr.splitlines()
-    )
-    again = mock(tmp_path, "--dry-run", "--json")
-    assert "by 1 earlier run of this cell" in json.loads(again.stdout)["cost"]
+def test_json_leaves_progress_on_standard_error_and_says_what_the_run_will_cost(mock):
+    _, out, said = mock("--json")
+    assert json.loads(out)["cells"][0]["status"] == "ok"
+    costs = [line for line in said.splitlines() if line.startswith("about ")]
+    assert any("no earlier run of this cell" in line for line in costs)
+    _, out, _ = mock("--dry-run", "--json")
+    assert "by 1 earlier run of this cell" in json.loads(out)["cost"]
 
 
 def test_version_and_help_are_answered():
@@ -282,7 +252,7 @@ def test_a_standard_output_that_is_closed_costs_no_traceback(tmp_path, redirecti
         check=False,
     )
     assert "Traceback" not in done.stderr and "Error" not in done.stderr
-    assert json.loads(next(tmp_path.rglob("result.json")).read_text())["status"] == "ok"
+    assert read_json(next(tmp_path.rglob("result.json")))["status"] == "ok"
 
 
 def test_a_folder_whose_name_is_not_utf_8_is_worked_in(tmp_path):
@@ -314,8 +284,14 @@ def test_a_listing_of_80_columns_breaks_no_word():
     assert {word for line in lines for word in line.split()} <= words
 
 
-def test_clean_tells_sizes_and_removes_with_yes_alone(tmp_path):
+def test_clean_tells_sizes_and_removes_with_yes_alone(tmp_path, capsys):
     cache = tmp_path / "cache"
+
+    def clean(*words):
+        code, out, _ = call(["clean", *words, "--cache", cache], capsys)
+        assert code == 0
+        return out
+
     for name, size in (
         ("environments/keras3-jax-cpu/lib", 3000),
         ("environments/core/lib", 7),
@@ -327,22 +303,17 @@ def test_clean_tells_sizes_and_removes_with_yes_alone(tmp_path):
         (cache / name).write_bytes(bytes(size))
     (cache / "checkpoints/bert-own-0123456789ab").symlink_to(tmp_path)
     (cache / "environments/core.lock").touch()
-    look = json.loads(run_sh("clean", "--cache", cache, "--json").stdout)
+    look = json.loads(clean("--json"))
     sizes = {Path(entry["path"]).name: entry["bytes"] for entry in look["entries"]}
     reference, own = "bert-tiny-0123456789abcdef", "bert-own-0123456789ab"
-    assert (sizes.keys(), sizes[reference], sizes["keras3-jax-cpu"]) == (
-        {"keras3-jax-cpu", reference, own},
-        2000,
-        3000,
-    )
-    assert sizes[own] < 1000 and not look["removed"]
-    assert "nothing was removed; --yes removes them" in run_sh("clean", "--cache", cache).stdout
-    assert run_sh("clean", "references", "--cache", cache, "--yes").returncode == 0
-    assert (
-        not (cache / "references" / reference).exists()
-        and (cache / "environments/keras3-jax-cpu/lib").exists()
-    )
-    assert run_sh("clean", "--cache", cache, "--yes").returncode == 0
+    link = sizes.pop(own)
+    assert sizes == {"keras3-jax-cpu": 3000, reference: 2000}
+    assert link < 1000 and not look["removed"]
+    assert "nothing was removed; --yes removes them" in clean()
+    clean("references", "--yes")
+    assert not (cache / "references" / reference).exists()
+    assert (cache / "environments/keras3-jax-cpu/lib").exists()
+    clean("--yes")
     left = {str(path.relative_to(cache)) for path in cache.rglob("*") if not path.is_dir()}
     assert left == {
         "environments/core/lib",
@@ -385,11 +356,10 @@ def test_list_and_help_import_no_framework_nor_numpy(monkeypatch):
     }
 
 
-def test_too_few_queries_for_loadgen_are_told_with_the_seconds_that_do(tmp_path):
-    done = mock(tmp_path, "--sut-option", "latency-ms=100")
-    assert done.returncode == 0, done.stderr
-    assert "INVALID: Only processed" in done.stdout
-    assert "ranked     no, because LoadGen does not call it VALID" in done.stdout
-    assert re.search(
-        r"--duration \d+\.\d+  \(LoadGen had too few queries to call it VALID\)", done.stdout
-    )
+def test_too_few_queries_for_loadgen_are_told_with_the_seconds_that_do(mock):
+    code, out, said = mock("--sut-option", "latency-ms=100")
+    assert code == 0, said
+    assert "INVALID: Only processed" in out
+    assert "ranked     no, because LoadGen does not call it VALID" in out
+    words = r"\(LoadGen had too few queries to call it VALID\)"
+    assert re.search(rf"--duration \d+\.\d+  {words}", out)

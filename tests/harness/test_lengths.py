@@ -2,7 +2,6 @@
 --new-tokens.
 """
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +9,8 @@ import pytest
 
 from formats.result import Status
 from harness.errors import UsageError
-from harness.measurement import run
-from harness.sweep import cells
-from tests.support.cells import Reporter, request
+from tests.support.cells import cells_of, measure, request
+from tests.support.files import read_json
 
 
 def asked(tmp_path, model="mistral", **flags):
@@ -30,31 +28,30 @@ def test_lengths_that_are_not_the_sizes_own_make_another_cell(tmp_path):
     assert longer.label == "mock mistral tiny Offline float32 batch 4 300 + 45 tokens"
 
 
-def test_the_inputs_have_these_lengths_and_the_result_says_so(tmp_path, made_environment):
-    found = run.run(asked(tmp_path, prompt_tokens=7, new_tokens=3), Reporter(), 0)
+def test_the_inputs_have_these_lengths_and_the_result_says_so(tmp_path):
+    found = measure(asked(tmp_path, prompt_tokens=7, new_tokens=3))
     assert (found.status, found.cell.prompt_tokens, found.cell.new_tokens) == (Status.OK, 7, 3)
     assert found.metrics["tokens_per_second"] == pytest.approx(
         3 * found.metrics["samples_per_second"]
     )
-    record = json.loads((Path(found.directory) / "record.json").read_text())
+    record = read_json(Path(found.directory) / "record.json")
     assert record["inputs"]["input_ids"]["shape"][-1] == 7
     with np.load(Path(found.directory) / "reference.npz") as reference:
         assert reference["tokens"].shape[1] == 3
 
 
-def test_one_new_token_is_the_first_token(tmp_path, made_environment):
-    found = run.run(asked(tmp_path, new_tokens=1), Reporter(), 0)
+def test_one_new_token_is_the_first_token(tmp_path):
+    found = measure(asked(tmp_path, new_tokens=1))
     assert found.status is Status.OK, found.reason
     assert found.metrics["tokens_per_second"] == pytest.approx(found.metrics["samples_per_second"])
 
 
-def test_answers_to_a_users_prompts_have_this_length_where_a_prompt_asks_for_no_other(
-    tmp_path, made_environment
-):
+def test_answers_to_a_users_prompts_have_this_length_where_a_prompt_asks_for_no_other(tmp_path):
     file = tmp_path / "prompts.jsonl"
     file.write_text('{"prompt": "one"}\n{"prompt": "another", "max_new_tokens": 2}\n')
-    found = run.run(asked(tmp_path / "runs", dataset=file, new_tokens=4), Reporter(), 0)
+    found = measure(asked(tmp_path / "runs", dataset=file, new_tokens=4))
     assert (found.status, found.cell.new_tokens) == (Status.OK, None)
+    assert found.cell.dataset != "synthetic"
     assert found.metrics["tokens_per_second"] == pytest.approx(
         3 * found.metrics["samples_per_second"], rel=0.01
     )
@@ -95,16 +92,8 @@ def test_what_cannot_be_is_one_sentence(tmp_path, flags, words):
     assert words in str(caught.value)
 
 
-def test_a_sweep_takes_lists_of_them(tmp_path):
-    grid = {
-        "sut": ["mock"],
-        "model": ["mistral"],
-        "scenario": ["Offline"],
-        "size": ["tiny"],
-        "prompt_tokens": ["5,300"],
-        "new_tokens": ["1,45"],
-    }
-    made = cells.make([grid], {"out": [str(tmp_path)], "cache": [str(tmp_path)]}, control=False)
+def test_a_sweep_takes_lists_of_them():
+    made = cells_of(model="mistral", prompt_tokens="5,300", new_tokens="1,45")
     assert [one.request and one.request.tokens for one in made] == [
         (5, 1),
         None,

@@ -2,8 +2,6 @@
 model's own.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -15,12 +13,12 @@ from scenarios.worker import procedures
 from sut.registry import FIT, SUTS, adamw_of, unsupported
 
 
-def load(work: str) -> models.Model:
+def load(work):
     """The model of a name, or of a name and its second task."""
     return models.load(*work.split())
 
 
-def named(row: dict[str, str]) -> str:
+def named(row):
     return " ".join(row[key] for key in ("model", "task") if key in row)
 
 
@@ -55,9 +53,7 @@ SPARE = {
 }
 
 
-def of(
-    model: str, size: str, precision: str, device: str = "cpu", new_tokens: str = ""
-) -> dict[str, float]:
+def of(model, size, precision, device="cpu", new_tokens=""):
     known = load(model)
     found = known.sizes[size]
     asked = (
@@ -68,7 +64,7 @@ def of(
     return limits.limits(known, asked, precision, device)
 
 
-def measured(*cell: str) -> list[dict[str, float]]:
+def measured(*cell):
     """Of a cell with a length also what was measured of the size's own length."""
     rows = [
         row
@@ -179,7 +175,7 @@ def test_float16_is_judged_by_its_own_measurements_or_else_by_an_eighth_of_bfloa
 RMS = [row for row in limits.measurements() if "logit_rms" in row]
 
 
-def rms_limit(model: str, size: str, sut: str, samples: int = 64, **inputs: int) -> float | None:
+def rms_limit(model, size, sut, samples=64, **inputs):
     known = load(model)
     found = known.sizes[size]
     asked = replace(found, inputs={**found.inputs, **inputs})

@@ -15,32 +15,28 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, pins, wheels
 from harness.execution.environments import ROOT
 from harness.execution.pins import Pin, Unresolvable
-from harness.measurement import preparation, run
-from harness.request import options, plan
+from harness.measurement import preparation
+from harness.request import plan
 from harness.request.pins import combinations, of_cell, spelt_all
-from harness.sweep import cells, recipe
-from tests.conftest import CACHE
-from tests.support.cells import Reporter, request
+from harness.sweep import recipe
+from tests.support.cells import Reporter, cells_of, measure, request, resolved
 from tests.support.synthetic_runs import cell
 from tests.support.wheels import source, wheel
 
 OFFLINE = ("--model", "bert", "--scenario", "Offline", "--device", "cpu")
+KERAS = ("--sut", "keras3-jax", *OFFLINE)
 in_a_checkout = pytest.mark.skipif(
     wheels.bundle(ROOT) == ROOT, reason="a bundle resolves only what it holds"
 )
 
 
-def resolved(*words, sut="keras3-jax"):
-    return plan.resolve(options.parse(("--sut", sut, *OFFLINE, *words)))
-
-
 def test_it_is_part_of_the_cell_its_name_and_its_label():
-    asked = resolved("--with", "Keras==3.14", "--with", "jax==0.10.1")
+    asked = resolved(*KERAS, "--with", "Keras==3.14", "--with", "jax==0.10.1")
     of = asked.cell()
     assert of.packages == ("jax==0.10.1", "keras==3.14")
     assert "/keras3-jax-jax-0.10.1-keras-3.14-float32-" in of.name
     assert asked.label.startswith("keras3-jax jax==0.10.1 keras==3.14 bert tiny")
-    assert of.digest != resolved().cell().digest
+    assert of.digest != resolved(*KERAS).cell().digest
 
 
 def test_a_cell_without_it_has_the_name_of_earlier_releases():
@@ -48,10 +44,7 @@ def test_a_cell_without_it_has_the_name_of_earlier_releases():
 
 
 def test_lists_give_all_combinations_which_are_compared_with_each_other():
-    grid = {"sut": ["keras3-jax"], "model": ["bert"], "scenario": ["Offline"], "size": ["tiny"]}
-    grid["packages"] = ["jax==locked,0.10.1", "keras==3.14.0,3.15.0"]
-    where = {"cache": [str(CACHE)], "out": ["nowhere"]}
-    series = cells.make([grid], where, control=False)
+    series = cells_of(sut="keras3-jax", packages=["jax==locked,0.10.1", "keras==3.14.0,3.15.0"])
     assert [each.request.cell().packages for each in series] == [
         ("keras==3.14.0",),
         ("keras==3.15.0",),
@@ -92,7 +85,7 @@ def test_versions_and_builds_may_be_in_one_list(tmp_path):
 def test_a_mistake_gets_one_sentence(words, sentence, monkeypatch):
     monkeypatch.chdir(ROOT)
     with pytest.raises(UsageError, match=sentence):
-        resolved("--with", *words)
+        resolved(*KERAS, "--with", *words)
 
 
 def test_an_engine_has_packages_of_its_own():
@@ -232,13 +225,13 @@ def test_the_cell_of_an_environment_that_there_is_not_is_unsupported(tmp_path, m
         raise Unresolvable("uv finds no environment: there is no version of toy==9.9")
 
     monkeypatch.setattr(pins, "ensure", fails)
-    result = run.run(asked, Reporter(), 0)
+    result = measure(asked)
     assert (result.status, result.cell.packages) == (Status.UNSUPPORTED, ("toy==9.9",))
     assert result.reason.endswith("there is no version of toy==9.9")
 
 
 def test_the_reference_keeps_the_locked_environment(tmp_path, monkeypatch):
-    asked = resolved("--with", "transformers==5.20.0", sut="native-torch-eager")
+    asked = resolved("--sut", "native-torch-eager", *OFFLINE, "--with", "transformers==5.20.0")
     seen = []
     monkeypatch.setattr(pins, "ensure", lambda *place: seen.append(place[4]))
     preparation.reference_environment(asked, asked.references[0], None, Reporter(), {})

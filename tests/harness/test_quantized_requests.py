@@ -1,14 +1,11 @@
 """`--sut-option quantize=`: a cell of its own, judged by the limits of bfloat16."""
 
-from __future__ import annotations
-
 import pytest
 
 from formats.cell import cell_words
 from harness.errors import UsageError
 from harness.inputs import limits, models
-from harness.sweep import cells
-from tests.support.cells import request
+from tests.support.cells import cells_of, request
 
 SUT = "keras3-jax"
 
@@ -29,11 +26,8 @@ def test_quantised_weights_are_part_of_the_cell_and_of_its_name(tmp_path):
     assert "int8" in asked(tmp_path).label
 
 
-def test_it_is_never_compared_with_the_same_sut_in_float32(tmp_path):
-    where = {"out": [str(tmp_path)], "cache": [str(tmp_path)]}
-    grid = {"sut": [SUT], "scenario": ["Offline"], "model": ["bert"], "size": ["tiny"]}
-    grids = [grid, grid | {"sut_option": ["quantize=int8"]}]
-    plain, quantized = cells.make([each | where for each in grids], where, control=False)
+def test_it_is_never_compared_with_the_same_sut_in_float32():
+    plain, quantized = cells_of({"sut": SUT}, {"sut": SUT, "sut_option": "quantize=int8"})
     assert plain.comparison != quantized.comparison
     assert plain.rivals == quantized.rivals
 

@@ -1,7 +1,5 @@
 """`--replicas`: places, refusals, cells of a sweep, efficiency and the documents of a result."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import asdict, replace
@@ -9,31 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from compliance import rules
 from formats.job import Place
 from harness import cli
 from harness.comparison import partners
 from harness.errors import UsageError
 from harness.execution import machine
-from harness.measurement import run
 from harness.report import sections
-from harness.request import options, plan, replicas
-from harness.request.request import _PACE, _Pace
-from harness.sweep import cells as series
+from harness.request import plan, replicas
 from results import summary
 from scenarios.worker.replicas import cores
 from sut import tuning
 from sut.devices import DEVICES
-from tests.support.cells import Reporter, request
+from tests.support.cells import cells_of, measure, request, resolved
+from tests.support.files import read_json
 from tests.support.reports import gathered, groups
-from tests.support.rounds import shortened
+from tests.support.rounds import short_round
 from tests.support.synthetic_runs import cell, write
 
+__all__ = ["short_round"]
+
 WORDS = ("--sut", "mock", "--model", "bert")
-
-
-def resolved(*words):
-    return plan.resolve(options.parse(words))
 
 
 def real(*words):
@@ -157,7 +150,7 @@ def test_ray_starts_replicas_from_an_environment_of_its_own(tmp_path):
     assert (kind, address, resource) == ("replicas", "ray://head:10001", "CPU")
     assert numbers == "1/4"
     assert asked.cell().cluster == "ray"
-    other = plan.resolve(options.parse([*WORDS, *words, "--on", "ray"]))
+    other = resolved(*WORDS, *words, "--on", "ray")
     assert other.launch.command[-3:] == ("auto", "none", "1/4")
 
 
@@ -180,9 +173,8 @@ def test_each_replica_sees_an_accelerator_of_its_own(monkeypatch):
     assert [place.device for place in places] == ["7", "5"]
 
 
-def test_a_sweep_measures_one_of_the_replicas_too_and_in_turns(tmp_path):
-    values = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline"], "replicas": ["4,1/4"]}
-    found = series.make([values], {"out": [str(tmp_path)]}, control=False)
+def test_a_sweep_measures_one_of_the_replicas_too_and_in_turns():
+    found = cells_of(replicas="4,1/4")
     assert [each.request.options.replicas for each in found] == ["1/4", "4"]
     assert found[0].rivals == found[1].rivals
     assert found[0].comparison != found[1].comparison
@@ -240,7 +232,7 @@ def test_a_result_of_server_says_what_each_replica_did(tmp_path, capsys):
     cli.main([*WORDS, "--duration", "1", "--json", *words, *options, "--out", str(tmp_path)])
     (found,) = json.loads(capsys.readouterr().out)["cells"]
     checked(found)
-    record = json.loads((Path(found["directory"]) / "record.json").read_text())
+    record = read_json(Path(found["directory"]) / "record.json")
     assert record["cell"]["replicas"] == "2"
 
 
@@ -274,11 +266,8 @@ def srun(tmp_path, monkeypatch):
     ids=["here", "two-nodes"],
 )
 def test_a_submission_of_replicas_holds_all_levels_and_describes_them(
-    where, nodes, tmp_path, monkeypatch, srun
+    where, nodes, tmp_path, short_round, srun
 ):
-    short = shortened()
-    monkeypatch.setattr(rules, "load", lambda round="v6.1": short)
-    monkeypatch.setitem(_PACE, "submission", _Pace(0.1, 3.0, 1 << 20))
     cell = request(
         tmp_path,
         model="mistral",
@@ -289,7 +278,7 @@ def test_a_submission_of_replicas_holds_all_levels_and_describes_them(
         options={"latency-ms": 0.5},
         **where,
     )
-    result = run.run(cell, Reporter(), 0)
+    result = measure(cell)
     report = checked(asdict(result))
     assert result.levels == ("quick", "valid", "submission")
     assert summary.replicas(result.replicas, result.cell).startswith(
@@ -299,10 +288,10 @@ def test_a_submission_of_replicas_holds_all_levels_and_describes_them(
     (system,) = Path(result.directory).glob("open/*/systems/*.json")
     several = f"-{nodes}-nodes" if nodes > 1 else ""
     assert system.stem.endswith(f"-mock-replicas-2{several}")
-    described = json.loads(system.read_text())
+    described = read_json(system)
     assert described["number_of_nodes"] == str(nodes)
     assert described["accelerators_per_node"] == "0"
     on = ", on slurm" if where else ""
     assert f"Replicas of the SUT (--replicas): 2{on}." in described["sw_notes"]
-    record = json.loads((Path(result.directory) / "record.json").read_text())
+    record = read_json(Path(result.directory) / "record.json")
     assert record["nodes"] == (["n1", "n2"] if where else [])

@@ -1,8 +1,5 @@
 """`--sut-option shards=`: refusals, places, names and the documents of a result."""
 
-from __future__ import annotations
-
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +13,15 @@ from formats.job import Place
 from formats.record import Record
 from harness.errors import UsageError
 from harness.execution import machine
-from harness.measurement import run
-from harness.request import options, plan, replicas
+from harness.request import replicas
 from harness.request.options import Options
 from harness.request.tuning import Tuned
 from results import documents, summary
 from scenarios.worker.replicas import cores
 from sut.registry import SUTS
-from tests.support.cells import Reporter, request
+from tests.support import cells
+from tests.support.cells import measure, request
+from tests.support.files import read_json
 from tests.support.synthetic_runs import cell, record_json
 
 SUT = "native-torch-eager"
@@ -31,7 +29,7 @@ SUT = "native-torch-eager"
 
 def resolved(*words):
     given = ("--sut", SUT, "--device", "cpu", "--scenario", "Offline", "--size", "tiny")
-    return plan.resolve(options.parse([*given, *words]))
+    return cells.resolved(*given, *words)
 
 
 @pytest.fixture
@@ -80,20 +78,15 @@ def test_what_cannot_be_split_is_refused_with_its_reason(words, reason, two_core
     for flag, value in (("--size", "tiny"), ("--sut", SUT)):
         given += [] if flag in words else [flag, value]
     with pytest.raises(UsageError, match=reason):
-        plan.resolve(options.parse([*given, *words]))
+        cells.resolved(*given, *words)
 
 
 def test_a_training_and_a_sut_that_splits_nothing_are_refused(two_cores):
     with pytest.raises(UsageError, match="is for answers, and Fit trains: leave it out"):
-        plan.resolve(
-            options.parse(
-                ["--sut", SUT, "--device", "cpu", "--scenario", "Fit", "--size", "tiny", *shards(2)]
-            )
-        )
+        words = f"--sut {SUT} --device cpu --scenario Fit --size tiny"
+        cells.resolved(*words.split(), *shards(2))
     with pytest.raises(UsageError, match="keras3-tensorflow has no such option"):
-        plan.resolve(
-            options.parse(["--sut", "keras3-tensorflow", "--scenario", "Offline", *shards(2)])
-        )
+        cells.resolved("--sut", "keras3-tensorflow", "--scenario", "Offline", *shards(2))
 
 
 def test_a_cell_of_shards_has_a_name_of_its_own_and_the_whole_processor(two_cores):
@@ -140,11 +133,11 @@ def test_a_result_says_what_each_device_holds_and_the_audit_looks(tmp_path):
     asked = request(
         tmp_path, model="mistral", scenario="Offline", options={"shards": 2, "latency-ms": 0.5}
     )
-    result = run.run(asked, Reporter(), 0)
+    result = measure(asked)
     assert (result.status, result.reason) == ("ok", "")
     rows = dict(summary.rows(result))
     assert rows["shards"] == "parameters on 2 devices (0.5243 MB, 0.5243 MB)"
-    record = json.loads((Path(result.directory) / "record.json").read_text())
+    record = read_json(Path(result.directory) / "record.json")
     assert record["cell"]["options"]["shards"] == 2
 
 

@@ -22,7 +22,7 @@ OUTCOME = WorkerOutcome(
 COMPILED = Evidence(1, None, "float32")
 
 
-def metrics(**changes: object) -> dict[str, float]:
+def metrics(**changes):
     record = reading.convert(record_json(cell()), Record)
     outcome = replace(OUTCOME, **changes)
     return dict(figures.of_loadgen({}, record, outcome, FIGURES["Offline"], 1).metrics)
@@ -79,11 +79,6 @@ def test_a_worker_without_a_warm_up_has_no_first_answer():
 )
 def test_a_result_says_which_start_it_was(sut, found, words):
     result = Result(
-        cell=cell(sut),
-        mode="quick",
-        round="v6.1",
-        directory="",
-        status=Status.OK,
-        metrics=found,
+        cell=cell(sut), mode="quick", round="v6.1", directory="", status=Status.OK, metrics=found
     )
     assert dict(summary.rows(result))["start"] == f"first answer after 12 s ({words})"

@@ -14,15 +14,15 @@ from harness import cli
 from harness.errors import UsageError
 from harness.execution import limits as machine_limits
 from harness.execution import machine
-from harness.measurement import record, run
-from harness.request import options, plan
-from harness.sweep import cells as series
+from harness.measurement import record
+from harness.request import plan
 from scenarios.worker import control_groups
 from scenarios.worker.replicas import cores
 from sut import variables
-from tests.support.cells import Reporter, request
+from tests.support import cells
+from tests.support.cells import cells_of, measure, request
+from tests.support.files import edit_json
 from tests.support.synthetic_runs import cell
-from tests.support.tree import edit_json
 
 OFFLINE = ("--model", "bert", "--scenario", "Offline", "--device", "cpu")
 
@@ -34,7 +34,7 @@ def no_variable(monkeypatch):
 
 
 def resolved(*words, sut="native-torch-eager"):
-    return plan.resolve(options.parse(("--sut", sut, *OFFLINE, *words)))
+    return cells.resolved("--sut", sut, *OFFLINE, *words)
 
 
 @pytest.fixture
@@ -121,32 +121,19 @@ def test_other_variables_go_with_threads(monkeypatch):
 
 def test_an_engine_has_no_threads_here(monkeypatch):
     monkeypatch.setattr(plan.engines, "check", lambda *_: [])
+    words = "--sut endpoint --model llama --scenario Offline --threads 1"
     with pytest.raises(UsageError, match="--threads 1: endpoint does not start its engine"):
-        plan.resolve(
-            options.parse(
-                ("--sut", "endpoint", "--model", "llama", "--scenario", "Offline", "--threads", "1")
-            )
-        )
+        cells.resolved(*words.split())
 
 
 def test_a_sweep_compares_suts_with_equal_threads(topology):
-    values = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline"], "threads": ["1,auto"]}
-    found = series.make((values,), values, control=False)
+    found = cells_of(threads="1,auto")
     assert [each.request.cell().threads for each in found] == [1, None]
     assert found[0].comparison != found[1].comparison
 
 
-def test_under_a_quota_the_worker_has_fewer_processors(tmp_path, made_environment, monkeypatch):
-    monkeypatch.setattr(control_groups, "processors", lambda: 0.5)
-    found = run.run(request(tmp_path), Reporter(), 0)
-    assert found.status == "ok", found.reason
-    assert found.seen.detail["processors"] == 1
-
-
-def test_the_evidence_of_a_run_shows_its_threads_and_other_ones_make_it_invalid(
-    tmp_path, made_environment, capsys
-):
-    found = run.run(request(tmp_path, threads="1"), Reporter(), 0)
+def test_the_evidence_of_a_run_shows_its_threads_and_other_ones_make_it_invalid(tmp_path, capsys):
+    found = measure(request(tmp_path, threads="1"))
     directory = Path(found.directory)
     assert found.status == "ok", found.reason
     unknown = (
@@ -160,8 +147,7 @@ def test_the_evidence_of_a_run_shows_its_threads_and_other_ones_make_it_invalid(
         lambda outcome: outcome["evidence_after"]["detail"].update(processors=2),
     )
     edit_json(
-        directory / "raw/performance/job.json",
-        lambda job: job["places"][0].update(cores=[0, 1]),
+        directory / "raw/performance/job.json", lambda job: job["places"][0].update(cores=[0, 1])
     )
     faults = {c.id: c.detail for c in audits.audit(directory, "v6.1").checks if c.verdict == "FAIL"}
     assert "processors of the SUT: 2; the cell says threads 1" in faults["performance-evidence"]

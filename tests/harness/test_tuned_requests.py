@@ -1,7 +1,5 @@
 """`--tuned` → the switches of a cell, its name and what its worker gets."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

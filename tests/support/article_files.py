@@ -5,19 +5,16 @@ tokenizer, and the folder of a seeded Llama with that tokenizer.
 them, and a log of answers. FOLDER is a model of yours, whose tokenizer is taken.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tokenizers
 from msgspec.structs import replace
 
-from compliance.rules import OfficialWorkload
+from formats.writing import write_json
 from harness.inputs import checkpoint, models
 from tests.support import tokens
 
@@ -50,7 +47,7 @@ _PLACES = ("Northam", "St. Ives", "Port Ellen", "Wells", "Aberdour", "Rye")
 _ENDINGS = (" .", " !", "...", "", "?")
 
 
-def article(number: int) -> str:
+def article(number):
     """The text of an article: six sentences, some of which are on lines of their own."""
     place = _PLACES[number % len(_PLACES)]
     chosen = [_SENTENCES[(5 * number + 3 * k) % len(_SENTENCES)] for k in range(6)]
@@ -58,7 +55,7 @@ def article(number: int) -> str:
     return between.join(chosen).format(place=place)
 
 
-def summary(number: int) -> str:
+def summary(number):
     """The summary by people: parts of three sentences, each on a line, as in the real file."""
     place = _PLACES[number % len(_PLACES)]
     chosen = [_SENTENCES[(5 * number + 3 * k) % len(_SENTENCES)] for k in (0, 2, 3)]
@@ -69,7 +66,7 @@ def summary(number: int) -> str:
     return " .\n".join(lines) + " ."
 
 
-def answer(number: int) -> str:
+def answer(number):
     """A summary as a model may write it: words of the article, with other endings and cases."""
     place = _PLACES[number % len(_PLACES)]
     chosen = [_SENTENCES[(5 * number + 3 * k) % len(_SENTENCES)] for k in (0, 3, 4)]
@@ -82,12 +79,12 @@ def answer(number: int) -> str:
     return "  ".join(words[:40]) + _ENDINGS[number % len(_ENDINGS)]
 
 
-def tokenizer() -> tokenizers.Tokenizer:
+def tokenizer():
     """A tokenizer of 1000 tokens, which knows the words of the articles."""
     return tokens.bpe(1000, [PROMPT, *_SENTENCES])
 
 
-def document(reader: tokenizers.Tokenizer, articles: int = ARTICLES) -> list[dict[str, Any]]:
+def document(reader, articles=ARTICLES):
     """The content of the file, in the tokens of this tokenizer."""
     rows = []
     for number in range(articles):
@@ -104,7 +101,7 @@ def document(reader: tokenizers.Tokenizer, articles: int = ARTICLES) -> list[dic
     return rows
 
 
-def answers(reader: tokenizers.Tokenizer) -> dict[int, bytes]:
+def answers(reader):
     """Number of an article → the tokens of its answer, int32. The last one has no text."""
     found = {}
     for number in range(ARTICLES):
@@ -115,7 +112,7 @@ def answers(reader: tokenizers.Tokenizer) -> dict[int, bytes]:
     return found
 
 
-def write(folder: Path, articles: int = ARTICLES) -> tuple[Path, Path]:
+def write(folder, articles=ARTICLES):
     """Write the files → (the file of articles, the folder of the model)."""
     model = models.load("llama")
     size = model.sizes["tiny"]
@@ -129,19 +126,19 @@ def write(folder: Path, articles: int = ARTICLES) -> tuple[Path, Path]:
         "clean_up_tokenization_spaces": True,
         "eos_token": "</s>",
     }
-    (weights / "tokenizer_config.json").write_text(json.dumps(settings))
+    write_json(weights / "tokenizer_config.json", settings)
     data = folder / DATA
     rows = document(reader, articles)
     data.write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
     return data, weights
 
 
-def as_if_closed(real: OfficialWorkload) -> OfficialWorkload:
+def as_if_closed(real):
     """The workload as if the small model were that of the closed division."""
     return replace(real, closed_model={"model_type": "llama"}, end_tokens=(END,))
 
 
-def main(folder: Path, model: Path | None = None) -> None:
+def main(folder, model=None):
     """Write the files and an accuracy log of LoadGen with `answers`."""
     folder.mkdir(parents=True, exist_ok=True)
     if model is None:
@@ -153,7 +150,7 @@ def main(folder: Path, model: Path | None = None) -> None:
         {"seq_id": number, "qsl_idx": number, "data": data.hex().upper()}
         for number, data in answers(reader).items()
     ]
-    (folder / "mlperf_log_accuracy.json").write_text(json.dumps(rows))
+    write_json(folder / "mlperf_log_accuracy.json", rows)
 
 
 if __name__ == "__main__":

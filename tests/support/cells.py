@@ -1,39 +1,33 @@
-"""A cell of the mock as a user asks for it, and who is told of its progress."""
+"""A cell of the mock as a user asks for it, who is told of its progress, and its Result."""
 
 import shlex
-from pathlib import Path
 
 import psutil
 
+from harness.measurement import run
 from harness.measurement.attempt import Attempt
 from harness.request import plan
-from harness.request.options import FLAGS, Options, flag
-from harness.request.request import Request
+from harness.request.options import FLAGS, Options, flag, parse
+from harness.sweep import cells
 from tests.conftest import CACHE
 
 
-def request(out: Path, *, options=None, **changes) -> Request:
+def request(out, *, options=None, **changes):
     """`options`: the SUT's own, by name."""
-    flags = {
-        "sut": "mock",
-        "model": "bert",
-        "scenario": "SingleStream",
-        "out": out,
-        "cache": CACHE,
-        "duration": 0.3,
-    }
-    given = tuple(f"{name}={value}" for name, value in (options or {}).items())
-    flags |= {"sut_option": given} | changes
+    flags = {"sut": "mock", "model": "bert", "scenario": "SingleStream"}
+    flags |= {"out": out, "cache": CACHE, "duration": 0.3}
+    flags["sut_option"] = tuple(f"{name}={value}" for name, value in (options or {}).items())
+    flags |= changes
     return plan.resolve(Options(**({"command": command(flags)} | flags)))
 
 
-def attempt(asked: Request, environment, inputs, checkpoint) -> Attempt:
+def attempt(asked, environment, inputs, checkpoint):
     """An attempt at the cell of a request."""
     made = {"environment": environment, "inputs": inputs, "checkpoint": checkpoint}
     return Attempt(request=asked, cell=asked.cell(), **made)
 
 
-def command(flags) -> str:
+def command(flags):
     """The command with these flags, by the names of `Options`."""
     words = ["./run.sh"]
     for name, value in flags.items():
@@ -42,6 +36,28 @@ def command(flags) -> str:
         for each in value if isinstance(value, tuple) else [value]:
             words += [flag(name), str(each)]
     return shlex.join(words)
+
+
+def resolved(*words):
+    """The request of a command with these words."""
+    return plan.resolve(parse([*map(str, words)]))
+
+
+GRID = {"sut": "mock", "model": "bert", "scenario": "Offline", "size": "tiny"}
+WHERE = {"cache": [str(CACHE)], "out": ["nowhere"]}
+"""Of a sweep that is not measured."""
+
+
+def cells_of(*grids, control=False, out="nowhere", **values):
+    """The cells that a sweep makes of lists of values, or of several of them; GRID is the rest."""
+    lists = [
+        {
+            name: value if isinstance(value, list) else [value]
+            for name, value in (GRID | grid).items()
+        }
+        for grid in grids or (values,)
+    ]
+    return cells.make(lists, WHERE | {"out": [str(out)]}, control)
 
 
 class Reporter:
@@ -65,6 +81,11 @@ class Reporter:
                 raise KeyboardInterrupt
 
         return seen
+
+
+def measure(asked, reporter=None):
+    """Measure the cell of a request. → its Result."""
+    return run.run(asked, reporter or Reporter(), 0)
 
 
 class Killer(Reporter):

@@ -1,16 +1,11 @@
 """A command of the harness in the process of the tests, which starts no interpreter."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Iterable
-
-import pytest
 
 from harness import cli
 
 
-def call(words: Iterable[object], captured: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+def call(words, captured):
     """→ the command's exit code, its standard output and its standard error."""
     arguments = [os.fsdecode(word) if isinstance(word, bytes) else str(word) for word in words]
     try:

@@ -1,14 +1,10 @@
 """The files of a run directory, and what may happen to one of them."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
 import re
 import warnings
-from collections.abc import Callable
-from random import Random
 
 import numpy as np
 from hypothesis import strategies as st
@@ -35,7 +31,7 @@ FILES = {
 
 
 @st.composite
-def damage(draw: st.DrawFn) -> Callable[[bytes], bytes]:
+def damage(draw):
     """Cut, overwrite, insert, or replace the whole."""
     where = draw(st.floats(0, 1))
     junk = draw(
@@ -44,7 +40,7 @@ def damage(draw: st.DrawFn) -> Callable[[bytes], bytes]:
     )
     kind = draw(st.sampled_from(["cut", "overwrite", "insert", "replace", "number"]))
 
-    def apply(content: bytes) -> bytes:
+    def apply(content):
         at = int(where * len(content))
         if kind == "number":  # a digit somewhere becomes something else that JSON may hold
             at = next((i for i in range(at, len(content)) if content[i : i + 1].isdigit()), at)
@@ -79,7 +75,7 @@ _WORD = re.compile(r"[^\s,\]})]*")
 _KEY = re.compile(r'"[^"\n]{0,60}"\s*: ?')
 
 
-def damaged(r: Random, content: bytes, name: str) -> bytes:
+def damaged(r, content, name):
     """The content of a file of that name, with damage that a parser may let through.
 
     A value becomes another, a key stands twice, a line is gone, moved or twice, an array has
@@ -96,14 +92,14 @@ def damaged(r: Random, content: bytes, name: str) -> bytes:
     return text.encode("latin-1")
 
 
-def _other_value(r: Random, text: str) -> str:
+def _other_value(r, text):
     match = _BEFORE_A_VALUE.search(text, r.randrange(len(text) + 1))
     if match is None:
         return text
     return text[: match.end()] + _piece(r, text) + text[_end_of_value(text, match.end()) :]
 
 
-def _key_twice(r: Random, text: str) -> str:
+def _key_twice(r, text):
     match = _KEY.search(text, r.randrange(len(text) + 1))
     if match is None:
         return text
@@ -111,7 +107,7 @@ def _key_twice(r: Random, text: str) -> str:
     return f"{text[:end]}, {match[0]}{_piece(r, text)}{text[end:]}"
 
 
-def _other_line(r: Random, text: str) -> str:
+def _other_line(r, text):
     """A line is gone, elsewhere, or twice."""
     lines = text.split("\n")
     place = r.randrange(len(lines))
@@ -123,7 +119,7 @@ def _other_line(r: Random, text: str) -> str:
     return "\n".join(lines)
 
 
-def _piece(r: Random, text: str) -> str:
+def _piece(r, text):
     """A text for a value's place: a hostile one, a small number, or another value of the text."""
     match = _BEFORE_A_VALUE.search(text, r.randrange(len(text) + 1))
     other = text[match.end() : _end_of_value(text, match.end())] if match else ""
@@ -132,7 +128,7 @@ def _piece(r: Random, text: str) -> str:
     return r.choice(pieces).encode().decode("latin-1")
 
 
-def _end_of_value(text: str, start: int) -> int:
+def _end_of_value(text, start):
     """The place where the JSON value that begins at `start` ends, else the end of the word."""
     try:
         return json.JSONDecoder().raw_decode(text, start)[1]
@@ -141,7 +137,7 @@ def _end_of_value(text: str, start: int) -> int:
         return match.end() if match else start
 
 
-def _other_array(r: Random, content: bytes) -> bytes:
+def _other_array(r, content):
     """An .npz or .npy in which one array has another type, shape or content, or is not there."""
     loaded = np.load(io.BytesIO(content), allow_pickle=False)
     arrays = dict(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else {"": loaded}

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from compliance import rules
+from formats.writing import write_json
+from tests.support.files import read_json
 
 SEEDS = rules.load("v6.1").seeds
 _SCHEMA = Path(rules.__file__).parents[1] / "schemas" / "system.json"
 SYSTEM = {
-    **dict.fromkeys(json.loads(_SCHEMA.read_text())["required"], "1"),
+    **dict.fromkeys(read_json(_SCHEMA)["required"], "1"),
     "submitter": "Someone",
     "status": "preview",
     "system_type": "datacenter",
@@ -168,7 +169,7 @@ class Files:
     config: dict[str, Any]
     others: dict[str, str] = field(default_factory=dict)
 
-    def write(self, folder: Path) -> Path:
+    def write(self, folder):
         """Write the files below `folder`, which is new, and return it."""
         for name, content in (
             ("performance/result_summary.json", self.summary),
@@ -177,13 +178,13 @@ class Files:
             ("measurements.json", MEASUREMENTS),
         ):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(json.dumps(content))
+            write_json(folder / name, content)
         for name, text in {"README.md": "Run it.\n", **self.others}.items():
             (folder / name).write_text(text)
         return folder
 
 
-def submission(root: Path, division: str = "closed") -> Path:
+def submission(root, division="closed"):
     """Write a submitter's documents: system description, source and calibration. Return the folder
     of the system.
     """
@@ -198,10 +199,10 @@ def submission(root: Path, division: str = "closed") -> Path:
     return submitter / "results" / "sys72"
 
 
-def published(name: str, change: Callable[[Files], Any] = lambda _: None) -> Files:
+def published(name, change=lambda _: None):
     """The files of a published result after a change."""
     numbers = RESULTS[name]
-    pattern: dict[str, Any] = {"type": "max_throughput"}
+    pattern = {"type": "max_throughput"}
     if numbers.rate:
         pattern = {
             "type": "poisson",
@@ -225,7 +226,7 @@ def published(name: str, change: Callable[[Files], Any] = lambda _: None) -> Fil
     return files
 
 
-def _summary(numbers: Published, pattern: dict[str, Any]) -> dict[str, Any]:
+def _summary(numbers, pattern):
     return {
         "n_samples_issued": numbers.samples,
         "n_samples_completed": numbers.samples,
@@ -247,7 +248,7 @@ def _summary(numbers: Published, pattern: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _series(latencies: Latencies | None) -> dict[str, Any]:
+def _series(latencies):
     if latencies is None:
         return {}
     low, mean, high, percentile, estimate = latencies
@@ -260,7 +261,7 @@ def _series(latencies: Latencies | None) -> dict[str, Any]:
     }
 
 
-def _accuracy(name: str, score: float, samples: int, tokens: int) -> dict[str, Any]:
+def _accuracy(name, score, samples, tokens):
     entry = {
         "dataset_name": name,
         "score": score,

@@ -1,16 +1,11 @@
 """An engine behind the OpenAI protocol, which answers as it is told: well, or wrongly."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time
 import zlib
-from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
-from tokenizers import Tokenizer
 
 ANSWER_S = 0.02
 SHORT = 5
@@ -27,33 +22,33 @@ class Engine(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, tokenizer: Tokenizer, fault: str = "", takes_ids: bool = True):
+    def __init__(self, tokenizer, fault="", takes_ids=True):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.tokenizer, self.fault, self.takes_ids = tokenizer, fault, takes_ids
         self.words = _words(tokenizer)
-        self.requests: list[dict] = []
-        self.keys: set[str] = set()
+        self.requests = []
+        self.keys = set()
         self.open = self.most_open = 0
         self.slots = threading.Semaphore(SLOTS)  # other requests wait
         self.lock = threading.Lock()
         self.more_tokens = 0
-        self.pages: dict[str, str] = {}  # path → its text, in addition to the protocol
+        self.pages = {}  # path → its text, in addition to the protocol
         self.after = -1  # the requests that are answered before the fault begins
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"http://127.0.0.1:{self.server_port}/v1"
 
     def handle_error(self, request, client_address):
         """A client that ends is no fault of the test."""
 
-    def answer(self, prompt: object, count: int) -> list[str]:
+    def answer(self, prompt, count):
         """The words of the answer; each is one token."""
         seed = zlib.crc32(json.dumps(prompt).encode())
         return [self.words[(seed + 7 * n) % len(self.words)] for n in range(count)]
 
 
-def _words(tokenizer: Tokenizer) -> list[str]:
+def _words(tokenizer):
     """Texts that are one token each, also next to each other."""
     vocabulary = tokenizer.get_vocab()
     found = []
@@ -67,7 +62,6 @@ def _words(tokenizer: Tokenizer) -> list[str]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: Engine
 
     def do_GET(self):
         if self.path == "/v1/models":
@@ -188,7 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def running(tokenizer: Tokenizer, fault: str = "", **settings) -> Iterator[Engine]:
+def running(tokenizer, fault="", **settings):
     """An engine that answers in threads of this process."""
     with Engine(tokenizer, fault, **settings) as engine:
         thread = threading.Thread(target=engine.serve_forever, args=(0.05,), daemon=True)

@@ -2,8 +2,6 @@
 PARTS` is one, as `scenarios.worker.replicas.step` would start it on a node.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -149,7 +147,7 @@ class OtherWeights(Replica):
     """Reads other weights. Its node says so before it is made."""
 
 
-def main(argv: list[str]) -> None:
+def main(argv):
     """Be a step if a KIND is given, and else its replica. `argv`: see the module."""
     _, *words = argv
     if words[0] in globals():

@@ -8,8 +8,6 @@ itself. So no task sees what another one left.
 After each task it writes the exit code of the fork as a line to stdout.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os
@@ -17,14 +15,13 @@ import runpy
 import sys
 import traceback
 from pathlib import Path
-from typing import NoReturn
 
 from scenarios.worker.child import end_with_parent
 from sut.evidence import generated_files
 from sut.registry import load_module
 
 
-def main(sut: str) -> None:
+def main(sut):
     """Answer one task after the other until stdin ends."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # frameworks print
@@ -38,7 +35,7 @@ def main(sut: str) -> None:
         answers.write(f"{os.waitstatus_to_exitcode(status)}\n")
 
 
-def _run(module: str, specification: str, log: str) -> NoReturn:
+def _run(module, specification, log):
     """Run the module as `python -m module specification`, and end this process."""
     end_with_parent()
     with Path(log).open("w", encoding="utf-8") as output:

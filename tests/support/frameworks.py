@@ -1,7 +1,5 @@
 """Processes of a SUT's own environment, for tests that look at real frameworks."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import os
@@ -9,30 +7,21 @@ import select
 import subprocess
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
-from typing import IO, Any
 
-from benchmarks.disagreement import MeasuredSize
+from formats.writing import write_json
 from harness.execution import environments
 from harness.inputs import checkpoint, models
-from harness.inputs.models import Model, Size
 from scenarios.worker.child import end_with_parent
 from sut.contract import Workload
 from sut.registry import spec_of
 
 
-def workload(
-    sut: str, model: Model, size: Size, folder: Path, batch_size: int, **buckets: list[int]
-) -> dict[str, Any]:
+def workload(sut, model, size, folder, batch_size, **buckets):
     """The float32 `Workload` of a checkpoint in `folder`, as JSON. `buckets`: `prompt_buckets` and
     `new_token_buckets`.
     """
     spec = spec_of(sut)
-    config = {
-        "model": dict(size.config),
-        "classes": dict(model.classes),
-        **buckets,
-    }
+    config = {"model": dict(size.config), "classes": dict(model.classes), **buckets}
     content = Workload(
         model=model.name,
         task=model.task,
@@ -47,7 +36,7 @@ def workload(
     return {**asdict(content), "checkpoint": str(folder)}
 
 
-def tiny_workload(sut: str, name: str, folder: Path) -> dict[str, Any]:
+def tiny_workload(sut, name, folder):
     """The `workload` of a model at size tiny: prompts of 9 tokens, 6 new ones. Its checkpoint is
     made in `folder`.
     """
@@ -57,7 +46,7 @@ def tiny_workload(sut: str, name: str, folder: Path) -> dict[str, Any]:
     return workload(sut, model, size, made, 3, prompt_buckets=[9], new_token_buckets=[6])
 
 
-def run_module(python: Path, module: str, sut: str, specification: Path, content: Any) -> None:
+def run_module(python, module, sut, specification, content):
     """Write the specification as JSON and run `python -m module specification` with the variables
     of `sut`.
 
@@ -65,7 +54,7 @@ def run_module(python: Path, module: str, sut: str, specification: Path, content
     the next call with the same interpreter and variables. A call with others ends it first, so
     there is never more than one.
     """
-    specification.write_text(json.dumps(content))
+    write_json(specification, content)
     if _processes and not _processes[0].serves(python, sut):
         end_process()
     if not _processes:
@@ -74,9 +63,7 @@ def run_module(python: Path, module: str, sut: str, specification: Path, content
     _processes[0].run(module, specification)
 
 
-def answer(
-    python: Path, cell: MeasuredSize, sut: str, program: str = "benchmarks.answers", **more: Any
-) -> None:
+def answer(python, cell, sut, program="benchmarks.answers", **more):
     """Write the answers of a SUT, or of the reference, to the cell's inputs in float32. `more` is
     added to the program's specification.
     """
@@ -85,7 +72,7 @@ def answer(
     run_module(python, program, sut, cell.folder / "spec.json", content)
 
 
-def end_process() -> None:
+def end_process():
     """End the process that `run_module` left, if there is one."""
     while _processes:
         _processes.pop().end()
@@ -96,7 +83,7 @@ class FrameworkProcess:
     that is killed.
     """
 
-    def __init__(self, python: Path, sut: str):
+    def __init__(self, python, sut):
         self.python = python
         self.variables = spec_of(sut).process_env
         self._process = subprocess.Popen(
@@ -109,12 +96,12 @@ class FrameworkProcess:
             preexec_fn=end_with_parent,
         )
 
-    def serves(self, python: Path, sut: str) -> bool:
+    def serves(self, python, sut):
         """Whether it is alive and has the interpreter and the variables of this SUT."""
         same = self.python == python and self.variables == spec_of(sut).process_env
         return same and self._process.poll() is None
 
-    def run(self, module: str, specification: Path) -> None:
+    def run(self, module, specification):
         """Run the module. Raises AssertionError with the end of its output if it fails, and
         TimeoutError after ten minutes.
         """
@@ -129,17 +116,17 @@ class FrameworkProcess:
             raise AssertionError("the process of the framework has ended")
         assert code == "0", f"exit code {code}: {log.read_text()[-3000:]}"
 
-    def end(self) -> None:
+    def end(self):
         """End it, and what it runs."""
         self._process.kill()
         self._process.communicate()
 
     @property
-    def _stdin(self) -> IO[str]:
+    def _stdin(self):
         assert self._process.stdin
         return self._process.stdin
 
-    def _answer(self) -> str:
+    def _answer(self):
         """The line that it writes next, or nothing if it has ended."""
         assert self._process.stdout
         if not select.select([self._process.stdout], [], [], _PATIENCE_S)[0]:
@@ -151,5 +138,5 @@ class FrameworkProcess:
 # XLA's compiler optimises longer than a model of size tiny computes.
 _FASTER = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
 _PATIENCE_S = 600
-_processes: list[FrameworkProcess] = []
+_processes = []
 """The process that `run_module` left: one or none."""

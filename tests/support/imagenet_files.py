@@ -5,21 +5,16 @@ folder of a seeded ResNet.
 them. With `--full` the model is ResNet-50 v1.5.
 """
 
-from __future__ import annotations
-
-import json
 import sys
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 from PIL import Image
 from safetensors.numpy import save_file
 
-from compliance.rules import OfficialWorkload
 from compliance.scoring.imagenet import LIST
+from formats.writing import write_json
 
 PICTURES = 50
 CLASSES = 1000
@@ -27,13 +22,13 @@ SHAPES = ((300, 400), (400, 300), (256, 256), (512, 512), (90, 333), (257, 600),
 """(height, width) of the pictures, in turns: smaller and larger ones than 256, and of whole
 factors.
 """
-TINY: dict[str, Any] = {"embedding_size": 64, "hidden_sizes": [256, 512], "depths": [1, 1]}
+TINY = {"embedding_size": 64, "hidden_sizes": [256, 512], "depths": [1, 1]}
 BASIC = {**TINY, "hidden_sizes": [64, 128], "layer_type": "basic"}
 FULL = {"embedding_size": 64, "hidden_sizes": [256, 512, 1024, 2048], "depths": [3, 4, 6, 3]}
 _SEED = 20261126
 
 
-def picture(number: int) -> np.ndarray:
+def picture(number):
     """A picture of one main colour with a rectangle and noise, uint8 [height, width, 3]."""
     height, width = SHAPES[number % len(SHAPES)]
     draw = np.random.default_rng([_SEED, number])
@@ -44,17 +39,17 @@ def picture(number: int) -> np.ndarray:
     return values.astype(np.uint8)
 
 
-def labels() -> dict[str, int]:
+def labels():
     """The name of each picture → its class, from 0 to 9."""
     return {f"ILSVRC2012_val_{n + 1:08}.JPEG": n * 7 % 10 for n in range(PICTURES)}
 
 
-def listing(classes: Mapping[str, int]) -> str:
+def listing(classes):
     """The content of `val_map.txt`."""
     return "".join(f"{name} {label}\n" for name, label in classes.items())
 
 
-def answers() -> dict[int, bytes]:
+def answers():
     """An answer to each picture, int64. Every fourth one is wrong."""
     found = {}
     for number, label in enumerate(labels().values()):
@@ -63,7 +58,7 @@ def answers() -> dict[int, bytes]:
     return found
 
 
-def write(folder: Path, size: Mapping[str, Any] = TINY, **config: Any) -> tuple[Path, Path]:
+def write(folder, size=TINY, **config):
     """Write the files → (the folder of the pictures, the folder of the model). `config`: values that
     replace those of the model's config.json.
     """
@@ -88,20 +83,20 @@ def write(folder: Path, size: Mapping[str, Any] = TINY, **config: Any) -> tuple[
         **size,
         **config,
     }
-    (model / "config.json").write_text(json.dumps(values))
+    write_json(model / "config.json", values)
     save_file(_tensors(size), model / "model.safetensors", {"format": "pt"})
     return data, model
 
 
-def as_if_closed(real: OfficialWorkload) -> OfficialWorkload:
+def as_if_closed(real):
     """The workload as if the small model were that of the closed division."""
     return replace(real, closed_model={"model_type": "resnet", **TINY})
 
 
-def _tensors(size: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def _tensors(size):
     """Seeded weights under the names of Transformers."""
     draw = np.random.default_rng(_SEED)
-    tensors: dict[str, np.ndarray] = {}
+    tensors = {}
     for name, shape in _convolutions(size):
         deviation = np.sqrt(2 / np.prod(shape[1:]))
         tensors[f"{name}.convolution.weight"] = draw.normal(0, deviation, shape)
@@ -124,7 +119,7 @@ def _tensors(size: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return made
 
 
-def _convolutions(size: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _convolutions(size):
     """(name, shape of the weight) of each convolution."""
     before = size["embedding_size"]
     yield "resnet.embedder.embedder", (before, 3, 7, 7)
@@ -138,21 +133,21 @@ def _convolutions(size: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...
             before = hidden
 
 
-def _block(size: Mapping[str, Any], hidden: int, before: int) -> list[tuple[int, ...]]:
+def _block(size, hidden, before):
     if size.get("layer_type") == "basic":
         return [(hidden, before, 3, 3), (hidden, hidden, 3, 3)]
     inner = hidden // 4
     return [(inner, before, 1, 1), (inner, inner, 3, 3), (hidden, inner, 1, 1)]
 
 
-def main(folder: Path, size: Mapping[str, Any]) -> None:
+def main(folder, size):
     """Write the files, and an accuracy log of LoadGen with `answers`."""
     write(folder, size)
     rows = [
         {"seq_id": number, "qsl_idx": number, "data": answer.hex().upper()}
         for number, answer in answers().items()
     ]
-    (folder / "mlperf_log_accuracy.json").write_text(json.dumps(rows))
+    write_json(folder / "mlperf_log_accuracy.json", rows)
 
 
 if __name__ == "__main__":

@@ -2,26 +2,19 @@
 its weights.
 """
 
-from __future__ import annotations
-
 import json
 import zipfile
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 FLOAT32 = {"module": "keras", "class_name": "DTypePolicy", "config": {"name": "float32"}}
 
 
-def given(name: str, shape: Sequence[int | None], dtype: str = "float32", **more: Any) -> Any:
+def given(name, shape, dtype="float32", **more):
     """An input layer. `shape`: without the axis of samples."""
     config = {"batch_shape": [None, *shape], "dtype": dtype, "sparse": False, "ragged": False}
     return layer("InputLayer", name, **(config | more))
 
 
-def layer(
-    kind: str, name: str, reads: Sequence[str] = (), module: str = "keras.layers", **config: Any
-) -> Any:
+def layer(kind, name, reads=(), module="keras.layers", **config):
     """A layer that reads the outputs of other layers."""
     nodes = [
         {
@@ -42,18 +35,18 @@ def layer(
     }
 
 
-def functional(layers: Sequence[Any], inputs: Any, outputs: Any) -> Any:
+def functional(layers, inputs, outputs):
     """A functional model. `inputs`, `outputs`: structures of [layer, call, tensor]."""
     config = {"layers": list(layers), "input_layers": inputs, "output_layers": outputs}
     return {"module": "keras.src.models.functional", "class_name": "Functional", "config": config}
 
 
-def sequential(*layers: Any) -> Any:
+def sequential(*layers):
     """A sequential model."""
     return {"module": "keras", "class_name": "Sequential", "config": {"layers": list(layers)}}
 
 
-def write(path: Path, config: Any, version: str = "3.15.1") -> Path:
+def write(path, config, version="3.15.1"):
     """Write the file, with weights that are no weights."""
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("metadata.json", json.dumps({"keras_version": version}))
@@ -62,7 +55,7 @@ def write(path: Path, config: Any, version: str = "3.15.1") -> Path:
     return path
 
 
-def dense(path: Path, **more: Any) -> Path:
+def dense(path, **more):
     """A file with a model of one layer, compiled with a loss: 4 numbers → some."""
     model = sequential(given("x", [4]), layer("Dense", "dense"))
     return write(path, {**model, "compile_config": {"loss": "mse", "optimizer": "sgd"}}, **more)

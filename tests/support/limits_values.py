@@ -1,20 +1,16 @@
 """Limits that were not measured, for tests of what is done with them."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from formats.limits import Limits, Measured, Spread
 
 
-def spread(median: float, part: float = 0.0) -> Spread:
+def spread(median, part=0.0):
     """The spread of repeats that differ from their median by at most this part of it."""
     return Spread(median=median, minimum=(1 - part) * median, maximum=(1 + part) * median)
 
 
-def limits(framework: str = "PyTorch", **others: Any) -> Limits:
+def limits(framework="PyTorch", **others):
     """Limits of a framework, with these values in place of the usual ones."""
-    values: dict[str, Any] = {
+    values = {
         "environment": "native-torch",
         "device": "cpu",
         "precision": "float32",
@@ -31,7 +27,7 @@ def limits(framework: str = "PyTorch", **others: Any) -> Limits:
     return Limits(**{**values, **others})
 
 
-def measured(*each: Limits, made_with: dict[str, Any] | None = None, **others: Any) -> Measured:
+def measured(*each, made_with=None, **others):
     """The content of a limits.json with these limits."""
     facts = {"environment": each[0].environment, "device": each[0].device}
     return Measured(

@@ -7,8 +7,6 @@ token and reports its length; a number: it reports this length), audit (the path
 audit.config).
 """
 
-from __future__ import annotations
-
 import json
 import queue
 import sys
@@ -16,17 +14,16 @@ import threading
 import time
 from array import array
 from pathlib import Path
-from typing import Any
 
 import mlperf_loadgen as lg
 
 
-def answer(index: int) -> array[int]:
+def answer(index):
     """Of a sample: two to six int32."""
     return array("i", [index, *(7 * index + n for n in range(1 + index % 5))])
 
 
-def _complete(ids: list[int], indices: list[int], busy_s: float, tokens: int) -> None:
+def _complete(ids, indices, busy_s, tokens):
     """All samples of a query in one call; first tokens after half the time."""
     kept = [answer(i) for i in indices]
     if tokens:
@@ -45,7 +42,7 @@ def _complete(ids: list[int], indices: list[int], busy_s: float, tokens: int) ->
     )
 
 
-def main(spec: dict[str, Any]) -> None:
+def main(spec):
     folder, scenario = Path(spec["folder"]), spec["scenario"]
     settings = lg.TestSettings()
     assert settings.FromConfig(str(folder / "user.conf"), spec["model"], scenario) == 0
@@ -55,14 +52,14 @@ def main(spec: dict[str, Any]) -> None:
     )
     log = lg.LogSettings()
     log.log_output.outdir = str(folder)
-    waiting: queue.SimpleQueue[tuple[list[int], list[int]] | None] = queue.SimpleQueue()
+    waiting = queue.SimpleQueue()
     busy_s, tokens = spec["busy_s"], spec["tokens"]
 
-    def work() -> None:
+    def work():
         while query := waiting.get():
             _complete(query[0], query[1], busy_s, tokens)
 
-    def issue(ids: list[int], indices: list[int]) -> None:
+    def issue(ids, indices):
         if workers:
             waiting.put((ids, indices))
         else:

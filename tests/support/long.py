@@ -1,16 +1,11 @@
 """Rows of a long table of cases: the first ones are tested always, the others with `--all`."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any
-
 import pytest
 
 LONG = pytest.mark.long
 
 
-def long_unless(rows: Iterable[Any], quick: Callable[[Any], bool]) -> list[Any]:
+def long_unless(rows, quick):
     """Return pytest's parameters of these tuples or single values. Those that are not `quick` are
     marked `long`.
     """
@@ -21,7 +16,7 @@ def long_unless(rows: Iterable[Any], quick: Callable[[Any], bool]) -> list[Any]:
     return parameters
 
 
-def first_of_each(rows: Iterable[Any], key: Callable[[Any], Hashable]) -> list[Any]:
+def first_of_each(rows, key):
     """Return pytest's parameters of these tuples. Tuples whose `key` an earlier one has are marked
     `long`.
     """

@@ -7,14 +7,16 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from formats.writing import write_json
 from harness.result import derive
 from tests.support import tree
-from tests.support.tree import base, change, detail, edit_json, scenario_folder
+from tests.support.files import edit_json, read_json, update_json
+from tests.support.tree import base, change, detail, scenario_folder
 
 DETAIL, SUMMARY, ANSWERS = (
     "mlperf_log_detail.txt",
@@ -35,37 +37,37 @@ Table = dict[Any, dict[str, Callable[[Path], Any]]]
 """Id of a check, or (id, kind of run, level) → name of a change that it must see → the change."""
 
 
-def mutations(table: Table) -> Iterator[Mutation]:
+def mutations(table):
     for key, changes in table.items():
         check, *others = (key,) if isinstance(key, str) else key
         for name, do in changes.items():
             yield Mutation(name, check, do, *others)
 
 
-def removed(*parts: str) -> Callable[[Path], Any]:
+def removed(*parts):
     return lambda run: scenario_folder(run).joinpath(*parts).unlink()
 
 
-def emptied(*parts: str) -> Callable[[Path], Any]:
+def emptied(*parts):
     return lambda run: scenario_folder(run).joinpath(*parts).write_bytes(b"")
 
 
-def written(text: str, *parts: str) -> Callable[[Path], Any]:
+def written(text, *parts):
     return lambda run: scenario_folder(run).joinpath(*parts).write_text(text)
 
 
-def logged(test: str, **values: Any) -> Callable[[Path], Any]:
+def logged(test, **values):
     return lambda run: detail(run, test, **values)
 
 
-def replaced(test: str, name: str, old: str, new: str) -> Callable[[Path], Any]:
+def replaced(test, name, old, new):
     return lambda run: change(run, test, name, lambda text: text.replace(old, new, 1))
 
 
-def put_in(test: str, key: str, value: Any, **metadata: Any) -> Callable[[Path], Any]:
+def put_in(test, key, value, **metadata):
     """One more line, made from the log's second, behind it."""
 
-    def how(text: str) -> str:
+    def how(text):
         lines = text.split("\n")
         entry = json.loads(lines[1].removeprefix(":::MLLOG "))
         entry |= {"key": key, "value": value, "metadata": {**entry["metadata"], **metadata}}
@@ -74,7 +76,7 @@ def put_in(test: str, key: str, value: Any, **metadata: Any) -> Callable[[Path],
     return lambda run: change(run, test, DETAIL, how)
 
 
-def out_of_order(run: Path) -> None:
+def out_of_order(run):
     """Two lines change places."""
     change(
         run,
@@ -86,10 +88,10 @@ def out_of_order(run: Path) -> None:
     )
 
 
-def beside(*parts: str) -> Callable[[Path], Any]:
+def beside(*parts):
     """A file in the submitter's folder."""
 
-    def do(run: Path) -> None:
+    def do(run):
         path = base(run).joinpath(*parts)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}")
@@ -97,42 +99,36 @@ def beside(*parts: str) -> Callable[[Path], Any]:
     return do
 
 
-def another_system(run: Path) -> None:
+def another_system(run):
     """With the results and the description of the first."""
     shutil.copytree(base(run) / "results" / tree.SYSTEM, base(run) / "results" / "other")
     shutil.copy(base(run) / "systems" / f"{tree.SYSTEM}.json", base(run) / "systems" / "other.json")
 
 
-def cut_in_a_line(test: str) -> Callable[[Path], Any]:
+def cut_in_a_line(test):
     return lambda run: change(run, test, DETAIL, lambda text: text[:-40])
 
 
-def twice(test: str) -> Callable[[Path], Any]:
+def twice(test):
     return lambda run: change(run, test, DETAIL, lambda text: text + text)
 
 
-def system(**values: Any) -> Callable[[Path], Any]:
+def system(**values):
     path = lambda run: base(run) / "systems" / f"{tree.SYSTEM}.json"  # noqa: E731
     return lambda run: edit_json(
         path(run), lambda d: {k: v for k, v in {**d, **values}.items() if v is not None}
     )
 
 
-def record(how: Callable[[Any], Any]) -> Callable[[Path], Any]:
+def record(how):
     return lambda run: edit_json(run / "record.json", how)
 
 
-def outcome(test: str, **values: Any) -> Callable[[Path], Any]:
-    return lambda run: edit_json(run / "raw" / test / "outcome.json", lambda d: {**d, **values})
+def outcome(test, **values):
+    return lambda run: update_json(run / "raw" / test / "outcome.json", **values)
 
 
-def seen(
-    graphs: int,
-    precision: str = "float32",
-    breaks: int | None = None,
-    share: float | None = None,
-    **detail: Any,
-) -> dict[str, Any]:
+def seen(graphs, precision="float32", breaks=None, share=None, **detail):
     return {
         "graphs": graphs,
         "graph_breaks": breaks,
@@ -142,43 +138,38 @@ def seen(
     }
 
 
-def executed(
-    execution: str, before: dict[str, Any], after: dict[str, Any]
-) -> Callable[[Path], Any]:
+def executed(execution, before, after):
     """Both tests ran it, and left this evidence, of which result.json would be derived anew."""
 
-    def do(run: Path) -> None:
+    def do(run):
         (run / "result.json").unlink(missing_ok=True)
-        edit_json(run / "record.json", lambda d: {**d, "execution": execution})
+        update_json(run / "record.json", execution=execution)
         for test in ("performance", "accuracy"):
             outcome(test, evidence_before=before, evidence_after=after)(run)
-            edit_json(
-                run / "raw" / test / "job.json",
-                lambda d: {**d, "execution": execution},
-            )
+            update_json(run / "raw" / test / "job.json", execution=execution)
 
     return do
 
 
-def on_framework(framework: str) -> Callable[[Path], Any]:
+def on_framework(framework):
     """The record says that this framework computed; the evidence stays that of a SUT without
     one.
     """
-    return lambda run: edit_json(run / "record.json", lambda d: {**d, "framework": framework})
+    return lambda run: update_json(run / "record.json", framework=framework)
 
 
-def compiled(before: int, after: int, breaks: int | None = 0) -> Callable[[Path], Any]:
+def compiled(before, after, breaks=0):
     return executed(
         "compile", *(seen(graphs, breaks=breaks, share=1.0) for graphs in (before, after))
     )
 
 
-def answers(how: Callable[[list[str]], list[str]]) -> Callable[[Path], Any]:
+def answers(how):
     """A forger who changes the whole log and makes accuracy.txt and the truncated log again, where
     the score still can be taken.
     """
 
-    def do(run: Path) -> None:
+    def do(run):
         path = run / "raw" / "accuracy" / ANSWERS
         path.write_text("\n".join(how(path.read_text().splitlines())) + "\n")
         try:
@@ -191,34 +182,34 @@ def answers(how: Callable[[list[str]], list[str]]) -> Callable[[Path], Any]:
     return do
 
 
-def hashed(run: Path, value: str) -> None:
+def hashed(run, value):
     path = scenario_folder(run) / "accuracy" / "accuracy.txt"
     path.write_text(path.read_text().split("hash=")[0] + value)
 
 
-def forged_score(run: Path) -> None:
+def forged_score(run):
     path = scenario_folder(run) / "accuracy" / "accuracy.txt"
     line, rest = path.read_text().split("\n", 1)
     path.write_text(json.dumps({**json.loads(line), "value": 1e-9}) + "\n" + rest)
 
 
-def other_hash_of_a_file(run: Path, test: str) -> None:
+def other_hash_of_a_file(run, test):
     detail(run, test, loadgen_file_sha1=lambda d: {**d, "/results.cc": "0" * 40})
 
 
-def conf(old: str, new: str) -> Callable[[Path], Any]:
-    def do(run: Path) -> None:
+def conf(old, new):
+    def do(run):
         for test in ("performance", "accuracy"):
             change(run, test, "user.conf", lambda text: text.replace(old, new))
 
     return do
 
 
-def scenario_renamed(run: Path) -> None:
+def scenario_renamed(run):
     scenario_folder(run).rename(scenario_folder(run).with_name("SingleStream"))
 
 
-def slower_than_the_clock(run: Path) -> None:
+def slower_than_the_clock(run):
     """Latencies ten times as long, rate and percentiles with them: only the clocks contradict."""
     keys = [
         "min",
@@ -234,10 +225,10 @@ def slower_than_the_clock(run: Path) -> None:
     )
 
 
-def retraced(how: Callable[[str], str]) -> Callable[[Path], Any]:
+def retraced(how):
     """A forger who changes the trace and states its new digest."""
 
-    def do(run: Path) -> None:
+    def do(run):
         path = run / "raw" / "performance" / "mlperf_log_trace.json.gz"
         content = how(gzip.decompress(path.read_bytes()).decode()).encode()
         path.write_bytes(gzip.compress(content))
@@ -251,7 +242,7 @@ def retraced(how: Callable[[str], str]) -> Callable[[Path], Any]:
     return do
 
 
-def of_sample(number: int, field: str, change: Callable[[int], int]) -> Callable[[str], str]:
+def of_sample(number, field, change):
     """In the trace: another value in a field of one sample."""
     pattern = re.compile(
         rf'("sample_seq":{number},[^}}]*"{field}":|(?<="args":{{)"{field}":(?={number},))(\d+)'
@@ -259,13 +250,13 @@ def of_sample(number: int, field: str, change: Callable[[int], int]) -> Callable
     return lambda text: pattern.sub(lambda m: f"{m[1]}{change(int(m[2]))}", text, count=1)
 
 
-def without_sample(number: int) -> Callable[[str], str]:
+def without_sample(number):
     return lambda text: "\n".join(
         line for line in text.split("\n") if f'"sample_seq":{number},' not in line
     )
 
 
-def swapped_answers(rows: list[str]) -> list[str]:
+def swapped_answers(rows):
     """Two rows change their sample numbers: the same answers to the same samples, in another
     order.
     """
@@ -273,31 +264,30 @@ def swapped_answers(rows: list[str]) -> list[str]:
     return [rows[0], rows[1].replace(*numbers), rows[2].replace(*numbers[::-1]), *rows[3:]]
 
 
-def end_with(path: Path, tail: bytes) -> None:
+def end_with(path, tail):
     path.write_bytes(path.read_bytes()[: -len(tail)] + tail)
 
 
-def other_token(row: str) -> str:
+def other_token(row):
     """The same length, another first token."""
     return row.replace('"data" : "', '"data" : "FF', 1).replace('00" }', '" }', 1)
 
 
-def own_result(run: Path) -> dict[str, Any]:
+def own_result(run):
     """The result.json that follows from the files of a run."""
-    found: dict[str, Any] = json.loads(json.dumps(asdict(derive(run))))
-    return found
+    return json.loads(json.dumps(asdict(derive(run))))
 
 
-def result(*path: str, value: Any) -> Callable[[Path], Any]:
+def result(*path, value):
     """The run's own result.json, or such a one, with another value in it."""
 
-    def do(run: Path) -> None:
+    def do(run):
         file = run / "result.json"
-        found = tree.read_json(file) if file.exists() else own_result(run)
+        found = read_json(file) if file.exists() else own_result(run)
         inner = found
         for key in path[:-1]:
             inner = inner[key]
         inner[path[-1]] = value
-        file.write_text(json.dumps(found))
+        write_json(file, found)
 
     return do

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from compliance import logs, rules
 from compliance.audit_tests import speed, test01
+from formats.writing import write_json
 from tests.support.tree import ROOT, SUBMITTER, SYSTEM, _system
 
 BENCHMARK, OFFICIAL = "detector", "yolo-99"
@@ -119,23 +119,21 @@ class Built:
     kind: Kind
     folder: Path = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         object.__setattr__(
             self, "folder", self.base / "results" / SYSTEM / BENCHMARK / self.kind.folder
         )
 
     @property
-    def base(self) -> Path:
+    def base(self):
         return self.root / "open" / SUBMITTER
 
     @property
-    def detail(self) -> Path:
+    def detail(self):
         return self.folder / "performance" / "run_1" / "mlperf_log_detail.txt"
 
 
-def build(
-    root: Path, kind: Kind, of: rules.Rules | None = None, python: str = sys.executable
-) -> Built:
+def build(root, kind, of=None, python=sys.executable):
     """Two LoadGen processes of a second, and one for each compliance test."""
     built, of = Built(root, kind), of or rules.load()
     measure(root / "performance", kind, "PerformanceOnly", {}, python)
@@ -153,10 +151,10 @@ def build(
     (built.folder / "README.md").write_text("How to repeat it.\n")
     filled = dict.fromkeys(("starting_weights_filename", "weight_transformations"), "none")
     kinds = {"input_data_types": "int32", "weight_data_types": "float32", "retraining": "no"}
-    _json(built.folder / "measurements.json", filled | kinds)
-    _json(built.base / "model_mapping.json", {BENCHMARK: OFFICIAL})
+    write_json(built.folder / "measurements.json", filled | kinds)
+    write_json(built.base / "model_mapping.json", {BENCHMARK: OFFICIAL})
     (built.base / "systems").mkdir()
-    _json(built.base / "systems" / f"{SYSTEM}.json", _system())
+    write_json(built.base / "systems" / f"{SYSTEM}.json", _system())
     (built.base / "src" / BENCHMARK).mkdir(parents=True)
     (built.base / "src" / BENCHMARK / "README.md").write_text("The source.\n")
     shutil.copy(ROOT / "tests" / "support" / "loadgen_run.py", built.base / "src" / BENCHMARK)
@@ -174,13 +172,7 @@ def build(
     return built
 
 
-def measure(
-    folder: Path,
-    kind: Kind,
-    mode: str,
-    audit: Mapping[str, int],
-    python: str = sys.executable,
-) -> None:
+def measure(folder, kind, mode, audit, python=sys.executable):
     """Run one LoadGen process that writes its logs and its user.conf into a new folder."""
     folder.mkdir(parents=True)
     (folder / "user.conf").write_text(
@@ -212,13 +204,13 @@ def measure(
     )
 
 
-def _write_answers(raw: Path, target: Path, of: rules.Rules) -> None:
+def _write_answers(raw, target, of):
     whole = (raw / "mlperf_log_accuracy.json").read_bytes()
     (target / "mlperf_log_accuracy.json").write_bytes(of.truncation.cut(whole))
     (target / "accuracy.txt").write_text(f"mAP=52.1\nhash={hashlib.sha256(whole).hexdigest()}\n")
 
 
-def _submit_test(built: Built, name: str, of: rules.Rules) -> None:
+def _submit_test(built, name, of):
     raw, target, rule = built.root / name, built.folder / name, of.compliance_tests[name]
     (target / "performance" / "run_1").mkdir(parents=True)
     for log in _LOGS:
@@ -241,7 +233,3 @@ def _submit_test(built: Built, name: str, of: rules.Rules) -> None:
         (target / "verify_accuracy.txt").write_text(
             test01.verify_text(compared, len(answers.payloads))
         )
-
-
-def _json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=1) + "\n")

@@ -2,8 +2,6 @@
 cluster start replicas, on this machine. The last replica is of a KIND in `tests.support.faulty_replicas`.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -13,7 +11,7 @@ import time
 from scenarios.worker.replicas.placement import NODE
 
 
-def main(argv: list[str]) -> int:
+def main(argv):
     """Run the replicas, which have a node each. → the exit code."""
     _, kind, count, python, *words = argv
     faulty = [python, "-P", "-m", "tests.support.faulty_replicas", kind, *words[-3:]]

@@ -1,32 +1,27 @@
 """Reports of the runs below a folder."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from harness.comparison import tables
 from harness.comparison.runs import find
-from harness.comparison.tables import Group
 from harness.report import content, exports, page, sections
-from harness.report.content import Content
 
 WHEN = datetime(2026, 8, 20, 12, 0, tzinfo=UTC)
 
 
-def groups(root: Path) -> list[Group]:
+def groups(root):
     """The cells below a folder, without control runs."""
     return tables.grouped(find(root)[0])
 
 
-def gathered(root: Path) -> Content:
+def gathered(root):
     """The content of a report."""
     results, faults = find(root)
     return replace(content.of_results(results, "runs"), faults=faults)
 
 
-def rendered(report: Content) -> str:
+def rendered(report):
     """Its page."""
     parts = sections.of(report)
     return page.render(report, parts, exports.document(report, parts), WHEN)

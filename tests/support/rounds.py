@@ -2,8 +2,6 @@
 easier.
 """
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 
@@ -41,7 +39,7 @@ def shortened():
     )
 
 
-def loosened(tolerance: float = 0.8) -> rules.Rules:
+def loosened(tolerance=0.8):
     """Runs of a second on a busy machine differ by more than the round allows; the cheats by many
     times.
     """

@@ -1,17 +1,12 @@
 """A running `./run.sh serve`, and requests to it."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -29,9 +24,9 @@ class Server:
         text: the lines that it printed when it was ready.
     """
 
-    def __init__(self, process: subprocess.Popen[str]):
+    def __init__(self, process):
         self.process = process
-        self._connections: list[http.client.HTTPConnection] = []
+        self._connections = []
         assert process.stdout
         self.text = ""
         while "Ctrl-C" not in self.text:
@@ -42,18 +37,18 @@ class Server:
         self.port = int(re.search(r"http://127.0.0.1:(\d+)/v1", self.text)[1])
         self.model = self.text.partition(" on ")[0]
 
-    def connection(self) -> http.client.HTTPConnection:
+    def connection(self):
         """A connection that `close` closes."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_WAIT_S)
         self._connections.append(connection)
         return connection
 
-    def close(self) -> None:
+    def close(self):
         """Close all connections."""
         for connection in self._connections:
             connection.close()
 
-    def begin(self, path: str, body: Any) -> http.client.HTTPConnection:
+    def begin(self, path, body):
         """Send a request, and do not wait for its answer."""
         connection = self.connection()
         if not isinstance(body, bytes):
@@ -61,51 +56,51 @@ class Server:
         connection.request("POST", path, body, {"Content-Type": "application/json"})
         return connection
 
-    def post(self, path: str, body: Any) -> tuple[int, dict[str, Any]]:
+    def post(self, path, body):
         """→ the status and the document."""
         response = self.begin(path, body).getresponse()
         return response.status, json.loads(response.read())
 
-    def get(self, path: str) -> tuple[int, dict[str, Any]]:
+    def get(self, path):
         """→ the status and the document."""
         connection = self.connection()
         connection.request("GET", path)
         response = connection.getresponse()
         return response.status, json.loads(response.read())
 
-    def complete(self, prompt: Any, **body: Any) -> dict[str, Any]:
+    def complete(self, prompt, **body):
         """→ the document of a completion, which must succeed."""
         status, document = self.post("/v1/completions", {"prompt": prompt, **body})
         assert status == 200, document
         return document
 
-    def worker(self) -> psutil.Process:
+    def worker(self):
         """The process of the SUT."""
         (worker,) = psutil.Process(self.process.pid).children()
         return worker
 
-    def end(self, number: int) -> tuple[int, str, str]:
+    def end(self, number):
         """Send a signal. → the exit code, further standard output, and standard error."""
         self.process.send_signal(number)
         out, error = self.process.communicate(timeout=_WAIT_S)
         return self.process.returncode, out, error
 
 
-def events(response: http.client.HTTPResponse) -> list[dict[str, Any]]:
+def events(response):
     """The documents of a stream, which must be complete."""
     lines = [line for line in response.read().decode().split("\n\n") if line]
     assert lines.pop() == "data: [DONE]"
     return [json.loads(line.removeprefix("data: ")) for line in lines]
 
 
-def command(*flags: object) -> list[str]:
+def command(*flags):
     """The command of a server at any free port."""
     words = ["serve", "--port", "0", "--cache", CACHE, *flags]
     return [sys.executable, "-P", "-m", "harness", *map(str, words)]
 
 
 @contextmanager
-def running(folder: Path, *flags: object) -> Iterator[Server]:
+def running(folder, *flags):
     """A server whose temporary files are in `folder`. It is ended if it still runs."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
     with subprocess.Popen(

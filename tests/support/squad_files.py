@@ -4,23 +4,17 @@ vocabulary, and the folder of a seeded BERT with the head of a span.
 `PYTHONPATH=. .cache/environments/dev/bin/python -m tests.support.squad_files DIR` writes them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 from safetensors.numpy import save_file
 
-from compliance.rules import OfficialWorkload
 from compliance.scoring.squad import features, word_pieces
-from compliance.scoring.squad.features import Feature, Question
 from compliance.scoring.squad.word_pieces import WordPieces
 
 DATA, VOCABULARY = "dev-v1.1.json", "vocab.txt"
@@ -67,7 +61,7 @@ SIZES = {
 }
 
 
-def document() -> dict[str, Any]:
+def document():
     """The content of a file of SQuAD v1.1 with 40 questions."""
     articles = []
     for title, text in TEXTS.items():
@@ -76,7 +70,7 @@ def document() -> dict[str, Any]:
     return {"data": articles, "version": "1.1"}
 
 
-def _question(title: str, text: str, number: int) -> dict[str, Any]:
+def _question(title, text, number):
     """A question for the words after three others, with two right answers."""
     words = text.split()
     first = _first(len(words), _QUESTIONS[title], number)
@@ -93,15 +87,15 @@ def _question(title: str, text: str, number: int) -> dict[str, Any]:
     }
 
 
-def _first(words: int, questions: int, number: int) -> int:
+def _first(words, questions, number):
     return _BEFORE + number * (words - _BEFORE - _PAST) // questions
 
 
-def _length(number: int) -> int:
+def _length(number):
     return 1 + number % _PAST
 
 
-def vocabulary() -> WordPieces:
+def vocabulary():
     """Letters, the frequent words, and some endings: about 300 pieces."""
     counts = Counter(word for text in TEXTS.values() for word in word_pieces.words(text))
     letters = sorted({letter for word in counts for letter in word})
@@ -114,7 +108,7 @@ def vocabulary() -> WordPieces:
     return WordPieces({piece: number for number, piece in enumerate(pieces)})
 
 
-def logits(made: Sequence[Feature], questions: Sequence[Question], width: int) -> np.ndarray:
+def logits(made, questions, width):
     """Start and end logits, float32 [features, width, 2]: repeatable noise, and for most questions
     a peak near a right answer.
     """
@@ -132,7 +126,7 @@ def logits(made: Sequence[Feature], questions: Sequence[Question], width: int) -
     return values
 
 
-def _raise(values: np.ndarray, feature: Feature, first: int, last: int) -> None:
+def _raise(values, feature, first, last):
     """Raise the logits of an answer. Every third one is a token too long."""
     places = [i for i, word in enumerate(feature.word_of) if first <= word <= last]
     if not places:
@@ -142,7 +136,7 @@ def _raise(values: np.ndarray, feature: Feature, first: int, last: int) -> None:
     values[feature.first + places[-1] + beyond, 1] += 4
 
 
-def write(folder: Path, **config: Any) -> tuple[Path, Path]:
+def write(folder, **config):
     """Write the files → (the file of questions, the folder of the model). `config`: values that
     replace those of the model's config.json.
     """
@@ -169,7 +163,7 @@ def write(folder: Path, **config: Any) -> tuple[Path, Path]:
     return data, model
 
 
-def as_if_closed(real: OfficialWorkload) -> OfficialWorkload:
+def as_if_closed(real):
     """The workload as if these files and this model were those of the closed division."""
     contents = {DATA: json.dumps(document()), VOCABULARY: vocabulary().text()}
     digests = {
@@ -180,10 +174,10 @@ def as_if_closed(real: OfficialWorkload) -> OfficialWorkload:
     return replace(real, files=digests, closed_model=model)
 
 
-def _tensors(vocabulary_size: int) -> dict[str, np.ndarray]:
+def _tensors(vocabulary_size):
     """Seeded weights under the names of Transformers, which has no pooler here."""
     hidden, inner = SIZES["hidden_size"], SIZES["intermediate_size"]
-    shapes: dict[str, tuple[int, ...]] = {
+    shapes = {
         "embeddings.word_embeddings.weight": (vocabulary_size, hidden),
         "embeddings.position_embeddings.weight": (400, hidden),
         "embeddings.token_type_embeddings.weight": (2, hidden),
@@ -208,15 +202,15 @@ def _tensors(vocabulary_size: int) -> dict[str, np.ndarray]:
     return tensors
 
 
-def _dense(name: str, out: int, into: int) -> dict[str, tuple[int, ...]]:
+def _dense(name, out, into):
     return {f"{name}.weight": (out, into), f"{name}.bias": (out,)}
 
 
-def _norm(name: str, width: int) -> dict[str, tuple[int, ...]]:
+def _norm(name, width):
     return {f"{name}.weight": (width,), f"{name}.bias": (width,)}
 
 
-def main(folder: Path) -> None:
+def main(folder):
     """Write the files, and an accuracy log of LoadGen with `logits`."""
     folder.mkdir(parents=True, exist_ok=True)
     data, model = write(folder)

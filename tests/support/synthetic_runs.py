@@ -4,7 +4,6 @@ result.json and record.json hold them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -94,7 +93,7 @@ def write(
         written = record_json(of) | {"started": started, "git": git}
         for key, value in (record or {}).items():
             written[key] = written.get(key, {}) | value if isinstance(value, dict) else value
-        _json(directory / "record.json", written)
+        write_json(directory / "record.json", written)
         write_json(directory / "raw" / "performance" / "job.json", job(of, directory, planned_ms))
         name, unit = ("samples_per_second", "samples/s") if offline else ("latency_p90", "ms")
         metrics = (
@@ -121,7 +120,7 @@ def write(
         values |= changes
         if "evidence" in changes:
             values["evidence"] = {"sentence": "", "after": EVIDENCE | changes["evidence"]["after"]}
-        _json(directory / "result.json", asdict(Result(**values)))
+        write_json(directory / "result.json", Result(**values))
         directories.append(directory)
     return directories
 
@@ -167,7 +166,3 @@ def job(of: Cell, directory: Path, planned_ms: int = 0, **config: Any) -> Job:
         ),
         log_dir=directory / "raw" / "performance",
     )
-
-
-def _json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value))

@@ -1,16 +1,12 @@
 """A tokenizer trained on a few sentences."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 TEXT = [" ".join(f"{a}{b}{c}" for c in "stuvwxyz") for a in "abcdefgh" for b in "ijklmnop"]
 
 
-def bpe(vocabulary: int, texts: Sequence[str] = TEXT) -> tokenizers.Tokenizer:
+def bpe(vocabulary, texts=TEXT):
     """Byte-level, with a beginning mark (1), padding (0) and an end (2)."""
     made = tokenizers.Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel()
@@ -32,12 +28,12 @@ def bpe(vocabulary: int, texts: Sequence[str] = TEXT) -> tokenizers.Tokenizer:
     return made
 
 
-def clip() -> tuple[dict[str, int], list[tuple[str, str]]]:
+def clip():
     """(vocabulary, merges) as CLIP has them, 49,408 tokens with its two marks at the end; merges
     make the words of TEXT and no others.
     """
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    merges: dict[tuple[str, str], None] = {}
+    merges = {}
     for word in " ".join(TEXT).split():
         *letters, last = word
         symbols = [*letters, f"{last}</w>"]

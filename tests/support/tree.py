@@ -2,17 +2,13 @@
 them. And what mutations of it need.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,15 +18,15 @@ from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.subject import LoadGenRun
 from formats.cell import Cell
-from formats.checks import Check
 from formats.job import Job, Limits, read_job
+from formats.writing import write_json
 from harness.execution import loadgen_run
 from harness.execution.process import Worker, read_outcome
 from harness.submission import compliance_folders, inference
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.reference import write_reference
 from sut import mock
-from sut.contract import Workload
+from tests.support.files import edit_json, read_json  # noqa: F401
 
 KINDS = {
     "Offline": ("Offline", "predict"),
@@ -56,7 +52,7 @@ _TOLERANCE = {
         "rounding_step": 2e-5,
     },
 }
-_CONFIG: dict[str, Any] = {
+_CONFIG = {
     "model": {"vocab_size": _VOCABULARY},
     "prompt_buckets": [_WIDTH],
     "new_token_buckets": [_NEW],
@@ -71,13 +67,8 @@ _LOCK = "0" * 64
 
 
 def build(
-    directory: Path,
-    scenario: str = "Offline",
-    task: str = "predict",
-    worker: Sequence[str] = HONEST,
-    milliseconds: int = 300,
-    **options: Any,
-) -> Path:
+    directory, scenario="Offline", task="predict", worker=HONEST, milliseconds=300, **options
+):
     """Two tests of about a second in one worker. `options`: the mock's, with _ for -.
 
     Raises WorkerFailed.
@@ -135,12 +126,12 @@ def build(
     run_jobs([replace(job, reference=reference) for job in jobs], worker)
     record = _record(directory, scenario, task, batch, inputs)
     record["cell"]["options"] = dict(cell.options)
-    _write(directory / "record.json", record)
+    write_json(directory / "record.json", record)
     _submit(directory, record)
     return directory
 
 
-def _inputs(task: str, rows: int, seed: int) -> dict[str, np.ndarray]:
+def _inputs(task, rows, seed):
     ids = np.random.default_rng(seed).integers(3, _VOCABULARY, (rows, _WIDTH)).astype(np.int32)
     if task == "predict":
         return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
@@ -151,7 +142,7 @@ def _inputs(task: str, rows: int, seed: int) -> dict[str, np.ndarray]:
     }
 
 
-def _reference(directory: Path, workload: Workload, inputs: Path) -> Path:
+def _reference(directory, workload, inputs):
     sut = mock.load(workload)
     qsl = Qsl(inputs, sut.prepare)
     qsl.load(range(qsl.count))
@@ -169,7 +160,7 @@ def _reference(directory: Path, workload: Workload, inputs: Path) -> Path:
     return path
 
 
-def performance_run(folder: Path, detail: logs.Detail) -> LoadGenRun:
+def performance_run(folder, detail):
     """A performance test of which only the detail log is there."""
     return LoadGenRun(
         name="performance",
@@ -183,7 +174,7 @@ def performance_run(folder: Path, detail: logs.Detail) -> LoadGenRun:
     )
 
 
-def _packed(trace: Path) -> str:
+def _packed(trace):
     """As the harness keeps it; → its sha256."""
     content = trace.read_bytes()
     trace.with_name(trace.name + ".gz").write_bytes(gzip.compress(content))
@@ -191,12 +182,7 @@ def _packed(trace: Path) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def comply(
-    run: Path,
-    worker: Sequence[str] = HONEST,
-    names: Sequence[str] = (),
-    of: rules.Rules | None = None,
-) -> Path:
+def comply(run, worker=HONEST, names=(), of=None):
     """Compliance tests after `build`, in one worker, and their folders in the tree. Raises
     WorkerFailed.
     """
@@ -219,7 +205,7 @@ def comply(
     return run
 
 
-def resubmit_compliance(run: Path, of: rules.Rules | None = None) -> None:
+def resubmit_compliance(run, of=None):
     """The TESTxx folders, made again from raw/."""
     of, record = of or rules.load(), files.record(run / "record.json")
     answers = inference.answers(run)
@@ -232,7 +218,7 @@ def resubmit_compliance(run: Path, of: rules.Rules | None = None) -> None:
             compliance_folders.write(made, name, folder)
 
 
-def run_jobs(jobs: Iterable[Job], module: Sequence[str] = HONEST) -> None:
+def run_jobs(jobs, module=HONEST):
     """Run jobs in one worker, as a cell does. Raises WorkerFailed."""
     with Worker(Path(sys.executable), {}) as worker:
         worker.module = module
@@ -243,7 +229,7 @@ def run_jobs(jobs: Iterable[Job], module: Sequence[str] = HONEST) -> None:
                 raise WorkerFailed(f"{job.test}: {outcome.reason}")
 
 
-def _record(directory: Path, scenario: str, task: str, batch: int, inputs: Path) -> dict[str, Any]:
+def _record(directory, scenario, task, batch, inputs):
     model, official = _MODEL[task]
     count = _SAMPLES[task]
     outcome = read_json(directory / "raw" / "performance" / "outcome.json")
@@ -286,17 +272,13 @@ def _record(directory: Path, scenario: str, task: str, batch: int, inputs: Path)
         },
         "machine": {"cpu": "a processor"},
         "git": {"revision": None, "dirty": None},
-        "environment": {
-            "name": "core",
-            "lock_sha256": _LOCK,
-            "versions": outcome["versions"],
-        },
+        "environment": {"name": "core", "lock_sha256": _LOCK, "versions": outcome["versions"]},
         "answers": outcome["answers"],
         "new_tokens_per_sample": _NEW if task == "generate" else None,
     }
 
 
-def _submit(run: Path, record: Mapping[str, Any]) -> None:
+def _submit(run, record):
     """A small writer of the v6.1 tree."""
     name, cell = record["benchmark"]["name"], record["cell"]
     base = run / "open" / SUBMITTER
@@ -311,7 +293,7 @@ def _submit(run: Path, record: Mapping[str, Any]) -> None:
     (scenario / "user.conf").write_bytes((run / "raw" / "performance" / "user.conf").read_bytes())
     setting = f"{cell['precision']}, batch {cell['batch_size']}, device {cell['device']}"
     (scenario / "README.md").write_text(f"{record['command']}\n{setting}\n")
-    _write(
+    write_json(
         scenario / "measurements.json",
         {
             "input_data_types": "int32",
@@ -321,20 +303,18 @@ def _submit(run: Path, record: Mapping[str, Any]) -> None:
             "weight_transformations": "none",
         },
     )
-    _write(base / "model_mapping.json", {name: record["benchmark"]["official"]})
+    write_json(base / "model_mapping.json", {name: record["benchmark"]["official"]})
     (base / "systems").mkdir()
-    _write(base / "systems" / f"{SYSTEM}.json", _system())
+    write_json(base / "systems" / f"{SYSTEM}.json", _system())
     (base / "src" / name).mkdir(parents=True)
     (base / "src" / name / "README.md").write_text("The source.\n")
     resubmit_answers(run)
 
 
-def _system() -> dict[str, str]:
+def _system():
     from compliance.checks.submission import metadata
 
-    required = json.loads(
-        (Path(metadata.__file__).parents[2] / "schemas" / "system.json").read_text()
-    )["required"]
+    required = read_json(Path(metadata.__file__).parents[2] / "schemas" / "system.json")["required"]
     return dict.fromkeys(required, "N/A") | {
         "division": "open",
         "submitter": SUBMITTER,
@@ -346,7 +326,7 @@ def _system() -> dict[str, str]:
     }
 
 
-def resubmit_answers(run: Path) -> None:
+def resubmit_answers(run):
     """accuracy.txt and the truncated log, made again from raw/."""
     record, log = (
         read_json(run / "record.json"),
@@ -373,7 +353,7 @@ def resubmit_answers(run: Path) -> None:
     (target / "mlperf_log_accuracy.json").write_bytes(short)
 
 
-def whole(found: list[Check]) -> list[Check]:
+def whole(found):
     """No part of the audit broke off over what it read: such a part is a failed check, which must
     not count as having seen the damage.
     """
@@ -384,15 +364,15 @@ def whole(found: list[Check]) -> list[Check]:
 # What mutations are made of.
 
 
-def base(run: Path) -> Path:
+def base(run):
     return run / "open" / SUBMITTER
 
 
-def scenario_folder(run: Path) -> Path:
+def scenario_folder(run):
     return next(p.parent for p in base(run).glob("results/*/*/*/accuracy"))
 
 
-def both(run: Path, test: str, name: str) -> list[Path]:
+def both(run, test, name):
     """The raw file and the submitted one: a forger changes both."""
     folder = scenario_folder(run)
     logged = (
@@ -406,7 +386,7 @@ def both(run: Path, test: str, name: str) -> list[Path]:
     return [run / "raw" / test / name, submitted]
 
 
-def change(run: Path, test: str, name: str, how: Callable[[str], str]) -> None:
+def change(run, test, name, how):
     for path in both(run, test, name):
         before = path.read_text()
         after = how(before)
@@ -414,13 +394,13 @@ def change(run: Path, test: str, name: str, how: Callable[[str], str]) -> None:
         path.write_text(after)
 
 
-def detail(run: Path, test: str, **values: Any) -> None:
+def detail(run, test, **values):
     """Set keys of the detail log; `__` in a name stands for a dot. A function gets the old value;
     None removes the line.
     """
     wanted = {key.replace("__", "."): value for key, value in values.items()}
 
-    def rewritten(line: str) -> str:
+    def rewritten(line):
         entry = json.loads(line.removeprefix(":::MLLOG "))
         value = (
             wanted.get(entry["key"], entry["value"]) if entry["key"] in wanted else entry["value"]
@@ -428,29 +408,16 @@ def detail(run: Path, test: str, **values: Any) -> None:
         entry["value"] = value(entry["value"]) if callable(value) else value
         return ":::MLLOG " + json.dumps(entry) + "\n"
 
-    def how(text: str) -> str:
+    def how(text):
         lines = [line for line in text.splitlines() if (wanted.get(_key(line), "kept")) is not None]
         return "".join(rewritten(line) if _key(line) in wanted else line + "\n" for line in lines)
 
     change(run, test, "mlperf_log_detail.txt", how)
 
 
-def _key(line: str) -> str:
+def _key(line):
     return str(json.loads(line.removeprefix(":::MLLOG "))["key"])
 
 
-def edit_json(path: Path, how: Callable[[Any], Any]) -> None:
-    value = read_json(path)
-    _write(path, how(value) or value)
-
-
-def read_json(path: Path) -> Any:
-    return json.loads(path.read_text())
-
-
-def _write(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=1) + "\n")
-
-
-def sha256(path: Path) -> str:
+def sha256(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,19 +1,18 @@
 """Folders of weights to be spoilt: our own seeded checkpoints, changed."""
 
-from __future__ import annotations
-
-import json
 import shutil
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from blake3 import blake3
 from safetensors.numpy import load_file, save_file
 
-from harness.inputs import checkpoint, models
+from formats.writing import write_json
+from harness.inputs import checkpoint, models, user_weights
+from sut.registry import SUTS
+from tests.support.files import read_json
 from tests.support.tokens import clip
 
 MODELS = {
@@ -32,53 +31,65 @@ _OLD_NAMES = {
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Callable[[str], Path]:
+def made(tmp_path):
     """name of a model → a fresh folder of its tiny size, to be changed."""
 
-    def make(name: str) -> Path:
-        folder = tmp_path / name
-        shutil.copytree(
-            checkpoint.ensure(MODELS[name], MODELS[name].sizes["tiny"], tmp_path / "cache").path,
-            folder,
-        )
+    def make(name):
+        size = MODELS[name].sizes["tiny"]
+        ready = checkpoint.ensure(MODELS[name], size, tmp_path / "cache").path
+        folder = Path(shutil.copytree(ready, tmp_path / name))
         (folder / "digest.json").unlink()
         return folder
 
     return make
 
 
-def digest_of(*files: Path) -> str:
+@pytest.fixture
+def mock_reads_weights(monkeypatch):
+    """The mock stands for a SUT that reads them."""
+    monkeypatch.setitem(SUTS, "mock", replace(SUTS["mock"], reads_weights=True))
+
+
+def look(folder):
+    """What there is in a folder that has the name of its model."""
+    return user_weights.look(folder, MODELS[folder.name])
+
+
+def linked(folder):
+    """The folder of links to it that a SUT gets."""
+    return checkpoint.of_folder(look(folder), MODELS[folder.name], folder.parent / "cache")
+
+
+def digest_of(*files):
     return blake3(b"".join(f.read_bytes() for f in files)).hexdigest()
 
 
-def config(folder: Path, **changes: Any) -> None:
-    kept = {**json.loads((folder / "config.json").read_text()), **changes}
-    (folder / "config.json").write_text(
-        json.dumps({k: v for k, v in kept.items() if v is not DROP})
-    )
+def config(folder, **changes):
+    kept = read_json(folder / "config.json") | changes
+    write_json(folder / "config.json", {k: v for k, v in kept.items() if v is not DROP})
 
 
-def says(**changes: Any) -> Callable[[Path], None]:
+def says(**changes):
     return lambda folder: config(folder, **changes)
 
 
-def tensors(folder: Path, change: Callable[[dict[str, np.ndarray]], Any]) -> None:
+def tensors(folder, change):
     found = load_file(folder / "model.safetensors")
     change(found)
     save_file(found, folder / "model.safetensors", {"format": "pt"})
 
 
-def shard(folder: Path) -> None:
+def shard(folder):
     """In two files, by every other name."""
     found = load_file(folder / "model.safetensors")
     where = {n: f"model-0000{i % 2 + 1}-of-00002.safetensors" for i, n in enumerate(sorted(found))}
     for file in set(where.values()):
         save_file({n: found[n] for n in found if where[n] == file}, folder / file, {"format": "pt"})
-    (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": where}))
+    write_json(folder / INDEX, {"metadata": {}, "weight_map": where})
     (folder / "model.safetensors").unlink()
 
 
-def as_published(folder: Path) -> None:
+def as_published(folder):
     """A folder of diffusers, with the names and tensors that those of 2022 have; diffusers reads
     them.
     """
@@ -92,8 +103,8 @@ def as_published(folder: Path) -> None:
     save_file({**load_file(text_encoder), **positions}, text_encoder, {"format": "pt"})
 
 
-def write_clip(folder: Path) -> None:
+def write_clip(folder):
     """The two files of a CLIP's tokenizer, as published folders have them."""
     vocabulary, merges = clip()
-    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    write_json(folder / "vocab.json", vocabulary)
     (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *map(" ".join, merges)]))

@@ -5,34 +5,29 @@ tests know no framework.
 honest SUTs leave, with their answers in answers.npz, or what they say to `refusals`.
 """
 
-from __future__ import annotations
-
 import gc
-import json
 import sys
 import weakref
-from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import wraps
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import torch
 
+from formats.writing import write_json
 from scenarios.worker.evidence import watch
-from sut.contract import Unsupported, Workload
+from sut.contract import Unsupported
 from sut.evidence import torch_profile
 from sut.native_torch import bert, causal_lm, compiled
+from tests.support.files import read_json
+from tests.sut.one_mistake import workload_of
 from tests.sut.probe import answer
 
-Arrays = dict[str, np.ndarray]
-Found = dict[str, Any]
 
-
-def prompts(lengths: list[int], width: int = 9, new: int = 6, seed: int = 7) -> Arrays:
+def prompts(lengths, width=9, new=6, seed=7):
     """Right-padded prompts of these lengths; so many new tokens that all buckets are the last."""
     ids = np.random.default_rng(seed).integers(3, 1000, (len(lengths), width)).astype(np.int32)
     held = np.array(lengths, np.int32)
@@ -44,16 +39,16 @@ def prompts(lengths: list[int], width: int = 9, new: int = 6, seed: int = 7) -> 
     }
 
 
-def sentences(rows: int, width: int = 16) -> Arrays:
+def sentences(rows, width=16):
     ids = np.random.default_rng(5).integers(3, 1000, (rows, width)).astype(np.int32)
     return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
 
 
-def seen(sut: Any, *given: Arrays) -> Found:
+def seen(sut, *given):
     return asdict(watch(sut, [sut.prepare(inputs) for inputs in given]))
 
 
-def honest_generate(w: Workload, answers: Arrays) -> Found:
+def honest_generate(w, answers):
     """Padded and full prompts after each other, and again, in a cache that the call before has
     filled.
     """
@@ -89,14 +84,14 @@ def honest_generate(w: Workload, answers: Arrays) -> Found:
     return found
 
 
-def records(sut: Any, batch: Arrays) -> Found:
+def records(sut, batch):
     """How many records the profiler makes of one call, and how many of them are still there while
     Python's collector is off.
     """
-    made = list[weakref.ref[Any]]()
+    made = []
 
     class Watched(torch.profiler.profile):
-        def stop(self) -> None:
+        def stop(self):
             super().stop()
             made.append(weakref.ref(self.profiler))
 
@@ -108,18 +103,18 @@ def records(sut: Any, batch: Arrays) -> Found:
     return {"made": len(made), "left": left}
 
 
-def misplaced(model: Any) -> Any:
+def misplaced(model):
     """A forward that takes every token for the first."""
     right = type(model).forward
 
     @wraps(right.__get__(model))
-    def forward(*args: Any, position_ids: torch.Tensor, **named: Any) -> Any:
+    def forward(*args, position_ids, **named):
         return right(model, *args, position_ids=position_ids * 0, **named)
 
     return forward
 
 
-def honest_predict(w: Workload, answers: Arrays) -> Found:
+def honest_predict(w, answers):
     eager, sut = bert.load(replace(w, execution="eager")), bert.load(w)
     answers["logits compiled"], answers["logits eager"] = (
         answer(s, sentences(3))["logits"] for s in (sut, eager)
@@ -129,7 +124,7 @@ def honest_predict(w: Workload, answers: Arrays) -> Found:
     return {"before": before, "after": seen(sut, sentences(3))}
 
 
-def honest_wrapper(w: Workload) -> Found:
+def honest_wrapper(w):
     """`torch.compile(model)`, called through what it returns."""
     sut = uncompiled(w, bert)
     sut.model = torch.compile(sut.model, mode=compiled.MODE, dynamic=False, fullgraph=True)
@@ -141,7 +136,7 @@ def honest_wrapper(w: Workload) -> Found:
 
 
 @contextmanager
-def cheaply() -> Any:
+def cheaply():
     """Dynamo's regions without Inductor's compilations; Dynamo counts on from here."""
     from torch._dynamo import config
     from torch._dynamo.utils import counters
@@ -157,23 +152,23 @@ def cheaply() -> Any:
         torch._dynamo.reset()
 
 
-def uncompiled(w: Workload, kind: Any) -> Any:
+def uncompiled(w, kind):
     """A SUT that says compile, before anyone compiled its model."""
     sut = kind.load(w)
     del sut.model.forward
     return sut
 
 
-def refusals(predict: Workload) -> dict[str, str]:
+def refusals(predict):
     """What an honest compiled SUT says where it could run eager only; by what it tries."""
 
-    def limit() -> None:
+    def limit():
         sut = bert.load(predict)
         torch._dynamo.config.recompile_limit = 1
         for rows in (2, 3):
             answer(sut, sentences(rows))
 
-    def break_() -> None:
+    def break_():
         sut = uncompiled(predict, bert)
         sut.model.bert.encoder.layer[0].forward = torch.compiler.disable(
             sut.model.bert.encoder.layer[0].forward
@@ -181,21 +176,17 @@ def refusals(predict: Workload) -> dict[str, str]:
         compiled.compile_forward(sut.model, {})
         answer(sut, sentences(2))
 
-    def compiler() -> None:
+    def compiler():
         from torch._inductor import config
 
         with config.patch({"cpp.cxx": ("no-such-compiler",)}):
             bert.load(predict)
 
-    tried: dict[str, Callable[[], None]] = {
-        "limit": limit,
-        "break": break_,
-        "compiler": compiler,
-    }
+    tried = {"limit": limit, "break": break_, "compiler": compiler}
     return {name: _told(do) for name, do in tried.items()}
 
 
-def _told(do: Callable[[], None]) -> str:
+def _told(do):
     with cheaply():
         try:
             do()
@@ -208,23 +199,20 @@ def _told(do: Callable[[], None]) -> str:
     return "it ran"
 
 
-def main(specification: Path) -> None:
-    spec = json.loads(specification.read_text())
-    predict, generate = (
-        Workload(**{**spec[name], "checkpoint": Path(spec[name]["checkpoint"])})
-        for name in ("bert", "mistral")
-    )
+def main(specification):
+    spec = read_json(specification)
+    predict, generate = (workload_of(spec[name]) for name in ("bert", "mistral"))
     if spec["refusals"]:
-        told: Found = refusals(predict)
+        told = refusals(predict)
     else:
-        answers: Arrays = {}
+        answers = {}
         told = {
             "honest generate": honest_generate(generate, answers),
             "honest predict": honest_predict(predict, answers),
             "honest wrapper": honest_wrapper(predict),
         }
         np.savez(specification.parent / "answers.npz", **answers)
-    (specification.parent / "cases.json").write_text(json.dumps(told))
+    write_json(specification.parent / "cases.json", told)
 
 
 if __name__ == "__main__":

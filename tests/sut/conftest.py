@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,8 @@ import pytest
 from compliance.scoring import accuracy
 from harness.inputs import checkpoint, limits, models, unlisted, user_weights
 from scenarios.worker.answers import pack
-from sut.registry import SUTS
+from sut.registry import SUTS, spec_of
+from tests.support.files import read_json
 from tests.support.frameworks import run_module, workload
 from tests.support.long import LONG
 
@@ -83,19 +82,19 @@ class Probed:
     size: models.Size
 
     @property
-    def inputs(self) -> dict[str, np.ndarray]:
+    def inputs(self):
         with np.load(self.out / "inputs.npz") as f:
             return dict(f)
 
     @property
-    def checkpoint(self) -> Path:
-        return Path(json.loads((self.out / "spec.json").read_text())["workload"]["checkpoint"])
+    def checkpoint(self):
+        return Path(read_json(self.out / "spec.json")["workload"]["checkpoint"])
 
-    def answers(self, case: str) -> dict[str, np.ndarray]:
+    def answers(self, case):
         with np.load(self.out / f"{case}.npz") as f:
             return dict(f)
 
-    def score(self, case: str, precision: str = "float32") -> accuracy.Accuracy:
+    def score(self, case, precision="float32"):
         answers = self.answers(case)
         forced, own = (answers.pop(key, None) for key in ("forced", "own"))
         rows, lengths = pack(answers, self.model.answer_keys)
@@ -117,7 +116,7 @@ class Probed:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Mark what is not in QUICK. A module with tests of one SUT names it as SUT."""
     for item in items:
         if "probed" in getattr(item, "fixturenames", ()) and hasattr(item, "callspec"):
@@ -128,18 +127,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def probed(
-    interpreter: Callable[[str], Path],
-    tmp_path_factory: pytest.TempPathFactory,
-    request: pytest.FixtureRequest,
-) -> Callable[[str, str], Probed]:
+def probed(interpreter, tmp_path_factory, request):
     """(SUT, model) → its answers, whole and broken, at size tiny: one task for each pair, all of
     a session's tests share it.
     """
     root = tmp_path_factory.mktemp("probes")
-    known: dict[tuple[str, str], Probed] = {}
+    known = {}
 
-    def probe(sut: str, name: str) -> Probed:
+    def probe(sut, name):
         if (sut, name) not in known:
             if sut != REFERENCE:
                 probe(REFERENCE, name)
@@ -154,7 +149,7 @@ def probed(
 
 
 @pytest.fixture(scope="session")
-def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(interpreter, tmp_path_factory):
     """gemma/ in one file; bert/, mistral/, llama/, tied/, a Mistral without a head, qwen3/, phi3/,
     modernbert/ and models of 2019 in shards.
     """
@@ -178,21 +173,21 @@ class Loaded:
     folder: Path
 
 
-def seeded(name: str, cache: Path) -> Loaded:
+def seeded(name, cache):
     """A seeded model of size tiny."""
     model = models.load(name, "generate" if name == "gpt2" else None)
     size = model.sizes["tiny"]
     return Loaded(model, size, checkpoint.ensure(model, size, cache).path)
 
 
-def of_folder(folder: Path, cache: Path) -> Loaded:
+def of_folder(folder, cache):
     """The unlisted model of a folder."""
     model = unlisted.model_of(folder)
     found = user_weights.look(folder, model)
     return Loaded(model, found.size, checkpoint.of_folder(found, model, cache).path)
 
 
-def _run(sut: str, loaded: Loaded, root: Path, python: Path) -> Probed:
+def _run(sut, loaded, root, python):
     model, size = loaded.model, loaded.size
     out = root / f"{sut}-{model.name}"
     out.mkdir()
@@ -211,10 +206,10 @@ def _run(sut: str, loaded: Loaded, root: Path, python: Path) -> Probed:
     }
     run_module(python, "tests.sut.probe", sut, out / "spec.json", told)
     with np.load(reference) as f:
-        return Probed(model, out, dict(f), json.loads((out / "evidence.json").read_text()), size)
+        return Probed(model, out, dict(f), read_json(out / "evidence.json"), size)
 
 
-def inputs(model: models.Model, size: models.Size) -> dict[str, np.ndarray]:
+def inputs(model, size):
     rng = np.random.default_rng(3)
     width = size.inputs["prompt_length" if model.task == "generate" else "sequence_length"]
     ids = rng.integers(3, size.config["vocab_size"], (ROWS, width)).astype(np.int32)
@@ -231,3 +226,28 @@ def inputs(model: models.Model, size: models.Size) -> dict[str, np.ndarray]:
         np.int32
     )
     return {"input_ids": ids * mask, "attention_mask": mask}
+
+
+def tokens_of(interpreter, sut, loaded, out, lengths, new, buckets, batch_sizes, streams):
+    """What tests/sut/streams.py finds of random prompts of these lengths, each with as many new
+    tokens as `new` says. → its arrays, by name; the facts are in facts.json.
+    """
+    out.mkdir()
+    shape = len(lengths), int(lengths.max())
+    ids = np.random.default_rng(3).integers(3, loaded.size.config["vocab_size"], shape)
+    ids = (ids * (np.arange(shape[1]) < lengths[:, None])).astype(np.int32)
+    np.savez(out / "inputs.npz", input_ids=ids, prompt_length=lengths, max_new_tokens=new)
+    told = {
+        "sut": sut,
+        "architecture": loaded.model.architecture,
+        "workload": workload(
+            sut, loaded.model, loaded.size, loaded.folder, max(batch_sizes), **buckets
+        ),
+        "inputs": str(out / "inputs.npz"),
+        "batch_sizes": batch_sizes,
+        "streams": streams,
+    }
+    python = interpreter(spec_of(sut).environment)
+    run_module(python, "tests.sut.streams", sut, out / "spec.json", told)
+    with np.load(out / "tokens.npz") as file:
+        return dict(file)

@@ -5,20 +5,19 @@ SPEC: `checkpoint`, `folder`, and `prompts`, whose ids by the pipeline's own tok
 ids.json beside the specification.
 """
 
-from __future__ import annotations
-
-import json
 import sys
 from pathlib import Path
 
 import diffusers
 import transformers
 
+from formats.writing import write_json
+from tests.support.files import read_json
 from tests.support.tokens import clip
 
 
-def main(specification: Path) -> None:
-    spec = json.loads(specification.read_text())
+def main(specification):
+    spec = read_json(specification)
     vocabulary, merges = clip()
     pipeline = diffusers.StableDiffusionPipeline(
         vae=diffusers.AutoencoderKL.from_pretrained(spec["checkpoint"], subfolder="vae"),
@@ -34,7 +33,7 @@ def main(specification: Path) -> None:
     )
     pipeline.save_pretrained(spec["folder"])
     ids = [pipeline.tokenizer(prompt, padding="max_length").input_ids for prompt in spec["prompts"]]
-    specification.with_name("ids.json").write_text(json.dumps(ids))
+    write_json(specification.with_name("ids.json"), ids)
 
 
 if __name__ == "__main__":

@@ -6,25 +6,21 @@ benchmarks.answers for the references, "cells" those of the SUT, by the folder's
 where the answers go.
 """
 
-from __future__ import annotations
-
-import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from benchmarks import answers
 from scenarios.worker.qsl import Qsl
 from sut.contract import Unsupported
+from tests.support.files import read_json
 from tests.sut.hidden_states_cases import assign, value
-from tests.sut.one_mistake import Arrays, answer
+from tests.sut.one_mistake import answer
 
 
-def main(specification: Path) -> None:
-    told = json.loads(specification.read_text())
+def main(specification):
+    told = read_json(specification)
     for spec in told["references"]:
         answers.write(spec)
     folder = Path(told["folder"])
@@ -32,7 +28,7 @@ def main(specification: Path) -> None:
         broken_one_by_one(spec, name, folder)
 
 
-def broken_one_by_one(spec: Any, name: str, folder: Path) -> None:
+def broken_one_by_one(spec, name, folder):
     """Write the answers of every case, or the reason why the SUT cannot load the folder."""
     try:
         sut = answers.load(spec)
@@ -43,7 +39,7 @@ def broken_one_by_one(spec: Any, name: str, folder: Path) -> None:
     inputs = dict(qsl.arrays)
     batch = spec["workload"]["batch_size"]
 
-    def save(case: str, given: Arrays, tested: Any = sut) -> None:
+    def save(case, given, tested=sut):
         found = answer(tested, given, batch)
         np.savez(folder / f"{spec['sut']} {name} {case}.npz", **found)
 
@@ -60,7 +56,7 @@ def broken_one_by_one(spec: Any, name: str, folder: Path) -> None:
         save("bfloat16", inputs, answers.load(half))
 
 
-def matrices_in_the_middle(model: Any) -> list[Any]:
+def matrices_in_the_middle(model):
     """Three matrices, or kernels of convolutions, in the middle of the model, whatever the library.
     Without its queries and keys alone, a small model attends to all tokens, which changes little.
     """
@@ -70,33 +66,33 @@ def matrices_in_the_middle(model: Any) -> list[Any]:
     return matrices[middle : middle + 3]
 
 
-def corner_zeroed(inputs: Arrays) -> Arrays:
+def corner_zeroed(inputs):
     pixels = inputs["pixel_values"].copy()
     pixels[..., :8, :8] = 0
     return {"pixel_values": pixels}
 
 
-def without_padding(inputs: Arrays) -> Arrays:
+def without_padding(inputs):
     return {**inputs, "attention_mask": np.ones_like(inputs["attention_mask"])}
 
 
-def first_token_another(inputs: Arrays) -> Arrays:
+def first_token_another(inputs):
     ids = inputs["input_ids"].copy()
     ids[:, 0] = 7
     return {**inputs, "input_ids": ids}
 
 
-def rows_permuted(inputs: Arrays) -> Arrays:
+def rows_permuted(inputs):
     changed = {key: np.roll(values, 1, axis=0) for key, values in inputs.items()}
     return {**inputs, **{key: changed[key] for key in changed if key != "attention_mask"}}
 
 
-TEXT: dict[str, Callable[[Arrays], Arrays]] = {
+TEXT = {
     "rows permuted": rows_permuted,
     "first token another": first_token_another,
     "padding ignored": without_padding,
 }
-PICTURES: dict[str, Callable[[Arrays], Arrays]] = {
+PICTURES = {
     "rows permuted": rows_permuted,
     "corner zeroed": corner_zeroed,
     "mirrored": lambda inputs: {"pixel_values": inputs["pixel_values"][..., ::-1].copy()},

@@ -5,67 +5,45 @@ The specification has a job's file → its case; each leaves what a worker leave
 outcome.
 """
 
-from __future__ import annotations
-
 import gc
-import json
 import sys
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from formats.job import Job, read_job
+from formats.job import read_job
 from formats.outcome import WorkerOutcome
 from formats.writing import write_json
 from scenarios.worker import fit
 from scenarios.worker.heartbeat import Heartbeat
 from sut.registry import loader
+from tests.support.files import read_json
 
 
-def honest(job: Job) -> Any:
+def honest(job):
     """The SUT as it is."""
     return loader(job.sut, job.architecture, job.workload.task)(job.workload)
 
 
-def twice_the_rate(job: Job) -> Any:
-    """A learning rate twice as high."""
-    return _with_constant(job, "learning_rate", lambda rate: 2 * rate)
+def with_constant(name, change):
+    """Another constant of the optimizer."""
+
+    def load(job):
+        constants = job.config["optimizer"]
+        constants = {**constants, name: change(constants[name])}
+        return honest(replace(job, config={**job.config, "optimizer": constants}))
+
+    return load
 
 
-def a_hundredth_more_rate(job: Job) -> Any:
-    """A learning rate that is 1 % higher."""
-    return _with_constant(job, "learning_rate", lambda rate: 1.01 * rate)
+twice_the_rate = with_constant("learning_rate", lambda rate: 2 * rate)
+a_hundredth_more_rate = with_constant("learning_rate", lambda rate: 1.01 * rate)
+decays_nothing = with_constant("weight_decay", lambda decay: 0.0)
+decays_ten_times = with_constant("weight_decay", lambda decay: 10 * decay)
+another_epsilon = with_constant("epsilon", lambda epsilon: 100 * epsilon)
+another_beta_2 = with_constant("beta_2", lambda beta: 0.99)  # of many recipes for language models
 
 
-def decays_nothing(job: Job) -> Any:
-    """No weight decay."""
-    return _with_constant(job, "weight_decay", lambda decay: 0.0)
-
-
-def decays_ten_times(job: Job) -> Any:
-    """Ten times the weight decay."""
-    return _with_constant(job, "weight_decay", lambda decay: 10 * decay)
-
-
-def another_epsilon(job: Job) -> Any:
-    """A hundred times the epsilon."""
-    return _with_constant(job, "epsilon", lambda epsilon: 100 * epsilon)
-
-
-def another_beta_2(job: Job) -> Any:
-    """The beta_2 of many recipes for language models."""
-    return _with_constant(job, "beta_2", lambda beta: 0.99)
-
-
-def _with_constant(job: Job, name: str, change: Callable[[float], float]) -> Any:
-    config = job.config
-    constants = {**config["optimizer"], name: change(config["optimizer"][name])}
-    changed = {**config, "optimizer": constants}
-    return honest(replace(job, config=changed))
-
-
-def decays_no_norms(job: Job) -> Any:
+def decays_no_norms(job):
     """Transformers' own choice: no decay of biases and norms."""
     import transformers
 
@@ -75,7 +53,7 @@ def decays_no_norms(job: Job) -> Any:
     return sut
 
 
-def amsgrad(job: Job) -> Any:
+def amsgrad(job):
     """The largest second moment of all steps (Reddi et al. 2018)."""
     sut = honest(job)
     for group in sut.trainer.create_optimizer().param_groups:
@@ -83,10 +61,10 @@ def amsgrad(job: Job) -> Any:
     return sut
 
 
-def moments_in_bfloat16(job: Job) -> Any:
+def moments_in_bfloat16(job):
     """Keeps both moments in bfloat16."""
 
-    def rounded(optimizer: Any, *_: Any) -> None:
+    def rounded(optimizer, *_):
         for state in optimizer.state.values():
             for name in ("exp_avg", "exp_avg_sq"):
                 state[name].copy_(state[name].bfloat16())
@@ -96,10 +74,10 @@ def moments_in_bfloat16(job: Job) -> Any:
     return sut
 
 
-def gradients_in_bfloat16(job: Job) -> Any:
+def gradients_in_bfloat16(job):
     """Rounds each gradient to bfloat16."""
 
-    def rounded(optimizer: Any, *_: Any) -> None:
+    def rounded(optimizer, *_):
         for parameter in sut.model.parameters():
             parameter.grad.copy_(parameter.grad.bfloat16())
 
@@ -108,21 +86,21 @@ def gradients_in_bfloat16(job: Job) -> Any:
     return sut
 
 
-def updates_lazily(job: Job) -> Any:
+def updates_lazily(job):
     """Leaves the rows of words that a batch lacks as they are, decay and momentum included."""
     sut = honest(job)
     words = sut.model.get_input_embeddings().weight
     optimizer = sut.trainer.create_optimizer()
-    kept: list[Any] = []
+    kept = []
 
-    def keep(*_: Any) -> None:
+    def keep(*_):
         state = optimizer.state[words]
         lacking = (words.grad == 0).all(1)
         moments = [state[name] for name in ("exp_avg", "exp_avg_sq") if name in state]
         for values in (words.data, *moments):
             kept.append((values, lacking, values[lacking].clone()))
 
-    def restore(*_: Any) -> None:
+    def restore(*_):
         for values, lacking, rows in kept:
             values[lacking] = rows
         kept.clear()
@@ -132,22 +110,22 @@ def updates_lazily(job: Job) -> Any:
     return sut
 
 
-def freezes_the_words(job: Job) -> Any:
+def freezes_the_words(job):
     """Leaves the word embedding as it is."""
     return _frozen(honest(job), lambda name: "word_embeddings" in name)
 
 
-def freezes_query_and_key(job: Job) -> Any:
+def freezes_query_and_key(job):
     """Leaves the matrices of query and key as they are."""
     return _frozen(honest(job), lambda name: name.endswith(("query.weight", "key.weight")))
 
 
-def _frozen(sut: Any, is_frozen: Callable[[str], bool]) -> Any:
+def _frozen(sut, is_frozen):
     """Give the named parameters no update, though they count as trained."""
     frozen = [each for name, each in sut.model.named_parameters() if is_frozen(name)]
     initial = [each.detach().clone() for each in frozen]
 
-    def restore(*_: Any) -> None:
+    def restore(*_):
         for parameter, values in zip(frozen, initial, strict=True):
             parameter.data.copy_(values)
 
@@ -155,7 +133,7 @@ def _frozen(sut: Any, is_frozen: Callable[[str], bool]) -> Any:
     return sut
 
 
-def changes_the_files_rate(job: Job) -> Any:
+def changes_the_files_rate(job):
     """Trains the model of a `.keras` file with twice its learning rate."""
     sut = honest(job)
     optimizer = sut.model.optimizer
@@ -163,12 +141,12 @@ def changes_the_files_rate(job: Job) -> Any:
     return sut
 
 
-def twice_the_scale(job: Job) -> Any:
+def twice_the_scale(job):
     """What LoRA adds counts twice, as by another alpha."""
     return _with_lora(job, alpha=2 * job.workload.config["lora"]["alpha"])
 
 
-def freezes_an_adapter(job: Job) -> Any:
+def freezes_an_adapter(job):
     """Leaves the first layer's factors as they are."""
     sut = honest(job)
     for parameter in sut.model.model.layers[0].parameters():
@@ -176,7 +154,7 @@ def freezes_an_adapter(job: Job) -> Any:
     return sut
 
 
-def drops_out_of_adapters(job: Job) -> Any:
+def drops_out_of_adapters(job):
     """Trains with peft's dropout."""
     from torch import nn
 
@@ -187,34 +165,34 @@ def drops_out_of_adapters(job: Job) -> Any:
     return sut
 
 
-def _with_lora(job: Job, **changes: Any) -> Any:
+def _with_lora(job, **changes):
     lora = {**job.config["lora"], **changes}
     return honest(replace(job, config={**job.config, "lora": lora}))
 
 
-def in_bfloat16(job: Job) -> Any:
+def in_bfloat16(job):
     """Computes in bfloat16 where float32 is asked for."""
     return honest(replace(job, cell=replace(job.cell, precision="bfloat16")))
 
 
-def skips_a_batch(job: Job) -> Any:
+def skips_a_batch(job):
     """Trains on the second batch twice and never on the third one."""
     return _with_batches(honest(job), lambda batches: [*batches[:2], batches[1], *batches[3:]])
 
 
-def shuffles(job: Job) -> Any:
+def shuffles(job):
     """Takes the batches in another order."""
     return _with_batches(honest(job), lambda batches: batches[::-1])
 
 
-def freezes_a_layer(job: Job) -> Any:
+def freezes_a_layer(job):
     """Leaves the first layer of the encoder as it is."""
     sut = honest(job)
     sut.model.bert.encoder.layer[0].requires_grad_(False)
     return sut
 
 
-def drops_out(job: Job) -> Any:
+def drops_out(job):
     """Trains with the dropout of the model's configuration."""
     from torch import nn
 
@@ -225,7 +203,7 @@ def drops_out(job: Job) -> Any:
     return sut
 
 
-def runs_eagerly(job: Job) -> Any:
+def runs_eagerly(job):
     """Was compiled, and calls the model's own forward, or the function that was to be compiled."""
     sut = honest(job)
     if job.sut == "native-jax":
@@ -235,26 +213,26 @@ def runs_eagerly(job: Job) -> Any:
     return sut
 
 
-def _with_batches(sut: Any, change: Callable[[list[Any]], list[Any]]) -> Any:
+def _with_batches(sut, change):
     own = sut.fit
 
-    def changed(batches: Iterable[Any], steps: int, on_step: Any) -> None:
+    def changed(batches, steps, on_step):
         own(iter(change(list(batches)) if steps > 3 else batches), steps, on_step)
 
     sut.fit = changed
     return sut
 
 
-def main(specification: Path) -> None:
+def main(specification):
     """Run every case of the specification."""
-    for file, name in json.loads(specification.read_text()).items():
+    for file, name in read_json(specification).items():
         job = read_job(Path(file))
         fields = fit.train(job, globals()[name](job), Heartbeat(job.log_dir / "heartbeat"), 0)
         write_json(job.log_dir / "outcome.json", WorkerOutcome("ok", "", **fields))
         forget()
 
 
-def forget() -> None:
+def forget():
     """In a run each model has a process of its own. Here TensorFlow's evidence would count the
     graphs of those before, too.
     """

@@ -6,21 +6,18 @@ benchmarks.answers for each model, "references" those of the reference, "whole" 
 are not broken, "folder" says where the answers go. It writes seen.json too.
 """
 
-from __future__ import annotations
-
-import json
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from benchmarks import answers
+from formats.writing import write_json
 from scenarios.worker.evidence import watch
-from tests.sut.one_mistake import Arrays, answer
+from tests.support.files import read_json
+from tests.sut.one_mistake import answer
 
 FIRST = re.compile(r"(^|[._/])0[._/]")
 OUTPUTS = re.compile(
@@ -28,21 +25,21 @@ OUTPUTS = re.compile(
 )
 
 
-def main(specification: Path) -> None:
-    told = json.loads(specification.read_text())
+def main(specification):
+    told = read_json(specification)
     folder, name = Path(told["folder"]), told["cells"][0]["sut"]
     for spec in (*told["references"], *told["whole"]):
         answers.write(spec)
     seen = {spec["workload"]["model"]: broken_one_by_one(spec, folder) for spec in told["cells"]}
-    (folder / f"{name}.json").write_text(json.dumps(seen))
+    write_json(folder / f"{name}.json", seen)
 
 
-def broken_one_by_one(spec: Any, folder: Path) -> Any:
+def broken_one_by_one(spec, folder):
     """Writes the answers of every case. → what is seen of the intact SUT."""
     inputs, batch = read(spec)
     sut = answers.load(spec)
 
-    def save(case: str, tested: Any, given: Arrays) -> None:
+    def save(case, tested, given):
         np.savez(
             folder / f"{spec['sut']} {spec['workload']['model']} {case}.npz",
             **answer(tested, given, batch),
@@ -69,13 +66,13 @@ def broken_one_by_one(spec: Any, folder: Path) -> Any:
     return seen
 
 
-def read(spec: Any) -> tuple[Arrays, int]:
+def read(spec):
     """The inputs and the batch size."""
     with np.load(spec["inputs"]) as f:
         return dict(f), spec["workload"]["batch_size"]
 
 
-def look(sut: Any, inputs: Arrays, batch: int) -> Any:
+def look(sut, inputs, batch):
     """The evidence of two batches and then of one."""
     prepared = sut.prepare({"input_ids": inputs["input_ids"][:batch]})
     return {
@@ -84,7 +81,7 @@ def look(sut: Any, inputs: Arrays, batch: int) -> Any:
     }
 
 
-INPUTS: dict[str, Callable[[Arrays], Arrays]] = {
+INPUTS = {
     "rows permuted": lambda inputs: {"input_ids": np.roll(inputs["input_ids"], 1, axis=0)},
     "tokens reversed": lambda inputs: {
         "input_ids": np.ascontiguousarray(inputs["input_ids"][:, ::-1])
@@ -95,7 +92,7 @@ INPUTS: dict[str, Callable[[Arrays], Arrays]] = {
 }
 
 
-def outputs_of_first_layer(sut: Any) -> list[Any]:
+def outputs_of_first_layer(sut):
     """The two matrices by which the first layer adds to the residual, whatever the library."""
     if hasattr(sut.model, "named_parameters"):
         named = list(sut.model.named_parameters())
@@ -110,11 +107,11 @@ def outputs_of_first_layer(sut: Any) -> list[Any]:
     return hit
 
 
-def value(variable: Any) -> np.ndarray:
+def value(variable):
     return np.array(variable.detach() if hasattr(variable, "detach") else variable)
 
 
-def assign(variable: Any, new: np.ndarray) -> None:
+def assign(variable, new):
     if hasattr(variable, "data_ptr"):
         import torch
 
@@ -123,21 +120,18 @@ def assign(variable: Any, new: np.ndarray) -> None:
         variable.assign(new)
 
 
-def zeroed(hit: list[Any]) -> None:
+def zeroed(hit):
     for variable in hit:
         assign(variable, np.zeros(variable.shape, np.float32))
 
 
-def swapped(hit: list[Any]) -> None:
+def swapped(hit):
     new = value(hit[0])
     new[[1, 3]] = new[[3, 1]]
     assign(hit[0], new)
 
 
-WEIGHTS: dict[str, Callable[[list[Any]], None]] = {
-    "a layer zeroed": zeroed,
-    "two rows of one tensor swapped": swapped,
-}
+WEIGHTS = {"a layer zeroed": zeroed, "two rows of one tensor swapped": swapped}
 
 
 if __name__ == "__main__":

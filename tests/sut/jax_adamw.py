@@ -9,13 +9,9 @@ and the dtypes of the new one. `exact` is how many products of a bfloat16 layer 
 the highest precision.
 """
 
-from __future__ import annotations
-
-import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,9 +19,10 @@ import numpy as np
 
 from sut.native_jax.causal_lm import adapted
 from sut.native_jax.training import JaxTraining, adamw
+from tests.support.files import read_json
 
 specification = Path(sys.argv[1])
-spec = json.loads(specification.read_text())
+spec = read_json(specification)
 with np.load(spec["arrays"]) as f:
     weight, gradients = jnp.asarray(f["weight"]), f["gradients"]
 state, weights = (weight, jnp.zeros_like(weight), jnp.zeros_like(weight)), []
@@ -40,7 +37,7 @@ for number, gradient in enumerate(gradients):
         *moments,
     )
     weights.append(np.asarray(state[0]))
-workload: Any = SimpleNamespace(
+workload = SimpleNamespace(
     config={"optimizer": {**spec["constants"], "learning_rate": spec["rate"]}}
 )
 training = JaxTraining(

@@ -2,29 +2,27 @@
 and the evidence of a SUT. See tests/sut/test_keras_file.py.
 """
 
-from __future__ import annotations
-
 import dataclasses
-import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 
+from formats.writing import write_json
 from scenarios.worker import evidence
-from sut.contract import Batch, Workload
 from sut.registry import SUTS, load_module
+from tests.support.files import read_json
+from tests.sut.one_mistake import workload_of
 
 
-def permuted(spec: dict[str, Any], workload: Workload, batch: Batch) -> Batch:
+def permuted(spec, workload, batch):
     """The answers to inputs in another order."""
     sut = load_module(spec["sut"], "keras_file").load(workload)
     return sut.to_host(sut.predict({name: np.roll(rows, 1, 0) for name, rows in batch.items()}))
 
 
-def zeroed(spec: dict[str, Any], workload: Workload, batch: Batch) -> Batch:
+def zeroed(spec, workload, batch):
     """The answers of a model whose last layer with a matrix has only zeros. OpenVINO compiles the
     weights into its program, so they change before the first answer.
     """
@@ -35,11 +33,11 @@ def zeroed(spec: dict[str, Any], workload: Workload, batch: Batch) -> Batch:
     return sut.to_host(sut.predict(batch))
 
 
-def unmasked(spec: dict[str, Any], workload: Workload, batch: Batch) -> Batch:
+def unmasked(spec, workload, batch):
     """The answers of an LSTM that forgets its mask."""
     own = keras.layers.LSTM.call
 
-    def call(self: Any, sequences: Any, initial_state: Any = None, mask: Any = None, **more: Any):
+    def call(self, sequences, initial_state=None, mask=None, **more):
         return own(self, sequences, initial_state=initial_state, mask=None, **more)
 
     keras.layers.LSTM.call = call
@@ -53,13 +51,13 @@ def unmasked(spec: dict[str, Any], workload: Workload, batch: Batch) -> Batch:
 BROKEN = {"permuted": permuted, "zeroed": zeroed, "unmasked": unmasked}
 
 
-def main(specification: Path) -> None:
-    for spec in json.loads(specification.read_text()):
+def main(specification):
+    for spec in read_json(specification):
         answers_of(spec)
 
 
-def answers_of(spec: dict[str, Any]) -> None:
-    workload = Workload(**{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])})
+def answers_of(spec):
+    workload = workload_of(spec["workload"])
     sut = load_module(spec["sut"], "keras_file").load(workload)
     with np.load(spec["inputs"]) as file:
         batch = sut.prepare(dict(file))
@@ -68,7 +66,7 @@ def answers_of(spec: dict[str, Any]) -> None:
     with out.open("wb") as file:
         np.savez(file, allow_pickle=False, **answers)
     seen = [dataclasses.asdict(evidence.watch(sut, [batch] * number)) for number in (1, 2)]
-    out.with_suffix(".json").write_text(json.dumps(seen))
+    write_json(out.with_suffix(".json"), seen)
     for name, change in BROKEN.items() if spec["sut"] in SUTS else ():
         with out.with_name(f"{out.stem}-{name}.npz").open("wb") as file:
             np.savez(file, allow_pickle=False, **change(spec, workload, batch))

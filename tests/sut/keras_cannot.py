@@ -4,18 +4,17 @@ lack, and what comes of them without it.
 `python -m tests.sut.keras_cannot SPEC.json` writes told.json beside the specification.
 """
 
-from __future__ import annotations
-
-import json
 import sys
 from pathlib import Path
-from typing import Any
 
-from sut.contract import Unsupported, Workload
+from formats.writing import write_json
+from sut.contract import Unsupported
 from sut.keras3 import causal_lm
+from tests.support.files import read_json
+from tests.sut.one_mistake import workload_of
 
 
-def sentence(workload: Workload) -> str:
+def sentence(workload):
     try:
         causal_lm.load(workload)
     except Unsupported as e:
@@ -23,7 +22,7 @@ def sentence(workload: Workload) -> str:
     return "it ran"
 
 
-def itself(workload: Workload) -> str:
+def itself(workload):
     check = causal_lm.check
     causal_lm.check = lambda *_: None
     try:
@@ -39,12 +38,12 @@ def itself(workload: Workload) -> str:
     )
 
 
-def main(specification: Path) -> None:
-    told: dict[str, Any] = {}
-    for case, spec in json.loads(specification.read_text()).items():
-        workload = Workload(**{**spec, "checkpoint": Path(spec["checkpoint"])})
+def main(specification):
+    told = {}
+    for case, spec in read_json(specification).items():
+        workload = workload_of(spec)
         told[case] = [sentence(workload), itself(workload)]
-    (specification.parent / "told.json").write_text(json.dumps(told))
+    write_json(specification.parent / "told.json", told)
 
 
 if __name__ == "__main__":

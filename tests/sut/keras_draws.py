@@ -4,20 +4,18 @@ which are overwritten by its weights.
 `python -m tests.sut.keras_draws SPEC.json` writes drawn.json beside the specification.
 """
 
-from __future__ import annotations
-
-import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from keras.src.initializers import random_initializers
 
-from sut.contract import Workload
+from formats.writing import write_json
 from sut.registry import load_module
+from tests.support.files import read_json
+from tests.sut.one_mistake import workload_of
 
 _own = random_initializers.random
-drawn: list[str] = []
+drawn = []
 
 
 class _Listening:
@@ -25,22 +23,20 @@ class _Listening:
     told.
     """
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         if name in ("normal", "uniform", "truncated_normal"):
             drawn.append(name)
         return getattr(_own, name)
 
 
-def main(specification: Path) -> None:
-    told: dict[str, list[str]] = {}
+def main(specification):
+    told = {}
     random_initializers.random = _Listening()
-    for architecture, spec in json.loads(specification.read_text()):
+    for architecture, spec in read_json(specification):
         drawn.clear()
-        load_module("keras3-jax", architecture).load(
-            Workload(**{**spec, "checkpoint": Path(spec["checkpoint"])})
-        )
+        load_module("keras3-jax", architecture).load(workload_of(spec))
         told[spec["model"]] = list(drawn)
-    (specification.parent / "drawn.json").write_text(json.dumps(told))
+    write_json(specification.parent / "drawn.json", told)
 
 
 if __name__ == "__main__":

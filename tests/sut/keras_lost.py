@@ -4,8 +4,6 @@ description of each file says it does not hold.
 `python -m tests.sut.keras_lost SPEC.json` writes lost.json next to the specification.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import zipfile
@@ -13,6 +11,7 @@ from pathlib import Path
 
 import keras
 
+from formats.writing import write_json
 from sut.keras_archive import MODEL
 from sut.keras_description import _lost, _stored
 
@@ -26,7 +25,7 @@ LOSSES = {
 LATER = "huber of a Keras that stores delta"
 
 
-def _saved(folder: Path, loss: object) -> Path:
+def _saved(folder, loss):
     inputs = keras.Input((4,))
     model = keras.Model(inputs, keras.layers.Dense(3)(inputs))
     model.compile(optimizer="sgd", loss=loss)
@@ -35,7 +34,7 @@ def _saved(folder: Path, loss: object) -> Path:
     return path
 
 
-def _with_delta(path: Path) -> None:
+def _with_delta(path):
     """Write delta into the file's description."""
     with zipfile.ZipFile(path) as file:
         content = {name: file.read(name) for name in file.namelist()}
@@ -47,7 +46,7 @@ def _with_delta(path: Path) -> None:
             file.writestr(name, data)
 
 
-def main(specification: Path) -> None:
+def main(specification):
     lost = {}
     for name, loss in {**LOSSES, LATER: LOSSES["huber"]}.items():
         path = _saved(specification.parent, loss)
@@ -55,7 +54,7 @@ def main(specification: Path) -> None:
             _with_delta(path)
         model = keras.saving.load_model(path)
         lost[name] = list(_lost(model, _stored(path)))
-    (specification.parent / "lost.json").write_text(json.dumps(lost))
+    write_json(specification.parent / "lost.json", lost)
 
 
 if __name__ == "__main__":

@@ -2,16 +2,15 @@
 tests/sut/test_keras_file.py.
 """
 
-from __future__ import annotations
-
 import importlib.util
-import json
 import sys
 from pathlib import Path
 
 import keras
 import numpy as np
 from keras import layers
+
+from tests.support.files import read_json
 
 CODE = """
 import keras
@@ -29,8 +28,8 @@ class Scale(keras.layers.Layer):
 """
 
 
-def main(specification: Path) -> None:
-    folder = Path(json.loads(specification.read_text())["folder"])
+def main(specification):
+    folder = Path(read_json(specification)["folder"])
     keras.utils.set_random_seed(0)
     models = {"cnn": cnn(), "text": text(), "two": two(), "called": called(), "rows": rows()}
     for name, model in models.items():
@@ -45,7 +44,7 @@ def main(specification: Path) -> None:
     own.save(folder / "own.keras")
 
 
-def cnn() -> keras.Model:
+def cnn():
     """Convolutions with batch normalisation, trained for some steps, without a dense layer."""
     model = keras.Sequential(
         [
@@ -66,7 +65,7 @@ def cnn() -> keras.Model:
     return model
 
 
-def text() -> keras.Model:
+def text():
     """Attention and an LSTM over ids of any length, whose zeros are padding."""
     ids = keras.Input((None,), dtype="int32", name="ids")
     x = layers.Embedding(50, 16, mask_zero=True)(ids)
@@ -79,7 +78,7 @@ def text() -> keras.Model:
     return model
 
 
-def two() -> keras.Model:
+def two():
     """Two inputs and three outputs: two with losses, and a whole number without one."""
     left = keras.Input((12,), name="left")
     right = keras.Input((4, 6), name="right")
@@ -94,14 +93,14 @@ def two() -> keras.Model:
     return model
 
 
-def called() -> keras.Model:
+def called():
     """A model that was built by a call, so that the file has the size of that batch."""
     model = keras.Sequential([layers.Dense(6, activation="tanh"), layers.Dense(2)])
     model(np.zeros((2, 7), np.float32))
     return model
 
 
-def rows() -> keras.Model:
+def rows():
     """A sum over the leading axis of a product with a matrix of three columns. JAX 0.10.2 computes
     it wrongly on a CPU if a batch has 40,000 rows (jax issue 39103).
     """

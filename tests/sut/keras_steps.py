@@ -3,32 +3,29 @@
 `python -m tests.sut.keras_steps SPEC.json` writes steps.json beside the specification.
 """
 
-import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from formats.writing import write_json
 from sut.contract import Workload
 from sut.registry import load_module
+from tests.support.files import read_json
 
 LENGTHS, NEW = np.array([3, 5, 9], np.int32), 8
 
 
-def generated(
-    sut: Any, sampler: Any, counted: Callable[[list[int]], None], wait: Callable[[], None]
-) -> dict[str, Any]:
+def generated(sut, sampler, counted, wait):
     """The tokens of three prompts, and how often a next one was chosen.
 
     Args:
         counted: makes the compiled loop add to a list at each step.
         wait: until all additions are done.
     """
-    own, chosen = sampler.get_next_token, list[int]()
+    own, chosen = sampler.get_next_token, []
 
-    def get_next_token(probabilities: Any) -> Any:
+    def get_next_token(probabilities):
         counted(chosen)
         return own(probabilities)
 
@@ -48,7 +45,7 @@ def generated(
     return {"tokens": tokens.tolist(), "steps": len(chosen)}
 
 
-def on_jax(sut: Any) -> dict[str, Any]:
+def on_jax(sut):
     """Keras 3 on JAX."""
     import jax
 
@@ -60,7 +57,7 @@ def on_jax(sut: Any) -> dict[str, Any]:
     )
 
 
-def on_tensorflow(sut: Any) -> dict[str, Any]:
+def on_tensorflow(sut):
     """Keras 2, whose graphs may call Python where XLA does not compile them."""
     import tensorflow as tf
 
@@ -72,16 +69,16 @@ def on_tensorflow(sut: Any) -> dict[str, Any]:
     )
 
 
-def main(specification: Path) -> None:
+def main(specification):
     told = {}
-    for case, spec in json.loads(specification.read_text()).items():
+    for case, spec in read_json(specification).items():
         workload = Workload(
             **{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])}
         )
         told[case] = (on_jax if workload.backend == "jax" else on_tensorflow)(
             load_module(spec["sut"], "causal_lm").load(workload)
         )
-    (specification.parent / "steps.json").write_text(json.dumps(told))
+    write_json(specification.parent / "steps.json", told)
 
 
 if __name__ == "__main__":

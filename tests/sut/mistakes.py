@@ -5,34 +5,30 @@ time, one .npz for each.
 and "folder".
 """
 
-from __future__ import annotations
-
-import json
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from transformers.cache_utils import Cache
 
 from benchmarks import answers
+from tests.support.files import read_json
 
 
-def main(specification: Path) -> None:
-    spec = json.loads(specification.read_text())
+def main(specification):
+    spec = read_json(specification)
     for name in spec["changes"]:
         sut = answers.load(spec)
         with CHANGES[name](sut):
             np.savez(Path(spec["folder"]) / f"{name}.npz", **answers.answers(spec, sut))
 
 
-def parameters(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any], Any]:
+def parameters(change):
     @contextmanager
-    def changed(sut: Any) -> Iterator[None]:
+    def changed(sut):
         for parameter in sut.model.parameters():
             parameter.data = change(parameter.data)
         yield
@@ -40,9 +36,9 @@ def parameters(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any]
     return changed
 
 
-def modules(attribute: str, value: Any) -> Callable[[Any], Any]:
+def modules(attribute, value):
     @contextmanager
-    def changed(sut: Any) -> Iterator[None]:
+    def changed(sut):
         hit = [
             module
             for module in sut.model.modules()
@@ -56,11 +52,11 @@ def modules(attribute: str, value: Any) -> Callable[[Any], Any]:
     return changed
 
 
-def cache(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any], Any]:
+def cache(change):
     """The key-value cache holds what `change` makes of keys and values."""
 
     @contextmanager
-    def changed(sut: Any) -> Iterator[None]:
+    def changed(sut):
         whole = Cache.update
         Cache.update = lambda self, keys, values, *rest, **named: whole(
             self, change(keys), change(values), *rest, **named
@@ -73,9 +69,9 @@ def cache(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any], Any
     return changed
 
 
-def generation(**settings: Any) -> Callable[[Any], Any]:
+def generation(**settings):
     @contextmanager
-    def changed(sut: Any) -> Iterator[None]:
+    def changed(sut):
         torch.manual_seed(1)
         sut.model.generation_config.update(**settings)
         yield
@@ -83,14 +79,14 @@ def generation(**settings: Any) -> Callable[[Any], Any]:
     return changed
 
 
-def int8(values: torch.Tensor) -> torch.Tensor:
+def int8(values):
     """Rounded to 8 bits, with one scale for each head and position."""
     scale = values.float().abs().amax(-1, keepdim=True) / 127
     return ((values.float() / scale).round() * scale).to(values.dtype)
 
 
 @contextmanager
-def other_order(sut: Any) -> Iterator[None]:
+def other_order(sut):
     """Every matrix product sums from its last input to its first."""
     for module in sut.model.modules():
         if isinstance(module, torch.nn.Linear):
@@ -101,7 +97,7 @@ def other_order(sut: Any) -> Iterator[None]:
 
 
 @contextmanager
-def other_buckets(sut: Any) -> Iterator[None]:
+def other_buckets(sut):
     """Prompts padded to 12 tokens, and more new tokens than any row asks for."""
     own = sut.predict
     sut.workload = replace(
@@ -109,7 +105,7 @@ def other_buckets(sut: Any) -> Iterator[None]:
         config={**sut.workload.config, "prompt_buckets": [12], "new_token_buckets": [50]},
     )
 
-    def predict(batch: Any) -> Any:
+    def predict(batch):
         ids = np.pad(batch["input_ids"], ((0, 0), (0, 12 - batch["input_ids"].shape[1])))
         tokens, asked = own({**batch, "input_ids": ids})
         return tokens[:, : int(asked.max())], asked

@@ -2,17 +2,10 @@
 what the reference is compared with.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import numpy as np
 from scipy.special import erf
 
-Weights = Mapping[str, np.ndarray]
-Config = Mapping[str, Any]
-ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+ACTIVATIONS = {
     "gelu": lambda x: 0.5 * x * (1 + erf(x / np.sqrt(2))),
     "gelu_pytorch_tanh": (
         lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
@@ -21,13 +14,13 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def classify(weights: Weights, config: Config, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+def classify(weights, config, ids, mask):
     """BERT: ids and mask [rows, length] → logits [rows, classes]."""
 
-    def dense(x: np.ndarray, name: str) -> np.ndarray:
+    def dense(x, name):
         return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
 
-    def norm(x: np.ndarray, name: str) -> np.ndarray:
+    def norm(x, name):
         scaled = (x - x.mean(-1, keepdims=True)) / np.sqrt(
             x.var(-1, keepdims=True) + config["layer_norm_eps"]
         )
@@ -54,13 +47,13 @@ def classify(weights: Weights, config: Config, ids: np.ndarray, mask: np.ndarray
     return dense(np.tanh(dense(x[:, 0], "bert.pooler.dense")), "classifier")
 
 
-def next_token_logits(weights: Weights, config: Config, ids: np.ndarray) -> np.ndarray:
+def next_token_logits(weights, config, ids):
     """Mistral, Llama and Gemma: ids [rows, length] → logits [rows, length, vocabulary]. Gemma
     scales its embeddings, adds 1 to the factors of its norms, and its head is its embedding.
     """
     gemma = config["model_type"] == "gemma"
 
-    def norm(x: np.ndarray, name: str) -> np.ndarray:
+    def norm(x, name):
         factors = weights[f"{name}.weight"] + (1 if gemma else 0)
         return x / np.sqrt((x**2).mean(-1, keepdims=True) + config["rms_norm_eps"]) * factors
 
@@ -92,12 +85,12 @@ def next_token_logits(weights: Weights, config: Config, ids: np.ndarray) -> np.n
     return norm(x, "model.norm") @ head.T
 
 
-def split(x: np.ndarray, heads: int) -> np.ndarray:
+def split(x, heads):
     """[rows, length, heads × size] → [rows, heads, length, size]."""
     return x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
 
 
-def attend(query: np.ndarray, key: np.ndarray, value: np.ndarray, hidden: np.ndarray) -> np.ndarray:
+def attend(query, key, value, hidden):
     """Softmax attention, its heads joined: [rows, length, heads × size]. `hidden`: -inf where a key
     is not looked at.
     """
@@ -107,7 +100,7 @@ def attend(query: np.ndarray, key: np.ndarray, value: np.ndarray, hidden: np.nda
     return mixed.swapaxes(1, 2).reshape(len(mixed), mixed.shape[2], -1)
 
 
-def frequencies(config: Config) -> np.ndarray:
+def frequencies(config):
     """Radians a position, one for each pair of a head's dimensions. Llama 3.1 divides those that
     turn too little by its factor, leaves those that turn often as they are, and goes from one to
     the other in between.
@@ -122,7 +115,7 @@ def frequencies(config: Config) -> np.ndarray:
     return turns * (share + (1 - share) / scaling["factor"])
 
 
-def rotate(x: np.ndarray, turns: np.ndarray) -> np.ndarray:
+def rotate(x, turns):
     """Rotary positions, the first half of a head's dimensions paired with the second."""
     size = x.shape[-1]
     angles = np.arange(x.shape[2])[:, None] * turns

@@ -1,22 +1,19 @@
 """Runs in the environment of ONNX Runtime: see tests/sut/test_onnxruntime.py."""
 
-from __future__ import annotations
-
-import json
 import shutil
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from formats.writing import write_json
 from scenarios.worker.teacher_forcing import forced_logits
-from sut.contract import Workload
 from sut.evidence import compilations
 from sut.onnxruntime import bert, build, causal_lm
 from tests.broken.running import make_inputs
+from tests.support.files import read_json
+from tests.sut.one_mistake import workload_of
 
 _CHANGES = [
     {"model_type": "llama", "rope_scaling": {"rope_type": "linear"}},
@@ -28,13 +25,13 @@ _CHANGES = [
 ]
 
 
-def folders(kept: Path) -> list[str]:
+def folders(kept):
     return sorted(each.name.partition("-")[0] for each in kept.iterdir() if each.is_dir())
 
 
-def conversions(workload: Workload, kept: Path) -> dict[str, Any]:
+def conversions(workload, kept):
     """Of the same model, three times."""
-    found: dict[str, Any] = {}
+    found = {}
     batch = make_inputs("predict", 2, 1)
     for name in ("first", "second"):
         sut = bert.load(replace(workload, converted=kept))
@@ -51,12 +48,11 @@ def conversions(workload: Workload, kept: Path) -> dict[str, Any]:
     return found
 
 
-def answer(sut: Any, batch: Mapping[str, np.ndarray]) -> list[list[int]]:
-    tokens: list[list[int]] = sut.to_host(sut.predict(sut.prepare(batch)))["tokens"].tolist()
-    return tokens
+def answer(sut, batch):
+    return sut.to_host(sut.predict(sut.prepare(batch)))["tokens"].tolist()
 
 
-def generations(workload: Workload) -> dict[str, Any]:
+def generations(workload):
     batch = make_inputs("generate", 2, 1)
     batch["prompt_length"] = np.array([9, 5], np.int32)
     sut = causal_lm.load(workload)
@@ -79,9 +75,7 @@ def generations(workload: Workload) -> dict[str, Any]:
     return found
 
 
-def stopped(
-    workload: Workload, batch: Mapping[str, np.ndarray], tokens: list[list[int]]
-) -> dict[str, Any]:
+def stopped(workload, batch, tokens):
     """Both rows end at the third token of the first one, which is an end token of the cell."""
     sut = causal_lm.load(
         replace(workload, config={**workload.config, "end_tokens": [tokens[0][2]]})
@@ -92,18 +86,16 @@ def stopped(
     return {"counts": answers["n_tokens"].tolist(), "largest": forced}
 
 
-def described(sut: Any, batch: Mapping[str, np.ndarray], tokens: list[list[int]]) -> dict[str, Any]:
+def described(sut, batch, tokens):
     prompts = {name: batch[name] for name in ("input_ids", "prompt_length")}
     logits = forced_logits(sut, prompts, {"tokens": np.array(tokens, np.int32)}, 2)
     return {"tokens": tokens, "largest": logits.max(-1).tolist()}
 
 
-def main(specification: Path) -> None:
-    content = json.loads(specification.read_text())
+def main(specification):
+    content = read_json(specification)
     root = Path(content["folder"])
-    workloads = {}
-    for name, fields in content["workloads"].items():
-        workloads[name] = Workload(**{**fields, "checkpoint": Path(fields["checkpoint"])})
+    workloads = {name: workload_of(fields) for name, fields in content["workloads"].items()}
     found = conversions(workloads["bert"], root / "converted")
     mistral = replace(workloads["mistral"], converted=root / "converted")
     found |= generations(mistral)
@@ -112,7 +104,7 @@ def main(specification: Path) -> None:
     for changes in _CHANGES:
         config = {**mistral.config, "model": {**mistral.config["model"], **changes}}
         found["faults"].append((changes, list(build.faults(replace(mistral, config=config)))))
-    (root / "found.json").write_text(json.dumps(found))
+    write_json(root / "found.json", found)
 
 
 if __name__ == "__main__":

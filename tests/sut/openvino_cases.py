@@ -1,26 +1,25 @@
 """Runs in the environment of OpenVINO: see tests/sut/test_openvino.py."""
 
-from __future__ import annotations
-
-import json
 import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
+from formats.writing import write_json
 from scenarios.worker.teacher_forcing import forced_logits
-from sut.contract import Unsupported, Workload
+from sut.contract import Unsupported
 from sut.evidence import openvino_timeline
 from sut.exported import modules
 from sut.openvino import bert, build, causal_lm, sam
 from tests.broken.running import make_inputs
+from tests.support.files import read_json
+from tests.sut.one_mistake import workload_of
 
 
-def generations(workload: Workload) -> dict[str, Any]:
+def generations(workload):
     """Answers of two uneven prompts, and of each alone, whole and streamed."""
     sut = causal_lm.load(workload)
     batch = make_inputs("generate", 2, 1)
@@ -28,11 +27,11 @@ def generations(workload: Workload) -> dict[str, Any]:
     tokens = sut.to_host(sut.predict(batch))["tokens"]
     streamed = []
     for row in range(2):
-        steps: list[int] = []
+        steps = []
         one = {name: values[row : row + 1] for name, values in batch.items()}
         sut.stream(one, lambda token, steps=steps: steps.append(int(token[0])) or True)
         streamed.append(steps)
-    stopped: list[int] = []
+    stopped = []
     sut.stream(one, lambda token: stopped.append(int(token[0])) or len(stopped) < 2)
     prompts = {name: batch[name] for name in ("input_ids", "prompt_length")}
     logits = forced_logits(sut, prompts, {"tokens": tokens}, 2)
@@ -46,7 +45,7 @@ def generations(workload: Workload) -> dict[str, Any]:
     }
 
 
-def masks(workload: Workload) -> dict[str, Any]:
+def masks(workload):
     """How far the masks of Segment Anything are from those of the module that is converted."""
     rng = np.random.default_rng(1)
     sut = sam.load(workload)
@@ -69,17 +68,17 @@ def masks(workload: Workload) -> dict[str, Any]:
     }
 
 
-def profiled(workloads: dict[str, Workload], batches: dict[str, Any]) -> dict[str, Any]:
+def profiled(workloads, batches):
     """The operators of BERT, and the words with which a profile of a language model is refused."""
     openvino_timeline.prepare()
     suts = {"bert": bert.load(workloads["bert"]), "mistral": causal_lm.load(workloads["mistral"])}
     traces = {}
 
-    def trace(name: str) -> None:
+    def trace(name):
         sut, batch = suts[name], batches[name]
         sut.predict(batch)
 
-        def call(window: Any) -> None:
+        def call(window):
             with window():
                 sut.predict(batch)
 
@@ -89,7 +88,7 @@ def profiled(workloads: dict[str, Workload], batches: dict[str, Any]) -> dict[st
     return {"refused": refused, "kinds": sorted({each.kind for each in traces["bert"].spans})}
 
 
-def refusal(call: Any) -> str:
+def refusal(call):
     """The words with which a call is refused."""
     try:
         call()
@@ -98,13 +97,12 @@ def refusal(call: Any) -> str:
     return ""
 
 
-def main(specification: Path) -> None:
-    content = json.loads(specification.read_text())
+def main(specification):
+    content = read_json(specification)
     root = Path(content["folder"])
     workloads = {}
     for name, fields in content["workloads"].items():
-        fields = {**fields, "checkpoint": Path(fields["checkpoint"]), "converted": root / name}
-        workloads[name] = Workload(**fields)
+        workloads[name] = workload_of(fields, converted=root / name)
     sut = bert.load(workloads["bert"])
     batch = sut.prepare(make_inputs("predict", 2, 1))
     sut.predict(batch)
@@ -118,7 +116,7 @@ def main(specification: Path) -> None:
     found["sam"] = masks(workloads["sam"])
     batches = {"bert": batch, "mistral": make_inputs("generate", 2, 1)}
     found["profile"] = profiled(workloads, batches)
-    (root / "found.json").write_text(json.dumps(found))
+    write_json(root / "found.json", found)
 
 
 if __name__ == "__main__":

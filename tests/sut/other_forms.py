@@ -6,7 +6,6 @@ folder has, for each kind of GGUF file and of adapter, why it was refused, or ho
 the new model are from those of the right one, in standard deviations.
 """
 
-import json
 import os
 import pickle
 import sys
@@ -15,8 +14,10 @@ from pathlib import Path
 import torch
 import transformers
 
+from formats.writing import write_json
 from sut.conversion import Lost, adapter
 from sut.conversion.__main__ import KINDS
+from tests.support.files import read_json
 from tests.sut import adapter_kinds
 
 TOKENIZER = {
@@ -103,12 +104,12 @@ def _outcome(model, load, tokens):
 
 
 def main(specification):
-    content = json.loads(Path(specification).read_text())
+    content = read_json(Path(specification))
     folder = Path(content["folder"])
     sys.path.append(content["packages"])
     hostile = pickles(folder)
     kinds = {"hostile": hostile, "gguf": gguf_files(folder), "adapter": adapters(folder)}
-    (folder / "kinds.json").write_text(json.dumps(kinds))
+    write_json(folder / "kinds.json", kinds)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,7 @@
 the SUT and the workload.
 """
 
-from __future__ import annotations
-
 import importlib
-import json
 import sys
 from pathlib import Path
 
@@ -15,20 +12,18 @@ import numpy as np
 
 from formats.writing import write_json
 from scenarios.worker import profile
-from sut.contract import Workload
 from sut.evidence import wall_time
 from sut.registry import load_module, profiler_of
+from tests.support.files import read_json
+from tests.sut.one_mistake import workload_of
 
 STEPS, ROWS, LENGTH = 5, 32, 32
 
 
-def main(specification: Path) -> None:
-    content = json.loads(specification.read_text())
+def main(specification):
+    content = read_json(specification)
     name = content["sut"]
-    fields = content["workload"]
-    sut = load_module(name, "bert").load(
-        Workload(**{**fields, "checkpoint": Path(fields["checkpoint"])})
-    )
+    sut = load_module(name, "bert").load(workload_of(content["workload"]))
     ids = np.random.default_rng(0).integers(3, 1000, (ROWS, LENGTH)).astype(np.int32)
     batch = sut.prepare({"input_ids": ids, "attention_mask": np.ones_like(ids)})
     for _ in range(2):  # the first call wakes threads and allocates

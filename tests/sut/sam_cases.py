@@ -5,45 +5,39 @@ a time, one .npz for each case.
 "folder". It writes seen.json too.
 """
 
-from __future__ import annotations
-
-import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from benchmarks import answers
+from formats.writing import write_json
 from sut.registry import REFERENCE, load_module
-from tests.sut.one_mistake import Arrays, answer, epsilon, rounded, swapped, tensors, zeros
+from tests.support.files import read_json
+from tests.sut.one_mistake import (
+    answer,
+    arrays,
+    epsilon,
+    rounded,
+    swapped,
+    tensors,
+    write_cases,
+    zeros,
+)
 
 KERAS = "a layer of Keras zeroed"
 
 
-def main(specification: Path) -> None:
-    spec = json.loads(specification.read_text())
-    folder = Path(spec["folder"])
-    with np.load(spec["inputs"]) as f:
-        inputs = dict(f)
-    whole = answers.load(spec)
+def main(specification):
+    spec = read_json(specification)
+    inputs, whole = arrays(spec["inputs"]), answers.load(spec)
     if spec["sut"] != REFERENCE:
-        (folder / f"{spec['sut']}.json").write_text(json.dumps(seen(spec, whole, inputs)))
-    for case in spec["cases"]:
-        sut = whole
-        if case in MODELS and case != KERAS:  # Keras' would compile anew
-            sut = answers.load(spec)
-        MODELS.get(case, lambda sut: None)(sut)
-        made = answer(
-            sut,
-            INPUTS.get(case, lambda arrays: arrays)(inputs),
-            spec["workload"]["batch_size"],
-        )
-        np.savez(folder / f"{spec['sut']} {case}.npz", **made)
+        write_json(Path(spec["folder"]) / f"{spec['sut']}.json", seen(spec, whole, inputs))
+    # Another SUT of Keras would compile anew.
+    write_cases(spec, whole, inputs, INPUTS, MODELS, of_whole=[KERAS])
 
 
-def seen(spec: Any, sut: Any, inputs: Arrays) -> dict[str, Any]:
+def seen(spec, sut, inputs):
     """Which tensors there are, and for native torch what Dynamo makes of the model."""
     if "keras" in sys.modules:
         sam = load_module(spec["sut"], "sam")
@@ -79,13 +73,13 @@ def seen(spec: Any, sut: Any, inputs: Arrays) -> dict[str, Any]:
     }
 
 
-def zeroed_patch(inputs: Arrays) -> Arrays:
+def zeroed_patch(inputs):
     image = inputs["image"].copy()
     image[:, 16:32, 16:32] = 0
     return {**inputs, "image": image}
 
 
-INPUTS: dict[str, Callable[[Arrays], Arrays]] = {
+INPUTS = {
     "images permuted": lambda inputs: {**inputs, "image": np.roll(inputs["image"], 1, axis=0)},
     "colours reversed": lambda inputs: {
         **inputs,
@@ -98,13 +92,13 @@ INPUTS: dict[str, Callable[[Arrays], Arrays]] = {
 }
 
 
-def tanh_gelu(sut: Any) -> None:
+def tanh_gelu(sut):
     import torch
 
     torch.nn.GELU.forward = lambda self, x: torch.nn.functional.gelu(x, approximate="tanh")
 
 
-def keras_layer_zeroed(sut: Any) -> None:
+def keras_layer_zeroed(sut):
     """What a layer of the image encoder adds to the residual: nothing."""
     layer = next(
         layer
@@ -116,7 +110,7 @@ def keras_layer_zeroed(sut: Any) -> None:
         variable.assign(np.zeros(variable.shape, np.float32))
 
 
-MODELS: dict[str, Callable[[Any], None]] = {
+MODELS = {
     "a layer zeroed": tensors(zeros, "blocks.2.attn.proj", "blocks.2.mlp.lin2"),
     "relative positions of one layer zeroed": tensors(zeros, "blocks.2.attn.rel_pos_h"),
     "absolute positions zeroed": tensors(zeros, "pos_embed"),

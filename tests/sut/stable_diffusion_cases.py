@@ -6,43 +6,32 @@ with "cases", "folder" and "own", the checkpoint from a user's folder. It writes
 are too.
 """
 
-from __future__ import annotations
-
 import importlib
-import json
 import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from benchmarks import answers
-from tests.sut.one_mistake import Arrays, answer, epsilon, rounded, swapped, tensors, zeros
+from formats.writing import write_json
+from tests.support.files import read_json
+from tests.sut.one_mistake import arrays, epsilon, rounded, swapped, tensors, write_cases, zeros
 
 KERAS, OWN = "a layer of Keras zeroed", "the checkpoint from a user's folder"
 
 
-def main(specification: Path) -> None:
-    spec = json.loads(specification.read_text())
-    folder = Path(spec["folder"])
-    with np.load(spec["inputs"]) as f:
-        inputs = dict(f)
-    sut = answers.load(spec)
-    (folder / f"{spec['sut']}.json").write_text(json.dumps(seen(sut)))
-    for case in spec["cases"]:
-        if case in BROKEN and case != KERAS:  # Keras' would compile anew
-            sut = answers.load(spec)
-        if case == OWN:
-            sut = from_folder(sut, spec)
-        BROKEN.get(case, lambda sut: None)(sut)
-        made = answer(
-            sut, INPUTS.get(case, lambda arrays: arrays)(inputs), spec["workload"]["batch_size"]
-        )
-        np.savez(folder / f"{spec['sut']} {case}.npz", **made)
+def main(specification):
+    spec = read_json(specification)
+    whole = answers.load(spec)
+    write_json(Path(spec["folder"]) / f"{spec['sut']}.json", seen(whole))
+    mistakes = {**BROKEN, OWN: partial(from_folder, spec=spec)}
+    # Another SUT of Keras would compile anew.
+    inputs = arrays(spec["inputs"])
+    write_cases(spec, whole, inputs, INPUTS, mistakes, of_whole=[KERAS, OWN])
 
 
-def from_folder(sut: Any, spec: dict[str, Any]) -> Any:
+def from_folder(sut, spec):
     """The SUT with the weights of the user's folder. Keras' has them in the same variables, so that
     nothing is compiled anew.
     """
@@ -58,7 +47,7 @@ def from_folder(sut: Any, spec: dict[str, Any]) -> Any:
     return sut
 
 
-def seen(sut: Any) -> dict[str, Any]:
+def seen(sut):
     """Which tensors of the checkpoint there are."""
     if "keras" in sys.modules:
         library = importlib.import_module("sut.keras3.stable_diffusion")
@@ -81,7 +70,7 @@ def seen(sut: Any) -> dict[str, Any]:
     }
 
 
-INPUTS: dict[str, Callable[[Arrays], Arrays]] = {
+INPUTS = {
     "prompts permuted": lambda inputs: {
         **inputs,
         "input_ids": np.roll(inputs["input_ids"], 1, axis=0),
@@ -95,38 +84,38 @@ INPUTS: dict[str, Callable[[Arrays], Arrays]] = {
 }
 
 
-def _without_last_word(ids: np.ndarray) -> np.ndarray:
+def _without_last_word(ids):
     shorter = ids.copy()
     shorter[np.arange(len(ids)), (ids == ids.max()).argmax(axis=1) - 1] = ids.max()
     return shorter
 
 
-def guidance_dropped(sut: Any) -> None:
+def guidance_dropped(sut):
     sut.guidance = 1.0
 
 
-def other_timesteps(sut: Any) -> None:
+def other_timesteps(sut):
     """Those of diffusers' DDIM: evenly spaced, and none of them the last."""
     sut.timesteps = [step * (1000 // sut.steps) for step in reversed(range(sut.steps))]
 
 
-def one_timestep_off_by_one(sut: Any) -> None:
+def one_timestep_off_by_one(sut):
     sut.timesteps = [*sut.timesteps[:-2], sut.timesteps[-2] - 1, sut.timesteps[-1]]
 
 
-def other_betas(sut: Any) -> None:
+def other_betas(sut):
     library = importlib.import_module(type(sut).__module__)
     sut.pipeline.scheduler = library.scheduler({**sut.config, "beta_end": 0.0121})
 
 
-def tanh_gelu(sut: Any) -> None:
+def tanh_gelu(sut):
     import torch
     from diffusers.models.activations import GEGLU
 
     GEGLU.gelu = lambda self, gate: torch.nn.functional.gelu(gate, approximate="tanh")
 
 
-def keras_layer_zeroed(sut: Any) -> None:
+def keras_layer_zeroed(sut):
     """What a layer of the UNet adds to its input: nothing."""
     layer = next(
         layer for layer in sut.model.unet.layers if type(layer).__name__ == "SpatialTransformer"
@@ -135,7 +124,7 @@ def keras_layer_zeroed(sut: Any) -> None:
         variable.assign(np.zeros(variable.shape, np.float32))
 
 
-BROKEN: dict[str, Callable[[Any], None]] = {
+BROKEN = {
     "guidance dropped": guidance_dropped,
     "timesteps of another spacing": other_timesteps,
     "one timestep off by one": one_timestep_off_by_one,

@@ -1,39 +1,40 @@
 """Runs in a SUT's environment: the tokens of prompts, whole and streamed, in batches of each size.
 
-`python -m tests.sut.streams SPEC.json` writes tokens.npz and facts.json beside it.
+`python -m tests.sut.streams SPEC.json` writes tokens.npz and facts.json beside it. Without "streams"
+no prompt is streamed, and there are no facts.
 """
 
-from __future__ import annotations
-
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from benchmarks import answers
+from formats.writing import write_json
 from scenarios.worker.evidence import watch
 from scenarios.worker.streaming import Streamed
-from sut.contract import Batch, Inference, Workload
 from sut.evidence import compilations
-from sut.registry import load_module
+from tests.support.files import read_json
+from tests.sut.one_mistake import arrays
 
 STOP = 5
 
 
-def main(specification: Path) -> None:
-    spec = json.loads(specification.read_text())
-    workload = Workload(**{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])})
-    with np.load(spec["inputs"]) as f:
-        inputs = dict(f)
-    sut = load_module(spec["sut"], spec["architecture"]).load(workload)
-    found = {}
+def main(specification):
+    spec = read_json(specification)
+    inputs, sut, found = arrays(spec["inputs"]), answers.load(spec), {}
+    ways = {"whole": whole, "streamed": streamed} if spec["streams"] else {"whole": whole}
     for size in spec["batch_sizes"]:
         batches = [sut.prepare(rows) for rows in split(inputs, size)]
-        found[f"whole {size}"] = stacked([whole(sut, each) for each in batches], inputs)
-        found[f"streamed {size}"] = stacked([streamed(sut, each) for each in batches], inputs)
+        for way, tokens in ways.items():
+            found[f"{way} {size}"] = stacked([tokens(sut, each) for each in batches], inputs)
     np.savez(specification.with_name("tokens.npz"), **found)
+    if spec["streams"]:
+        write_json(specification.with_name("facts.json"), facts_of(sut, batches, inputs, found))
+
+
+def facts_of(sut, batches, inputs, found):
     compiled = compilations.count() or 0
     facts = {"stopped": stopped(sut, batches[0])}
     for each in batches:
@@ -42,38 +43,38 @@ def main(specification: Path) -> None:
     facts["seen"] = seen(Streamed(sut, ()), batches)
     end = int(found["whole 1"][0, 2])
     ending = Streamed(sut, [end])
-    answers = ending.predict(batches[0])
-    facts["ended"] = answers["n_tokens"].tolist()
-    facts["ended_tokens"] = answers["tokens"][0].tolist()
+    ended = ending.predict(batches[0])
+    facts["ended"] = ended["n_tokens"].tolist()
+    facts["ended_tokens"] = ended["tokens"][0].tolist()
     first = [sut.prepare(rows) for rows in split(inputs, 1)][:1]
     facts["seen_ended"] = seen(ending, [*first, *batches])
-    specification.with_name("facts.json").write_text(json.dumps(facts))
+    return facts
 
 
-def split(inputs: Batch, size: int) -> list[Batch]:
+def split(inputs, size):
     """The inputs in batches of this size."""
     rows = range(0, len(inputs["input_ids"]), size)
     return [{name: values[row : row + size] for name, values in inputs.items()} for row in rows]
 
 
-def stacked(answers: list[np.ndarray], inputs: Batch) -> np.ndarray:
+def stacked(tokens, inputs):
     """The tokens of all batches, [rows, most new tokens]. -1: the row did not request it."""
     most = inputs["max_new_tokens"].max()
-    equal = [np.pad(each, ((0, 0), (0, most - each.shape[1]))) for each in answers]
+    equal = [np.pad(each, ((0, 0), (0, max(0, most - each.shape[1]))))[:, :most] for each in tokens]
     own = np.arange(most) < inputs["max_new_tokens"][:, None]
     return np.where(own, np.concatenate(equal), -1)
 
 
-def whole(sut: Inference, batch: Batch) -> np.ndarray:
+def whole(sut, batch):
     """The tokens of the whole answers, [rows, new]."""
     return sut.to_host(sut.predict(batch))["tokens"]
 
 
-def streamed(sut: Any, batch: Batch) -> np.ndarray:
+def streamed(sut, batch):
     """The tokens that the SUT hands over, [rows, most new tokens]."""
-    steps: list[np.ndarray] = []
+    steps = []
 
-    def on_step(tokens: np.ndarray) -> bool:
+    def on_step(tokens):
         assert tokens.dtype == np.int32 and tokens.shape == batch["prompt_length"].shape
         steps.append(tokens.copy())
         return len(steps) < batch["max_new_tokens"].max()
@@ -82,11 +83,11 @@ def streamed(sut: Any, batch: Batch) -> np.ndarray:
     return np.stack(steps, axis=1)
 
 
-def stopped(sut: Any, batch: Batch) -> int:
+def stopped(sut, batch):
     """How many tokens the SUT hands over if the fifth call says that it is enough."""
     calls = 0
 
-    def on_step(tokens: np.ndarray) -> bool:
+    def on_step(tokens):
         nonlocal calls
         calls += 1
         return calls < STOP
@@ -95,7 +96,7 @@ def stopped(sut: Any, batch: Batch) -> int:
     return calls
 
 
-def seen(sut: Inference, batches: list[Batch]) -> list[dict[str, Any]]:
+def seen(sut, batches):
     """The evidence of one streamed batch, and of all."""
     return [asdict(watch(sut, batches[:1])), asdict(watch(sut, batches))]
 

@@ -2,19 +2,18 @@
 what earlier tasks left.
 """
 
-from __future__ import annotations
-
-import json
 import os
 import sys
 from pathlib import Path
 
 import sut
+from formats.writing import write_json
+from tests.support.files import read_json
 
 
-def main(specification: Path) -> None:
+def main(specification):
     """Write this process, its parent and the mark of an earlier task into the specification."""
-    action = json.loads(specification.read_text())
+    action = read_json(specification)
     if action == "raise":
         raise ValueError("words of the error")
     if action == "end":
@@ -23,7 +22,7 @@ def main(specification: Path) -> None:
         os.kill(os.getppid(), 9)
     left = {"process": os.getpid(), "parent": os.getppid(), "mark": hasattr(sut, "mark")}
     sut.mark = True
-    specification.write_text(json.dumps(left))
+    write_json(specification, left)
 
 
 if __name__ == "__main__":

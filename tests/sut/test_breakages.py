@@ -2,14 +2,11 @@
 every precision.
 """
 
-from __future__ import annotations
-
-import json
-
 import numpy as np
 import pytest
 
 from sut import padding
+from tests.support.files import read_json
 from tests.support.long import LONG
 from tests.sut.conftest import COMPILED, EAGER_OR_XLA, IN_BFLOAT16, PAIRS, UNEVEN
 
@@ -104,7 +101,7 @@ def test_each_answer_ends_at_its_end_token_and_the_loop_stops_when_all_have_ende
 @LONG
 @pytest.mark.parametrize("sut", ["hf-tensorflow"])
 def test_what_is_unsupported_on_hf_tensorflow_was_tried(probed, sut):
-    told = json.loads((probed(sut, "mistral").out / "lacks.json").read_text())
+    told = read_json(probed(sut, "mistral").out / "lacks.json")
     for precision in ("bfloat16", "float16"):
         words = told.pop(f"mistral/{precision}")
         assert f"type {precision} that does not match type float32" in words

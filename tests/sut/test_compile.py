@@ -4,13 +4,6 @@ eager.
 tests/broken has what says compile and runs eager.
 """
 
-from __future__ import annotations
-
-import json
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -18,20 +11,18 @@ from compliance import rules
 from compliance.checks.run.evidence import findings
 from formats.evidence import Evidence
 from sut.registry import SUTS
+from tests.support.files import read_json
 from tests.support.frameworks import run_module, tiny_workload
 from tests.support.long import LONG
 
 SUT = "native-torch-compile"
 
 
-Run = Callable[[bool], Path]
-
-
 @pytest.fixture(scope="session")
-def run(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(interpreter, tmp_path_factory):
     """Whether its refusals are wanted → the folder that tests/sut/compile_cases.py left."""
 
-    def task(refusals: bool) -> Path:
+    def task(refusals):
         out = tmp_path_factory.mktemp("compile")
         content = {name: tiny_workload(SUT, name, out) for name in ("bert", "mistral")}
         run_module(
@@ -47,21 +38,20 @@ def run(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(scope="session")
-def told(run: Run) -> dict[str, Any]:
+def told(run):
     """The cases of honest SUTs, and all answers."""
     out = run(False)
     with np.load(out / "answers.npz") as f:
-        return {"cases": json.loads((out / "cases.json").read_text()), "answers": dict(f)}
+        return {"cases": read_json(out / "cases.json"), "answers": dict(f)}
 
 
 @pytest.fixture(scope="session")
-def refused(run: Run) -> dict[str, str]:
+def refused(run):
     """What an honest SUT says, by what it tries."""
-    found: dict[str, str] = json.loads((run(True) / "cases.json").read_text())
-    return found
+    return read_json(run(True) / "cases.json")
 
 
-def complaints(case: Mapping[str, Any], execution: str = "compile") -> list[str]:
+def complaints(case, execution="compile"):
     return list(
         findings(
             rules.load().evidence[execution],

@@ -4,9 +4,6 @@ compiled in between.
 tests/broken has the SUTs that run otherwise than they are named.
 """
 
-from __future__ import annotations
-
-import json
 from pathlib import Path
 
 import pytest
@@ -15,6 +12,7 @@ from compliance import rules
 from compliance.checks.run.evidence import findings
 from formats.evidence import Evidence
 from sut.registry import SUTS, framework_of
+from tests.support.files import read_json
 from tests.support.long import LONG
 from tests.sut.conftest import EAGER_OR_XLA, IN_BFLOAT16, KERAS2, NAMES, PAIRS
 
@@ -34,11 +32,7 @@ def judged(sut, before, after):
     execution = SUTS[sut].execution
     round, framework = rules.load("v6.1"), framework_of(sut)
     return findings(
-        round.evidence[execution],
-        Evidence(**before),
-        Evidence(**after),
-        execution,
-        framework,
+        round.evidence[execution], Evidence(**before), Evidence(**after), execution, framework
     )
 
 
@@ -169,7 +163,7 @@ REFUSALS = {"tf32": "--precision tf32", "cuda": "--device cuda", "script": "exec
     ("sut", "model", "case"), [(*pair, case) for pair in PAIRS for case in REFUSALS]
 )
 def test_what_cannot_run_is_refused_with_a_sentence(probed, sut, model, case):
-    told = json.loads((probed(sut, model).out / "refused.json").read_text())[case]
+    told = read_json(probed(sut, model).out / "refused.json")[case]
     assert told.startswith(REFUSALS[case])
     assert "\n" not in told
 
@@ -177,7 +171,7 @@ def test_what_cannot_run_is_refused_with_a_sentence(probed, sut, model, case):
 @LONG
 @pytest.mark.parametrize("sut", ["keras3-jax", "keras2-tensorflow-graph"])
 def test_keras_refuses_a_padded_batch_that_is_longer_than_gpt2s_table_of_positions(probed, sut):
-    told = json.loads((probed(sut, "gpt2").out / "refused.json").read_text())["positions"]
+    told = read_json(probed(sut, "gpt2").out / "refused.json")["positions"]
     assert told.startswith(
         "prompts and answers are padded to 1045 tokens, and GPT-2 has 1024 positions"
     )

@@ -2,14 +2,9 @@
 losses, precision or evidence.
 """
 
-from __future__ import annotations
-
-import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +21,7 @@ from harness.inputs import checkpoint, dataset, limits, models
 from sut import adapters
 from sut.registry import FIT, REFERENCE, SUTS, adamw_of, spec_of
 from tests.conftest import CACHE
+from tests.support.files import read_json
 from tests.support.frameworks import run_module
 from tests.support.long import LONG, long_unless
 
@@ -89,11 +85,7 @@ STEPS = 22
 
 
 @pytest.fixture(scope="session")
-def trained(
-    request: pytest.FixtureRequest,
-    interpreter: Callable[[str], Path],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[..., Path]:
+def trained(request, interpreter, tmp_path_factory):
     """(SUT, model, LoRA, case) → what the worker's side left. One task trains those cases of the
     first three that the selected tests need. If the SUT is the reference, LoRA is the layout of
     its factors, and `adamw` says whose AdamW it has.
@@ -101,7 +93,7 @@ def trained(
     root = tmp_path_factory.mktemp("fit")
     needed = cases_of(request.session.items)
 
-    def look(sut: str, name: str, lora: str | None, case: str, adamw: str = "torch") -> Path:
+    def look(sut, name, lora, case, adamw="torch"):
         folder = root / sut / f"{name}-{lora}-{adamw}"
         if not folder.exists():
             # Before the folder is made: the test may be skipped here.
@@ -119,9 +111,9 @@ def trained(
     return look
 
 
-def cases_of(items: Iterable[pytest.Item]) -> dict[tuple[str | None, ...], set[str]]:
+def cases_of(items):
     """SUT, model and LoRA → the cases that the tests of this file look at."""
-    needed = defaultdict[tuple[str | None, ...], set[str]](lambda: {"honest"})
+    needed = defaultdict(lambda: {"honest"})
     for item in items:
         if item.path == Path(__file__) and isinstance(item, pytest.Function):
             named = getattr(item, "callspec", None)
@@ -131,34 +123,19 @@ def cases_of(items: Iterable[pytest.Item]) -> dict[tuple[str | None, ...], set[s
     return needed
 
 
-def job_of(sut: str, name: str, lora: str | None, adamw: str, root: Path, folder: Path) -> Job:
+def job_of(sut, name, lora, adamw, root, folder):
     model, spec = models.load(name), spec_of(sut)
     size = model.sizes["tiny"]
     batch = size.batch_size["Fit"]
     inputs = dataset.prepare(model, size, batch * STEPS, None, root, batch_size=batch, trains=True)
-    config: dict[str, Any] = {
-        "model": dict(size.config),
-        "classes": dict(model.classes),
-        "optimizer": dict(model.fit["optimizer"]),
-        "adamw": adamw,
-    }
+    config = {"model": dict(size.config), "classes": dict(model.classes), "adamw": adamw}
+    config["optimizer"] = dict(model.fit["optimizer"])
     if lora:
-        config["lora"] = {
-            **model.fit["lora"],
-            "factors": lora if sut == REFERENCE else SUTS[sut].lora,
-        }
-    cell = Cell(
-        sut=sut,
-        size="tiny",
-        scenario="Fit",
-        model=model.name,
-        task=FIT,
-        precision="float32",
-        batch_size=batch,
-        device="cpu",
-    )
+        factors = lora if sut == REFERENCE else SUTS[sut].lora
+        config["lora"] = {**model.fit["lora"], "factors": factors}
+    of_work = {"model": name, "task": FIT, "precision": "float32", "batch_size": batch}
     return Job(
-        cell=cell,
+        cell=Cell(sut=sut, size="tiny", scenario="Fit", device="cpu", **of_work),
         architecture=model.architecture,
         config=config,
         checkpoint=checkpoint.ensure(model, size, CACHE).path,
@@ -177,14 +154,12 @@ def job_of(sut: str, name: str, lora: str | None, adamw: str, root: Path, folder
     )
 
 
-def reference(trained: Callable[..., Path], sut: str, name: str, lora: str | None) -> Path:
+def reference(trained, sut, name, lora):
     factors = lora and SUTS[sut].lora
     return trained(REFERENCE, name, factors, "honest", adamw_of(sut)) / "reference.npz"
 
 
-def score(
-    trained: Callable[..., Path], sut: str, name: str, lora: str | None, case: str
-) -> loss_curve.Accuracy:
+def score(trained, sut, name, lora, case):
     model = models.load(name)
     tolerance = limits.of_training(model, model.sizes["tiny"], "float32", "cpu", sut)
     kept = steps.read(trained(sut, name, lora, case) / "steps.json")
@@ -194,17 +169,13 @@ def score(
         return weight_updates.judged(curve, kept.updates, certain, tolerance)
 
 
-def complaints(folder: Path, sut: str) -> list[str]:
-    outcome: dict[str, Any] = json.loads((folder / "outcome.json").read_text())
+def complaints(folder, sut):
+    outcome = read_json(folder / "outcome.json")
     both = [Evidence(**outcome[f"evidence_{when}"]) for when in ("before", "after")]
     execution = SUTS[sut].execution
-    found = evidence.findings(
-        EvidenceRule(**run_directory.limits()["evidence"][execution]), *both, execution
-    )
-    return [
-        *found,
-        *(f"precision {each.precision}" for each in both if each.precision != "float32"),
-    ]
+    rule = EvidenceRule(**run_directory.limits()["evidence"][execution])
+    found = list(evidence.findings(rule, *both, execution))
+    return found + [f"precision {e.precision}" for e in both if e.precision != "float32"]
 
 
 @pytest.mark.parametrize(("sut", "name", "lora"), long_unless(CASES, lambda cell: cell in QUICK))
@@ -214,17 +185,14 @@ def test_an_honest_sut_trains_the_parameters_that_the_reference_trains_and_as_it
     model, kept = models.load(name), steps.read(trained(sut, name, lora, "honest") / "steps.json")
     size, starts = model.sizes["tiny"], tuple(model.fit.get("trained", [""]))
     own = sum(math.prod(tensor.shape) for tensor in size.tensors if tensor.name.startswith(starts))
-    expected = (
-        adapters.parameters(size.config, {"rank": 4, "factors": SUTS[sut].lora}) if lora else own
-    )
-    assert kept.trainable == expected
+    if lora:
+        own = adapters.parameters(size.config, {"rank": 4, "factors": SUTS[sut].lora})
+    assert kept.trainable == own
     found = score(trained, sut, name, lora, "honest")
     assert found.passed, found
     with np.load(reference(trained, sut, name, lora)) as f:
-        assert (
-            np.abs(np.subtract(kept.held_out, f["held_out"])).max()
-            <= found.threshold * f["loss"].std()
-        )
+        error = np.abs(np.subtract(kept.held_out, f["held_out"])).max()
+        assert error <= found.threshold * f["loss"].std()
     assert complaints(trained(sut, name, lora, "honest"), sut) == []
 
 
@@ -274,19 +242,11 @@ def test_adamw_of_plain_jax_is_that_of_the_paper(interpreter, tmp_path, sut):
     """
     constants, rate = {"beta_1": 0.8, "beta_2": 0.9, "epsilon": 1e-3, "weight_decay": 0.5}, 0.1
     rng = np.random.default_rng(5)
-    weight, gradients = (
-        rng.normal(size=7).astype(np.float32),
-        rng.normal(size=(5, 7)).astype(np.float32),
-    )
+    weight, gradients = (rng.normal(size=size).astype(np.float32) for size in (7, (5, 7)))
     np.savez(tmp_path / "arrays.npz", weight=weight, gradients=gradients)
     spec = {"constants": constants, "rate": rate, "arrays": str(tmp_path / "arrays.npz")}
-    run_module(
-        interpreter(SUTS[sut].environment),
-        "tests.sut.jax_adamw",
-        sut,
-        tmp_path / "spec.json",
-        spec,
-    )
+    python = interpreter(SUTS[sut].environment)
+    run_module(python, "tests.sut.jax_adamw", sut, tmp_path / "spec.json", spec)
     with np.load(tmp_path / "steps.npz") as f:
         found = f["weights"]
         assert f["gone"].all() and list(f["kept"]) == ["bfloat16"] * 3 + ["int32"]
@@ -294,10 +254,8 @@ def test_adamw_of_plain_jax_is_that_of_the_paper(interpreter, tmp_path, sut):
     expected, first, second = weight.astype(np.float64), np.zeros(7), np.zeros(7)
     for count, gradient in enumerate(gradients, 1):
         expected = expected * (1 - rate * 0.5)
-        first, second = (
-            0.8 * first + 0.2 * gradient,
-            0.9 * second + 0.1 * gradient.astype(np.float64) ** 2,
-        )
+        first = 0.8 * first + 0.2 * gradient
+        second = 0.9 * second + 0.1 * gradient.astype(np.float64) ** 2
         expected -= rate * (first / (1 - 0.8**count)) / (np.sqrt(second / (1 - 0.9**count)) + 1e-3)
         assert found[count - 1] == pytest.approx(expected, rel=1e-5, abs=1e-6)
 

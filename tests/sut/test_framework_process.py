@@ -1,11 +1,11 @@
 """Tasks share a process that has imported the framework, and nothing else."""
 
-import json
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.files import read_json
 from tests.support.frameworks import run_module
 
 SUT = "mock"
@@ -18,7 +18,7 @@ def run(tmp_path):
     def task(action="report"):
         file = tmp_path / "spec.json"
         run_module(Path(sys.executable), "tests.sut.task", SUT, file, action)
-        return json.loads(file.read_text())
+        return read_json(file)
 
     return task
 

@@ -2,26 +2,21 @@
 a trace shows that it ran.
 """
 
-from __future__ import annotations
-
-import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks.disagreement import MeasuredSize
 from compliance import rules
 from compliance.checks.run.evidence import findings
-from compliance.scoring.accuracy import Accuracy
 from formats.evidence import Evidence
-from harness.inputs import checkpoint, dataset, limits, models, user_weights
+from harness.inputs import limits, models, user_weights
 from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
+from tests.support.files import read_json
 from tests.support.frameworks import run_module
 from tests.sut import hidden_states_cases
+from tests.sut.measured import UserSize
 
 MODELS = models.in_group("hf-2019")
 TESTED = {
@@ -29,66 +24,43 @@ TESTED = {
     "keras3-jax": ["gpt2", "roberta"],
     "hf-tensorflow": ["distilbert"],
 }
-USERS = {
-    "native-torch-eager": ["distilbert", "gpt2", "roberta"],
-    "keras3-jax": ["distilbert", "gpt2", "roberta"],
-    "hf-tensorflow": ["distilbert", "gpt2", "roberta"],
-}
+USERS = dict.fromkeys(TESTED, ["distilbert", "gpt2", "roberta"])
 """SUT → models whose folders, as Transformers saves them, it reads in the tests."""
 PAIRS = [(sut, model) for sut, names in TESTED.items() for model in names]
 LARGE = [*hidden_states_cases.INPUTS, "a layer zeroed"]
-Scored = Callable[..., Accuracy]
 
 
 @pytest.fixture(scope="session")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MeasuredSize]:
+def cells(tmp_path_factory):
     """Model → its inputs and its checkpoint at size tiny, of eight samples."""
     folder, made = tmp_path_factory.mktemp("hidden"), {}
     for name in MODELS:
         model = models.load(name)
-        tiny = replace(
-            model.sizes["tiny"], inputs={**model.sizes["tiny"].inputs, "quick_samples": 8}
-        )
+        tiny = model.sizes["tiny"]
+        tiny = replace(tiny, inputs={**tiny.inputs, "quick_samples": 8})
         made[name] = MeasuredSize(model, tiny, "cpu", folder, CACHE)
     return made
 
 
-class UserFolder(MeasuredSize):
-    """A user's folder and prompts of uneven length."""
-
-    def __init__(self, model: models.Model, path: Path, prompts: Path, folder: Path):
-        found = user_weights.look(path, model)
-        self.model, self.size, self.device, self.folder, self.cache = (
-            model,
-            found.size,
-            "cpu",
-            folder,
-            CACHE,
-        )
-        self.inputs = dataset.prepare(model, found.size, 0, prompts, CACHE)
-        self.checkpoint = checkpoint.of_folder(found, model, folder)
-
-
 @pytest.fixture(scope="session")
-def users(saved: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, UserFolder]:
+def users(saved, tmp_path_factory):
     """Model → a folder that Transformers saved, of half of them with a head."""
     folder = tmp_path_factory.mktemp("users")
     (folder / "prompts.txt").write_text("a prompt\n\nanother one, which is longer\n\na third")
-    names = USERS["native-torch-eager"]
-    return {
-        name: UserFolder(models.load(name), saved / name, folder / "prompts.txt", folder)
-        for name in names
-    }
+    made = {}
+    for name in USERS["native-torch-eager"]:
+        model = models.load(name)
+        found = user_weights.look(saved / name, model)
+        made[name] = UserSize(model, found.size, found, folder, folder / "prompts.txt")
+    return made
 
 
 @pytest.fixture(scope="session")
-def answered(
-    interpreter: Callable[[str], Path], cells: dict[str, MeasuredSize], users: dict[str, UserFolder]
-) -> Callable[[str], Path]:
+def answered(interpreter, cells, users):
     """SUT → the folder with the answers of every model and case: one task for each SUT."""
-    folder, done = next(iter(cells.values())).folder, set[str]()
+    folder, done = next(iter(cells.values())).folder, set()
 
-    def answer(sut: str) -> Path:
+    def answer(sut):
         if sut not in done:
             if sut != "native-torch-eager":
                 answer("native-torch-eager")  # which makes the references too
@@ -112,30 +84,25 @@ def answered(
 
 
 @pytest.fixture(scope="session")
-def scored(answered: Callable[[str], Path], cells: dict[str, MeasuredSize]) -> Scored:
-    def score(sut: str, model: str, case: str, precision: str = "float32") -> Accuracy:
+def scored(answered, cells):
+    def score(sut, model, case, precision="float32"):
         cell = cells[model]
-        tolerance = limits.limits(
-            cell.model, cell.size, precision, "cuda" if precision == "tf32" else "cpu"
-        )
+        device = "cuda" if precision == "tf32" else "cpu"
+        tolerance = limits.limits(cell.model, cell.size, precision, device)
         return cell.score(answered(sut) / f"{sut} {model} {case}.npz", tolerance)
 
     return score
 
 
 @pytest.fixture(scope="session")
-def seen(answered: Callable[[str], Path]) -> Callable[[str], Any]:
-    return lambda sut: json.loads((answered(sut) / f"{sut}.json").read_text())
+def seen(answered):
+    return lambda sut: read_json(answered(sut) / f"{sut}.json")
 
 
-def complaints(sut: str, evidence: Any) -> list[str]:
+def complaints(sut, evidence):
     execution = SUTS[sut].execution
-    return findings(
-        rules.load().evidence[execution],
-        Evidence(**evidence["before"]),
-        Evidence(**evidence["after"]),
-        execution,
-    )
+    both = (Evidence(**evidence[when]) for when in ("before", "after"))
+    return findings(rules.load().evidence[execution], *both, execution)
 
 
 @pytest.mark.parametrize(("sut", "model"), PAIRS)
@@ -161,9 +128,8 @@ def test_a_users_folder_and_padded_prompts_agree_to_rounding_on_every_sut(
 @pytest.mark.parametrize("case", LARGE)
 @pytest.mark.parametrize(("sut", "model"), PAIRS)
 def test_a_broken_sut_fails_at_every_precision(scored, sut, model, case):
-    assert not any(
-        scored(sut, model, case, precision).passed for precision in models.load(model).tolerance
-    )
+    for precision in models.load(model).tolerance:
+        assert not scored(sut, model, case, precision).passed
     assert scored(sut, model, case).value > 100
 
 
@@ -184,9 +150,8 @@ def test_bfloat16_passes_its_own_tolerance_and_not_that_of_float32(scored, model
 def test_the_table_of_weights_is_the_librarys_own(seen, model):
     shapes = seen("native-torch-eager")[model]["shapes"]
     prefix = f"{model}."  # of those whose file names tensors as a model with a head has them
-    assert {
-        t.name.removeprefix(prefix): list(t.shape) for t in models.load(model).sizes["tiny"].tensors
-    } == shapes
+    tensors = models.load(model).sizes["tiny"].tensors
+    assert {t.name.removeprefix(prefix): list(t.shape) for t in tensors} == shapes
 
 
 @pytest.mark.parametrize(("sut", "model"), PAIRS)

@@ -1,11 +1,7 @@
 """The operations of a JAX program that was compiled for several shapes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
-from collections.abc import Callable
-from pathlib import Path
 
 from harness.execution.environments import ROOT
 from sut.registry import SUTS
@@ -30,9 +26,7 @@ print(found["flops"])
 """
 
 
-def test_a_program_that_was_found_on_disk_is_not_taken_for_a_smaller_one(
-    interpreter: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_a_program_that_was_found_on_disk_is_not_taken_for_a_smaller_one(interpreter, tmp_path):
     python = str(interpreter(SUTS["native-jax"].environment))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     flops = []

@@ -1,14 +1,11 @@
 """Keras 2: what the table of names holds, and what the registry says it lacks."""
 
-from __future__ import annotations
-
-import json
-
 import pytest
 
 from harness.inputs import models
 from sut.checkpoint import bert_keras_nlp, causal_lm_keras_nlp
 from sut.registry import SUTS
+from tests.support.files import read_json
 from tests.support.long import LONG
 from tests.sut.conftest import KERAS2
 
@@ -66,14 +63,12 @@ def test_every_variable_of_the_model_is_in_the_table(probed, model):
     answers.
     """
     found = probed(SUT, model)
-    assert json.loads((found.out / "lacks.json").read_text())["variables"] == len(
-        found.size.tensors
-    )
+    assert read_json(found.out / "lacks.json")["variables"] == len(found.size.tensors)
 
 
 @pytest.mark.parametrize("cell", ERRORS)
 def test_what_is_unsupported_on_keras_2_was_tried(probed, cell):
-    told = json.loads((probed(SUT, "bert").out / "lacks.json").read_text())
+    told = read_json(probed(SUT, "bert").out / "lacks.json")
     assert told[cell].startswith(ERRORS[cell])
     assert WHERE.get(cell, "") in told[cell]
     assert {sut: SUTS[sut].unsupported.keys() for sut in KERAS2} == dict.fromkeys(
@@ -83,7 +78,7 @@ def test_what_is_unsupported_on_keras_2_was_tried(probed, cell):
 
 @LONG
 def test_a_mistral_that_kerasnlp_has_not_is_refused(probed):
-    told = json.loads((probed(SUT, "mistral").out / "lacks.json").read_text())
+    told = read_json(probed(SUT, "mistral").out / "lacks.json")
     assert all(
         told[key].startswith("KerasNLP's Mistral lacks ")
         for key in ("tie_word_embeddings", "rope_scaling", "head_dim")

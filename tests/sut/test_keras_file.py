@@ -1,12 +1,7 @@
 """Files that Keras saved answer alike on every backend, and are measured from end to end."""
 
-from __future__ import annotations
-
-import json
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,14 +10,14 @@ from compliance import rules
 from compliance.checks.run.evidence import findings
 from compliance.scoring import accuracy, loss_curve
 from formats.evidence import Evidence
+from formats.writing import write_json
 from harness.inputs import checkpoint, dataset
 from harness.inputs.architectures import keras_file
-from harness.measurement.run import run
-from harness.request.request import Request
 from scenarios.worker.answers import pack
 from sut.contract import Workload
 from sut.registry import framework_of, spec_of
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
+from tests.support.files import read_json
 from tests.support.frameworks import run_module
 from tests.support.long import LONG
 
@@ -43,7 +38,7 @@ ROUND = rules.load(rules.CURRENT)
 
 
 @pytest.fixture(scope="session")
-def files(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(interpreter, tmp_path_factory):
     """A folder with the files of tests/sut/keras_models.py."""
     root = tmp_path_factory.mktemp("keras-files")
     python = interpreter("keras3-jax")
@@ -53,7 +48,7 @@ def files(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
     return root
 
 
-def cell_of(files: Path, name: str, sut: str, **flags: Any) -> Request:
+def cell_of(files, name, sut, **flags):
     if name == "text":
         flags["seq_len"] = 9
     if name == "own":
@@ -62,15 +57,13 @@ def cell_of(files: Path, name: str, sut: str, **flags: Any) -> Request:
 
 
 @pytest.fixture(scope="session")
-def answered(
-    files: Path, interpreter: Callable[[str], Path]
-) -> Callable[[str, str, str], tuple[dict[str, np.ndarray], Any]]:
+def answered(files, interpreter):
     """(SUT or reference, name of a file, precision) → its answers, and its evidence of one batch
     and of two. One process answers all files.
     """
-    known: set[tuple[str, str]] = set()
+    known = set()
 
-    def specification(name: str, file: str, precision: str) -> dict[str, Any]:
+    def specification(name, file, precision):
         cell = cell_of(files, file, SUTS[0], scenario="Offline", batch_size=ROWS)
         inputs = dataset.prepare(cell.model, cell.size, ROWS, None, files / "cache")
         spec = spec_of(name)
@@ -96,7 +89,7 @@ def answered(
             "out": str(files / f"{name}-{file}-{precision}.npz"),
         }
 
-    def answer(name: str, file: str, precision: str) -> tuple[dict[str, np.ndarray], Any]:
+    def answer(name, file, precision):
         if (name, precision) not in known:
             specifications = [specification(name, each, precision) for each in FILES]
             python = interpreter(spec_of(name).environment)
@@ -107,7 +100,7 @@ def answered(
             known.add((name, precision))
         path = files / f"{name}-{file}-{precision}.npz"
         with np.load(path) as arrays:
-            return dict(arrays), json.loads(path.with_suffix(".json").read_text())
+            return dict(arrays), read_json(path.with_suffix(".json"))
 
     return answer
 
@@ -124,7 +117,7 @@ def test_every_backend_answers_as_the_reference_and_broken_answers_are_seen(
     tolerance, reason = keras_file.limits(cell.size, precision, expected)
     assert not reason
 
-    def score(arrays: dict[str, np.ndarray]) -> accuracy.Accuracy:
+    def score(arrays):
         rows, _ = pack(arrays, cell.model.answer_keys)
         payloads = {i: row.tobytes() for i, row in enumerate(rows)}
         keys = cell.model.answer_keys
@@ -160,7 +153,7 @@ def test_two_backends_agree_in_float64_but_for_a_layer_that_has_only_float32(ans
 @pytest.mark.parametrize(("file", "scenario"), [("text", "SingleStream"), ("two", "Offline")])
 def test_a_file_is_measured_from_end_to_end(files, file, scenario):
     cell = cell_of(files, file, "keras3-jax", scenario=scenario)
-    result = run(cell, Reporter(), 0)
+    result = measure(cell)
     assert (result.status, result.reason) == ("ok", "")
     assert result.accuracy.passed and result.accuracy.value < 0.5
     assert any("not measured for this model" in note for note in result.warnings)
@@ -170,7 +163,7 @@ def test_a_file_is_measured_from_end_to_end(files, file, scenario):
 @pytest.mark.parametrize("file", ["cnn", "text", "two"])
 @pytest.mark.parametrize("sut", TRAINERS)
 def test_a_file_is_trained_by_its_own_losses_and_optimizer(files, sut, file):
-    result = run(cell_of(files, file, sut, scenario="Fit", duration=None), Reporter(), 0)
+    result = measure(cell_of(files, file, sut, scenario="Fit", duration=None))
     assert (result.status, result.reason) == ("ok", "")
     assert result.accuracy.passed, result.accuracy
     assert result.metrics["trained_parameters"] > 0
@@ -179,16 +172,16 @@ def test_a_file_is_trained_by_its_own_losses_and_optimizer(files, sut, file):
 @pytest.mark.parametrize("case", ["skips_a_batch", "shuffles", "changes_the_files_rate"])
 def test_a_file_that_is_trained_otherwise_is_seen_by_its_losses(files, interpreter, case):
     cell = cell_of(files, "two", "keras3-jax", scenario="Fit", duration=None)
-    directory = Path(run(cell, Reporter(), 0).directory)
-    job = json.loads((directory / "raw" / "accuracy" / "job.json").read_text())
+    directory = Path(measure(cell).directory)
+    job = read_json(directory / "raw" / "accuracy" / "job.json")
     folder = files / case
     folder.mkdir()
-    (folder / "job.json").write_text(json.dumps({**job, "log_dir": str(folder)}))
+    write_json(folder / "job.json", {**job, "log_dir": str(folder)})
     python = interpreter("keras3-jax")
     specification = {str(folder / "job.json"): case}
     run_module(python, "tests.sut.fit_cases", "keras3-jax", files / "fit.json", specification)
-    losses = json.loads((folder / "steps.json").read_text())["losses"]
-    tolerance = json.loads((directory / "record.json").read_text())["accuracy"]["tolerance"]
+    losses = read_json(folder / "steps.json")["losses"]
+    tolerance = read_json(directory / "record.json")["accuracy"]["tolerance"]
     with np.load(directory / "reference.npz") as reference:
         assert not loss_curve.score(losses, reference["loss"], tolerance).passed
 
@@ -197,6 +190,6 @@ def test_code_that_lacks_a_layer_leaves_the_cell_unsupported_in_keras_words(file
     other = files / "other.py"
     other.write_text("import keras\n")
     cell = request(files, sut="keras3-jax", model=str(files / "own.keras"), custom=other)
-    result = run(cell, Reporter(), 0)
+    result = measure(cell)
     assert result.status == "unsupported"
     assert "does not load the file: Could not locate class 'Scale'" in result.reason

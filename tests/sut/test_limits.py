@@ -2,16 +2,9 @@
 mistakes that are listed here.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from benchmarks.disagreement import MeasuredSize
-from compliance.scoring.accuracy import Accuracy
 from harness.inputs import limits, models
 from sut.registry import REFERENCE
 from tests.conftest import CACHE
@@ -50,13 +43,12 @@ HONEST = {
 }
 
 
-def _tolerance(cell: MeasuredSize, precision: str) -> dict[str, float]:
-    return limits.limits(
-        cell.model, cell.size, precision, "cpu", "native-torch-eager", cell.inputs.count
-    )
+def _tolerance(cell, precision):
+    sut, count = "native-torch-eager", cell.inputs.count
+    return limits.limits(cell.model, cell.size, precision, "cpu", sut, count)
 
 
-def cases(of: dict[tuple[str, str], tuple[str, ...]]) -> list[Any]:
+def cases(of):
     """Those of other models than BERT are long."""
     rows = [
         (model, precision, change)
@@ -67,36 +59,26 @@ def cases(of: dict[tuple[str, str], tuple[str, ...]]) -> list[Any]:
 
 
 @pytest.fixture(scope="session")
-def scored(
-    interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str, str, str], Accuracy]:
+def scored(interpreter, tmp_path_factory):
     """(model, precision, change) → the score of 64 answers of size tiny: one task for each model
     and precision.
     """
-    cells: dict[str, MeasuredSize] = {}
-    folders: dict[tuple[str, str], Path] = {}
+    cells = {}
+    folders = {}
 
-    def score(model: str, precision: str, change: str) -> Accuracy:
+    def score(model, precision, change):
         python = interpreter("native-torch")
         if model not in cells:
-            found = models.load(model)
-            cells[model] = MeasuredSize(
-                found, found.sizes["tiny"], "cpu", tmp_path_factory.mktemp(model), CACHE
-            )
+            found, folder = models.load(model), tmp_path_factory.mktemp(model)
+            cells[model] = MeasuredSize(found, found.sizes["tiny"], "cpu", folder, CACHE)
             frameworks.answer(python, cells[model], REFERENCE)
         cell = cells[model]
         if (model, precision) not in folders:
             folders[model, precision] = folder = tmp_path_factory.mktemp(f"{model}-{precision}")
             changes = [*MISTAKES[model, precision], *HONEST[model, precision]]
-            frameworks.answer(
-                python,
-                cell,
-                "native-torch-eager",
-                "tests.sut.mistakes",
-                precision=precision,
-                changes=changes,
-                folder=str(folder),
-            )
+            told = {"precision": precision, "changes": changes, "folder": str(folder)}
+            sut, program = "native-torch-eager", "tests.sut.mistakes"
+            frameworks.answer(python, cell, sut, program, **told)
         return cell.score(folders[model, precision] / f"{change}.npz", _tolerance(cell, precision))
 
     return score

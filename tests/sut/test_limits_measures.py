@@ -1,6 +1,5 @@
 """The measures of limits, on a framework whose operations take exactly the time that they say."""
 
-import json
 import time
 
 import numpy as np
@@ -10,6 +9,7 @@ from formats import reading
 from formats.limits import Measured
 from sut.limits import measures
 from sut.registry import SUTS, framework_of
+from tests.support.files import read_json
 from tests.support.frameworks import run_module
 from tests.support.long import LONG
 
@@ -184,7 +184,7 @@ def test_a_framework_has_all_measures(interpreter, tmp_path, sut):
     }
     python = interpreter(SUTS[sut].environment)
     run_module(python, "sut.limits", sut, tmp_path / "job.json", job)
-    found = json.loads((tmp_path / "limits.json").read_text())
+    found = read_json(tmp_path / "limits.json")
     document = reading.convert({"made_with": {}, "started": "", "seconds": 1.0, **found}, Measured)
     assert document.lacking == {}
     assert [each.precision for each in document.limits] == precisions

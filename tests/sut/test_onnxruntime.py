@@ -2,15 +2,11 @@
 an answer that the cell does not end there.
 """
 
-from __future__ import annotations
-
-import json
-from typing import Any
-
 import numpy as np
 import pytest
 
 from sut.registry import SUTS
+from tests.support.files import read_json
 from tests.support.frameworks import run_module, tiny_workload
 from tests.support.long import LONG
 
@@ -18,15 +14,14 @@ pytestmark = LONG
 
 
 @pytest.fixture(scope="module")
-def ran(interpreter, tmp_path_factory) -> dict[str, Any]:
+def ran(interpreter, tmp_path_factory):
     """What tests/sut/onnxruntime_cases.py found."""
     root = tmp_path_factory.mktemp("onnxruntime")
     python = interpreter(SUTS["onnxruntime"].environment)
     workloads = {name: tiny_workload("onnxruntime", name, root) for name in ("bert", "mistral")}
     content = {"folder": str(root), "workloads": workloads}
     run_module(python, "tests.sut.onnxruntime_cases", "onnxruntime", root / "spec.json", content)
-    found: dict[str, Any] = json.loads((root / "found.json").read_text())
-    return found
+    return read_json(root / "found.json")
 
 
 def test_a_model_is_converted_once_and_then_read_from_the_cache(ran):

@@ -2,19 +2,15 @@
 them.
 """
 
-from __future__ import annotations
-
-import json
-from typing import Any
-
 import pytest
 
+from formats.writing import write_json
 from sut.onnxruntime.profile import Observed, nodes, spans
 
 CPU = "CPUExecutionProvider"
 
 
-def node(name: str, inputs: list[Any], output: list[int], **more: Any) -> dict[str, Any]:
+def node(name, inputs, output, **more):
     shapes = [{kind: shape} for kind, shape in inputs]
     outputs = [{"float": output}]
     given = {"op_name": name, "provider": CPU, "input_type_shape": shapes}
@@ -26,7 +22,7 @@ CONV = node("Conv", [("float", [2, 3, 8, 8]), ("float", [4, 3, 3, 3])], [2, 4, 6
 TRANSPOSED = node("ConvTranspose", [("float", [2, 4, 6, 6]), ("float", [4, 3, 2, 2])], [2, 3, 9, 9])
 
 
-def attention(cache: str) -> dict[str, Any]:
+def attention(cache):
     inputs = [("float", [3, 1, 128]), (cache, [3, 2, 12, 16]), (cache, [3, 2, 12, 16])]
     return node("GroupQueryAttention", inputs, [3, 1, 64])
 
@@ -80,6 +76,6 @@ def test_only_operators_that_ran_are_read_from_a_file(tmp_path):
     ran = {"cat": "Node", "name": "a_kernel_time", "ts": 5, "dur": 7, "args": MATMUL}
     others = [{"cat": "Session", "name": "model_run"}, {**ran, "name": "a_fence_before"}]
     file = tmp_path / "profile.json"
-    file.write_text(json.dumps([ran, *others]))
+    write_json(file, [ran, *others])
     assert nodes(file) == [MATMUL]
     assert spans(file) == [("MatMul", 5, 7)]

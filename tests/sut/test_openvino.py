@@ -2,15 +2,12 @@
 sequences that are longer than the model.
 """
 
-from __future__ import annotations
-
-import json
 import os
-from typing import Any
 
 import pytest
 
 from sut.registry import SUTS
+from tests.support.files import read_json
 from tests.support.frameworks import run_module, tiny_workload
 from tests.support.long import LONG
 
@@ -18,7 +15,7 @@ pytestmark = LONG
 
 
 @pytest.fixture(scope="module")
-def ran(interpreter, tmp_path_factory) -> dict[str, Any]:
+def ran(interpreter, tmp_path_factory):
     """What tests/sut/openvino_cases.py found."""
     root = tmp_path_factory.mktemp("openvino")
     python = interpreter(SUTS["openvino"].environment)
@@ -26,8 +23,7 @@ def ran(interpreter, tmp_path_factory) -> dict[str, Any]:
     changes = {"max_position_embeddings": 14}  # prompts have 9 tokens, and answers 6
     content = {"folder": str(root), "workloads": workloads, "changes": changes}
     run_module(python, "tests.sut.openvino_cases", "openvino", root / "spec.json", content)
-    found: dict[str, Any] = json.loads((root / "found.json").read_text())
-    return found
+    return read_json(root / "found.json")
 
 
 @pytest.mark.parametrize("of", ["bert", "mistral"])

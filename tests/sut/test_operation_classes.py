@@ -1,7 +1,5 @@
 """The classes of names that real traces contain."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

@@ -1,12 +1,11 @@
 """Where an answer ends, and what padding costs."""
 
-import json
-
 import numpy as np
 import pytest
 
 from sut import padding
 from sut.registry import SUTS
+from tests.support.files import read_json
 from tests.support.frameworks import run_module, tiny_workload
 from tests.support.long import LONG
 
@@ -47,7 +46,7 @@ def test_keras_makes_no_steps_for_the_padding_of_prompts(interpreter, tmp_path, 
         for k, each in buckets.items()
     }
     run_module(python, "tests.sut.keras_steps", sut, tmp_path / "spec.json", cases)
-    told = json.loads((tmp_path / "steps.json").read_text())
+    told = read_json(tmp_path / "steps.json")
     assert told["padded"] == told["exact"]
     # From the end of the shortest prompt to that of the longest one's answer.
     assert told["exact"]["steps"] == 9 + 8 - 3

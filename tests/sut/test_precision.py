@@ -2,8 +2,6 @@
 operands.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import ml_dtypes  # noqa: F401  it adds bfloat16 to NumPy
@@ -13,7 +11,7 @@ import pytest
 from sut.evidence import backend_evidence, precision
 
 
-def rounded(values: np.ndarray, bits: int) -> np.ndarray:
+def rounded(values, bits):
     """float32 with `bits` of its 23 mantissa bits kept, to the nearest."""
     drop = 23 - bits
     raw = values.view(np.uint32).astype(np.uint64) + (1 << (drop - 1))
@@ -54,19 +52,19 @@ class _Backend:
     """A backend whose products are NumPy's."""
 
     @staticmethod
-    def product(dtype: str) -> np.ndarray:
+    def product(dtype):
         return np.matmul(*precision.operands())
 
     @staticmethod
-    def matrix_flops(dtype: str) -> float:
+    def matrix_flops(dtype):
         return 1e9
 
     @staticmethod
-    def peak_device_bytes(device: str) -> None:
+    def peak_device_bytes(device):
         return None
 
     @staticmethod
-    def about() -> dict[str, str]:
+    def about():
         return {}
 
 

@@ -1,10 +1,5 @@
 """The profilers of two frameworks show what BERT runs."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from formats import reading
@@ -17,9 +12,7 @@ NORMS = 5  # of BERT at size tiny
 
 
 @pytest.mark.parametrize("sut", ["native-torch-eager", "native-jax"])
-def test_what_bert_runs_is_in_a_class(
-    interpreter: Callable[[str], Path], tmp_path: Path, sut: str
-) -> None:
+def test_what_bert_runs_is_in_a_class(interpreter, tmp_path, sut):
     content = {"sut": sut, "workload": tiny_workload(sut, "bert", tmp_path)}
     python = interpreter(SUTS[sut].environment)
     run_module(python, "tests.sut.profile_cases", sut, tmp_path / "spec.json", content)

@@ -2,17 +2,12 @@
 it.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
 from sut.registry import REFERENCES, SUTS
 from tests.sut import numpy_forward
-from tests.sut.conftest import Probed
 
 LIMIT = 1e-5
 MODELS = ("bert", "mistral", "gemma", "llama")
@@ -32,7 +27,7 @@ MISTAKES = [
 ]
 
 
-def error(probed: Probed, **changes: Any) -> float:
+def error(probed, **changes):
     """Largest difference between the reference and NumPy, in standard deviations of the logits;
     NumPy with another configuration.
     """

@@ -1,7 +1,5 @@
 """The registry names what is installed whatever its distribution is called."""
 
-from __future__ import annotations
-
 from sut.registry import recorded_names, streams
 
 

@@ -1,25 +1,16 @@
 """A folder of a ResNet gives the reference's classes and logits on every SUT that has it."""
 
-from __future__ import annotations
-
-import json
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks.disagreement import MeasuredSize
-from harness.inputs import checkpoint, dataset, depth_limits, picture_processor
-from harness.measurement import run
-from sut.registry import REFERENCE, SUTS
-from tests.conftest import CACHE
+from formats.writing import write_json
+from harness.inputs import picture_processor
 from tests.support import imagenet_files
-from tests.support.cells import Reporter, request
-from tests.support.frameworks import run_module
+from tests.support.cells import measure, request
 from tests.support.long import long_unless
+from tests.sut.measured import UserSize
 
 TESTED = (
     "native-torch-eager",
@@ -38,49 +29,25 @@ STEPS = {
 }
 
 
-class Pictures(MeasuredSize):
+def pictures(folder, benchmark, size):
     """A folder of the model, and the pictures."""
-
-    def __init__(self, folder: Path, benchmark: str | None, size: Mapping[str, Any]):
-        data, weights = imagenet_files.write(folder, size)
-        (weights / picture_processor.FILE).write_text(json.dumps(STEPS))
-        flags = {"model": None, "scenario": "Offline", "weights": weights, "dataset": data}
-        asked = request(folder, sut="native-torch-eager", benchmark=benchmark, **flags)
-        self.model = asked.model
-        self.size = replace(asked.size, batch_size={"Offline": 8})
-        self.device = "cpu"
-        self.folder = folder
-        self.cache = CACHE
-        self.inputs = dataset.prepare(self.model, asked.size, 0, data, CACHE, batch_size=8)
-        self.checkpoint = checkpoint.of_folder(asked.weights, self.model, folder)
-
-    def answered(self, interpreter: Callable[[str], Path], sut: str) -> Path:
-        """The file of the SUT's answers. The first call makes the reference, too."""
-        for name in (REFERENCE, sut):
-            if not self.file(name).exists():
-                environment = SUTS["native-torch-eager" if name == REFERENCE else sut].environment
-                spec = self.specification(name, "float32")
-                module, file = "benchmarks.answers", self.folder / "spec.json"
-                run_module(interpreter(environment), module, name, file, spec)
-        return self.file(sut)
-
-    def limits(self) -> dict[str, float]:
-        """The limits of the answers."""
-        with np.load(self.file(REFERENCE)) as reference:
-            found, reason = depth_limits.of_weights(self.size, "float32", dict(reference))
-        assert reason == ""
-        return found
+    data, weights = imagenet_files.write(folder, size)
+    write_json(weights / picture_processor.FILE, STEPS)
+    flags = {"model": None, "scenario": "Offline", "weights": weights, "dataset": data}
+    asked = request(folder, sut="native-torch-eager", benchmark=benchmark, **flags)
+    eight = replace(asked.size, batch_size={"Offline": 8})
+    return UserSize(asked.model, eight, asked.weights, folder, data, batch_size=8)
 
 
 @pytest.fixture(scope="module")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> Pictures:
-    return Pictures(tmp_path_factory.mktemp("resnet"), "resnet", imagenet_files.TINY)
+def classes(tmp_path_factory):
+    return pictures(tmp_path_factory.mktemp("resnet"), "resnet", imagenet_files.TINY)
 
 
 @pytest.mark.parametrize("sut", long_unless(TESTED, lambda sut: sut in QUICK))
 def test_the_classes_are_those_of_the_reference(interpreter, classes, sut):
     answers = classes.answered(interpreter, sut)
-    found = classes.score(answers, classes.limits())
+    found = classes.judged(answers)
     assert found.passed
     assert found.detail["label_equal_fraction"] == 1.0
     with np.load(answers) as file:
@@ -90,8 +57,8 @@ def test_the_classes_are_those_of_the_reference(interpreter, classes, sut):
 
 @pytest.mark.parametrize("sut", long_unless(TESTED, lambda sut: False))
 def test_without_the_benchmark_the_logits_agree_to_rounding(interpreter, tmp_path, sut):
-    pictures = Pictures(tmp_path, None, imagenet_files.BASIC)
-    found = pictures.score(pictures.answered(interpreter, sut), pictures.limits())
+    cell = pictures(tmp_path, None, imagenet_files.BASIC)
+    found = cell.judged(cell.answered(interpreter, sut))
     assert found.passed
     assert found.detail["logits_error"] < 3e-5
 
@@ -111,6 +78,6 @@ def test_keras_says_what_its_resnet_lacks(tmp_path, changes, reason):
     data, weights = imagenet_files.write(tmp_path, two_blocks, **changes)
     flags = {"model": None, "scenario": "Offline", "weights": weights, "dataset": data}
     asked = request(tmp_path / "runs", sut="keras3-jax", benchmark="resnet", **flags)
-    found = run.run(asked, Reporter(), 0)
+    found = measure(asked)
     assert found.status == "unsupported"
     assert reason in found.reason

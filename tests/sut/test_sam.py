@@ -2,30 +2,21 @@
 tensor has one place in each library.
 """
 
-from __future__ import annotations
-
-import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks.disagreement import MeasuredSize
-from compliance.scoring.accuracy import Accuracy
-from harness.inputs import limits, models
+from harness.inputs import models
 from sut.checkpoint import sam as weight_map
-from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
-from tests.support import frameworks
 from tests.support.long import long_unless
 from tests.sut import sam_cases
+from tests.sut.measured import Broken
 
 SAM = models.load("sam")
 TINY = replace(SAM.sizes["tiny"], inputs={**SAM.sizes["tiny"].inputs, "quick_samples": 8})
 KERAS = ("keras3-jax", "keras3-torch")
-PROGRAM = "tests.sut.sam_cases"
 WRONG_INPUTS = ("images permuted", "points ignored", "labels ignored")
 CASES = {
     "native-torch-eager": [
@@ -41,51 +32,15 @@ SUTS_TESTED = long_unless(CASES, QUICK.__contains__)
 
 
 @pytest.fixture(scope="session")
-def answered(
-    interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], tuple[MeasuredSize, Path]]:
-    """SUT → (its cell, the folder with the answers of every case): one task for each."""
-    folder = tmp_path_factory.mktemp("sam")
-    cell = MeasuredSize(SAM, TINY, "cpu", folder, CACHE)
-    done: set[str] = set()
-
-    def answer(sut: str) -> tuple[MeasuredSize, Path]:
-        if not done:
-            python = interpreter("native-torch")  # the reference's
-            frameworks.answer(python, cell, REFERENCE)
-        if sut not in done:
-            # Or the test is skipped, and the next one asks again.
-            python = interpreter(SUTS[sut].environment)
-            done.add(sut)
-            cases = ["intact", *CASES[sut]]
-            frameworks.answer(python, cell, sut, PROGRAM, cases=cases, folder=str(folder))
-        return cell, folder
-
-    return answer
-
-
-@pytest.fixture(scope="session")
-def scored(
-    answered: Callable[[str], tuple[MeasuredSize, Path]],
-) -> Callable[[str, str, str], Accuracy]:
-    def score(sut: str, case: str, precision: str = "float32") -> Accuracy:
-        cell, folder = answered(sut)
-        return cell.score(
-            folder / f"{sut} {case}.npz",
-            limits.limits(SAM, cell.size, precision, "cuda" if precision == "tf32" else "cpu"),
-        )
-
-    return score
-
-
-@pytest.fixture(scope="session")
-def seen(answered: Callable[[str], tuple[MeasuredSize, Path]]) -> Callable[[str], Any]:
-    return lambda sut: json.loads((answered(sut)[1] / f"{sut}.json").read_text())
+def broken(interpreter, tmp_path_factory):
+    cell = MeasuredSize(SAM, TINY, "cpu", tmp_path_factory.mktemp("sam"), CACHE)
+    cases = {sut: ["intact", *of_sut] for sut, of_sut in CASES.items()}
+    return Broken(interpreter, cell, "tests.sut.sam_cases", cases)
 
 
 @pytest.mark.parametrize("sut", SUTS_TESTED)
-def test_an_intact_sut_agrees_to_rounding(scored, sut):
-    found = scored(sut, "intact")
+def test_an_intact_sut_agrees_to_rounding(broken, sut):
+    found = broken.score(sut, "intact")
     assert found.passed
     assert max(found.detail["logits_error"], found.detail["score_error"]) < 2e-5
     assert found.detail["mask_smallest_iou"] > 0.99
@@ -97,8 +52,8 @@ def test_an_intact_sut_agrees_to_rounding(scored, sut):
         [(sut, case) for sut, cases in CASES.items() for case in cases], lambda row: row[0] in QUICK
     ),
 )
-def test_a_broken_sut_fails(scored, sut, case):
-    found = scored(sut, case)
+def test_a_broken_sut_fails(broken, sut, case):
+    found = broken.score(sut, case)
     assert not found.passed
     assert found.value > 10
 
@@ -108,17 +63,19 @@ def test_a_broken_sut_fails(scored, sut, case):
     ["images permuted", "points ignored", "labels ignored", "a patch zeroed", "a layer zeroed"],
 )
 @pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
-def test_a_large_mistake_fails_in_low_precision_too(scored, case, precision):
-    assert not scored("native-torch-eager", case, precision).passed
+def test_a_large_mistake_fails_in_low_precision_too(broken, case, precision):
+    assert not broken.score("native-torch-eager", case, precision).passed
 
 
-def test_the_table_of_weights_is_metas_own_state_dict(seen):
-    assert seen("native-torch-eager")["shapes"] == {t.name: list(t.shape) for t in TINY.tensors}
+def test_the_table_of_weights_is_metas_own_state_dict(broken):
+    assert broken.seen("native-torch-eager")["shapes"] == {
+        t.name: list(t.shape) for t in TINY.tensors
+    }
 
 
 @pytest.mark.parametrize("sut", long_unless(KERAS, QUICK.__contains__))
-def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(seen, sut):
-    assert sorted(seen(sut)["names"]) == sorted(t.name for t in TINY.tensors)
+def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(broken, sut):
+    assert sorted(broken.seen(sut)["names"]) == sorted(t.name for t in TINY.tensors)
 
 
 @pytest.mark.parametrize("size", SAM.sizes)
@@ -135,8 +92,8 @@ def test_the_map_of_names_uses_every_tensor_once(size):
     assert len(set(table.values())) == len(table)
 
 
-def test_the_whole_model_is_one_graph_whatever_the_labels_are(seen):
-    found = seen("native-torch-eager")
+def test_the_whole_model_is_one_graph_whatever_the_labels_are(broken):
+    found = broken.seen("native-torch-eager")
     assert (found["graphs"], found["breaks"]) == (1, 0)
     same, other = found["same"]
     assert same < 1e-4 < other

@@ -1,7 +1,5 @@
 """`./run.sh serve` with a framework."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`shards=2`: the answers are those of the whole model, and each device holds half of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

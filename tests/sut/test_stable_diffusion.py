@@ -2,30 +2,25 @@
 tensor has one place in each library.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks.disagreement import MeasuredSize
-from compliance.scoring.accuracy import Accuracy
-from harness import cli
-from harness.inputs import checkpoint, dataset, limits, models, user_weights
+from harness.inputs import checkpoint, dataset, models, user_weights
 from harness.inputs.architectures import UserFile
 from sut.checkpoint import stable_diffusion as weight_map
-from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
-from tests.support import frameworks
+from tests.support.commands import call
+from tests.support.files import read_json
 from tests.support.frameworks import run_module
 from tests.support.long import LONG, long_unless
 from tests.support.weights_folders import as_published, write_clip
 from tests.sut import stable_diffusion_cases as broken
+from tests.sut.measured import Broken
 
 MODEL = models.load("stable-diffusion")
 TINY = replace(MODEL.sizes["tiny"], inputs={**MODEL.sizes["tiny"].inputs, "quick_samples": 4})
@@ -45,7 +40,7 @@ OF_THE_ENCODER = ("vae/encoder.", "vae/quant_conv.")
 
 
 @pytest.fixture(scope="session")
-def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(interpreter, tmp_path_factory):
     """weights/: our checkpoint as diffusers' pipeline saves it; published/: the same as older
     folders have it; prompts.txt: PROMPTS; and ids.json: what the pipeline makes of them.
     """
@@ -56,72 +51,25 @@ def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
         "folder": str(root / "weights"),
         "prompts": ["", *PROMPTS],
     }
-    run_module(
-        interpreter("native-torch"),
-        "tests.sut.diffusers_folder",
-        "native-torch-eager",
-        root / "spec.json",
-        spec,
-    )
+    python, module = interpreter("native-torch"), "tests.sut.diffusers_folder"
+    run_module(python, module, "native-torch-eager", root / "spec.json", spec)
     as_published(shutil.copytree(root / "weights", root / "published"))
     return root
 
 
 @pytest.fixture(scope="session")
-def answered(
-    saved: Path, interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], tuple[MeasuredSize, Path]]:
-    """SUT → (its cell, the folder with the answers of every case): one task for each."""
+def answers(saved, interpreter, tmp_path_factory):
     folder = tmp_path_factory.mktemp("stable-diffusion")
     cell = MeasuredSize(MODEL, TINY, "cpu", folder, CACHE)
     own = checkpoint.of_folder(user_weights.look(saved / "published", MODEL), MODEL, folder).path
-    done: set[str] = set()
-
-    def answer(sut: str) -> tuple[MeasuredSize, Path]:
-        if not done:
-            python = interpreter("native-torch")  # the reference's
-            frameworks.answer(python, cell, REFERENCE)
-        if sut not in done:
-            # Or the test is skipped, and the next one asks again.
-            python = interpreter(SUTS[sut].environment)
-            done.add(sut)
-            frameworks.answer(
-                python,
-                cell,
-                sut,
-                "tests.sut.stable_diffusion_cases",
-                cases=["intact", broken.OWN, *CASES[sut]],
-                folder=str(folder),
-                own=str(own),
-            )
-        return cell, folder
-
-    return answer
-
-
-@pytest.fixture(scope="session")
-def scored(
-    answered: Callable[[str], tuple[MeasuredSize, Path]],
-) -> Callable[[str, str, str], Accuracy]:
-    def score(sut: str, case: str, precision: str = "float32") -> Accuracy:
-        cell, folder = answered(sut)
-        return cell.score(
-            folder / f"{sut} {case}.npz",
-            limits.limits(MODEL, cell.size, precision, "cuda" if precision == "tf32" else "cpu"),
-        )
-
-    return score
-
-
-@pytest.fixture(scope="session")
-def seen(answered: Callable[[str], tuple[MeasuredSize, Path]]) -> Callable[[str], Any]:
-    return lambda sut: json.loads((answered(sut)[1] / f"{sut}.json").read_text())
+    cases = {sut: ["intact", broken.OWN, *of_sut] for sut, of_sut in CASES.items()}
+    return Broken(interpreter, cell, "tests.sut.stable_diffusion_cases", cases, own=str(own))
 
 
 @pytest.mark.parametrize("case", ["intact", broken.OWN])
 @pytest.mark.parametrize("sut", long_unless(CASES, QUICK.__contains__))
-def test_an_intact_sut_agrees_to_rounding(scored, sut, case):
-    found = scored(sut, case)
+def test_an_intact_sut_agrees_to_rounding(answers, sut, case):
+    found = answers.score(sut, case)
     assert found.passed
     assert found.detail["latents_error"] < 1e-4
     assert found.detail["image_smallest_psnr"] > 75
@@ -133,8 +81,8 @@ def test_an_intact_sut_agrees_to_rounding(scored, sut, case):
         [(sut, case) for sut, cases in CASES.items() for case in cases], lambda row: row[0] in QUICK
     ),
 )
-def test_a_broken_sut_fails(scored, sut, case):
-    found = scored(sut, case)
+def test_a_broken_sut_fails(answers, sut, case):
+    found = answers.score(sut, case)
     assert not found.passed
     far = found.detail["latents_error"] > 2 * found.detail["latents_error_limit"]
     # Errors of twice the size.
@@ -148,28 +96,28 @@ def test_a_broken_sut_fails(scored, sut, case):
     ["prompts permuted", "noise permuted", "guidance dropped", "a transformer of the UNet zeroed"],
 )
 @pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
-def test_a_large_mistake_fails_in_low_precision_too(scored, case, precision):
-    assert not scored("native-torch-eager", case, precision).passed
+def test_a_large_mistake_fails_in_low_precision_too(answers, case, precision):
+    assert not answers.score("native-torch-eager", case, precision).passed
 
 
-def test_the_tensors_are_those_of_diffusers_own_state_dicts(seen):
-    assert seen("native-torch-eager")["shapes"] == {t.name: list(t.shape) for t in TINY.tensors}
+def test_the_tensors_are_those_of_diffusers_own_state_dicts(answers):
+    assert answers.seen("native-torch-eager")["shapes"] == {
+        t.name: list(t.shape) for t in TINY.tensors
+    }
 
 
 @LONG
 @pytest.mark.parametrize("sut", [KERAS])
-def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(seen, sut):
-    assert sorted(seen(sut)["names"]) == sorted(
+def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(answers, sut):
+    assert sorted(answers.seen(sut)["names"]) == sorted(
         t.name for t in TINY.tensors if not t.name.startswith(OF_THE_ENCODER)
     )
 
 
 @pytest.mark.parametrize("size", MODEL.sizes)
 def test_the_map_of_names_uses_every_tensor_once(size):
-    names, layers = (
-        {t.name for t in MODEL.sizes[size].tensors},
-        MODEL.sizes[size].config["num_hidden_layers"],
-    )
+    names = {t.name for t in MODEL.sizes[size].tensors}
+    layers = MODEL.sizes[size].config["num_hidden_layers"]
     table = weight_map.keras_cv(names, layers) | weight_map.keras_cv_encoder(names)
     hit = [
         name
@@ -193,10 +141,9 @@ def test_prompts_get_the_ids_of_diffusers_own_pipeline(saved, tmp_path, file):
     found = user_weights.look(folder, MODEL)
     assert found.tokenizer.name == file
     prompts = saved / "prompts.txt"
-    arrays = dataset.read(
-        UserFile(path=prompts, model=MODEL, size=found.size, tokenizer=found.tokenizer)
-    ).arrays
-    empty, *ids = json.loads((saved / "ids.json").read_text())
+    file = UserFile(path=prompts, model=MODEL, size=found.size, tokenizer=found.tokenizer)
+    arrays = dataset.read(file).arrays
+    empty, *ids = read_json(saved / "ids.json")
     assert arrays["input_ids"].tolist() == ids
     assert arrays["negative_ids"].tolist() == [empty] * len(PROMPTS)
 
@@ -205,37 +152,17 @@ def test_prompts_get_the_ids_of_diffusers_own_pipeline(saved, tmp_path, file):
 def test_the_command_measures_a_users_folder_and_its_images_are_the_references(
     saved, tmp_path, capsys
 ):
-    flags = [
-        "--sut",
-        "native-torch-eager",
-        "--model",
-        "stable-diffusion",
-        "--scenario",
-        "Offline",
-        "--batch-size",
-        "1",
-        "--steps",
-        "2",
-    ]
-    paths = {
-        "weights": saved / "published",
-        "dataset": saved / "prompts.txt",
-        "out": tmp_path / "runs",
-        "cache": CACHE,
-    }
-    named = [word for name, path in paths.items() for word in (f"--{name}", str(path))]
-    assert cli.main([*flags, *named, "--duration", "0.5", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["cells"][0]
-    assert (
-        found["status"],
-        found["cell"]["size"],
-        found["cell"]["steps"],
-        found["accuracy"]["passed"],
-    ) == ("ok", "user", 2, True)
+    flags = "--sut native-torch-eager --model stable-diffusion --scenario Offline --batch-size 1"
+    places = {"weights": saved / "published", "dataset": saved / "prompts.txt"}
+    places |= {"out": tmp_path / "runs", "cache": CACHE}
+    words = [*flags.split(), "--steps", "2", "--duration", "0.5", "--json"]
+    code, out, _ = call([*words, *(f"--{name}={path}" for name, path in places.items())], capsys)
+    (found,) = json.loads(out)["cells"]
+    assert (code, found["status"], found["accuracy"]["passed"]) == (0, "ok", True)
+    assert (found["cell"]["size"], found["cell"]["steps"]) == ("user", 2)
     assert found["accuracy"]["detail"]["latents_error"] < 1e-4
     assert found["accuracy"]["detail"]["image_smallest_psnr"] > 75
-    record = json.loads((Path(found["directory"]) / "record.json").read_text())
+    record = read_json(Path(found["directory"]) / "record.json")
     assert record["digests"]["weights_source"] == "user"
-    assert (
-        "prompts.txt: 2 prompts of 4 to 6 tokens, padded to 77 (tokenizer.json)" in record["notes"]
-    )
+    note = "prompts.txt: 2 prompts of 4 to 6 tokens, padded to 77 (tokenizer.json)"
+    assert note in record["notes"]

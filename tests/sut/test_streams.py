@@ -2,12 +2,6 @@
 once for each shape.
 """
 
-from __future__ import annotations
-
-import json
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -16,13 +10,14 @@ from compliance.checks.run.evidence import findings
 from formats.evidence import Evidence
 from sut.registry import SUTS, streams
 from sut.streaming import one_ahead
-from tests.support.frameworks import run_module, workload
+from tests.support.files import read_json
 from tests.support.long import LONG
-from tests.sut.conftest import FOLDER, of_folder, seeded
+from tests.sut.conftest import FOLDER, of_folder, seeded, tokens_of
 from tests.sut.streams import STOP
 
 LENGTHS = np.array([3, 40, 17, 9, 30], np.int32)
 NEW = np.array([6, 12, 8, 12, 7], np.int32)
+BUCKETS = {"prompt_buckets": [16, 40], "new_token_buckets": [8, 12]}
 QUICK = ("native-jax", "mistral")
 TORCH = ("native-torch-eager", "native-torch-compile")
 KERAS = ("keras3-jax", "keras3-tensorflow", "keras3-tensorflow-graph", "keras3-torch")
@@ -40,40 +35,18 @@ CELLS = [
 def told(interpreter, tmp_path_factory, request):
     """(SUT, model) → (its tokens, its facts), as tests/sut/streams.py left them."""
     root = tmp_path_factory.mktemp("streams")
-    known: dict[tuple[str, str], tuple[dict[str, np.ndarray], dict[str, Any]]] = {}
+    known = {}
 
-    def tell(sut: str, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    def tell(sut, name):
         if (sut, name) not in known:
             saved = request.getfixturevalue("saved") if name in (FOLDER, "qwen2") else None
             loaded = of_folder(saved / name, root) if saved else seeded(name, root)
-            known[sut, name] = run(sut, loaded, root / f"{sut}-{name}", interpreter)
+            out = root / f"{sut}-{name}"
+            tokens = tokens_of(interpreter, sut, loaded, out, LENGTHS, NEW, BUCKETS, [1, 4], True)
+            known[sut, name] = tokens, read_json(out / "facts.json")
         return known[sut, name]
 
     return tell
-
-
-def run(sut, loaded, out: Path, interpreter) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    out.mkdir()
-    shape = len(LENGTHS), int(LENGTHS.max())
-    ids = np.random.default_rng(3).integers(3, loaded.size.config["vocab_size"], shape)
-    np.savez(
-        out / "inputs.npz",
-        input_ids=(ids * (np.arange(shape[1]) < LENGTHS[:, None])).astype(np.int32),
-        prompt_length=LENGTHS,
-        max_new_tokens=NEW,
-    )
-    buckets = {"prompt_buckets": [16, 40], "new_token_buckets": [8, 12]}
-    content = {
-        "sut": sut,
-        "architecture": loaded.model.architecture,
-        "workload": workload(sut, loaded.model, loaded.size, loaded.folder, 4, **buckets),
-        "inputs": str(out / "inputs.npz"),
-        "batch_sizes": [1, 4],
-    }
-    python = interpreter(SUTS[sut].environment)
-    run_module(python, "tests.sut.streams", sut, out / "spec.json", content)
-    with np.load(out / "tokens.npz") as f:
-        return dict(f), json.loads((out / "facts.json").read_text())
 
 
 PARAMETERS = [pytest.param(*cell, marks=[] if cell == QUICK else LONG) for cell in CELLS]

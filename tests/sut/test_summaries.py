@@ -1,26 +1,20 @@
 """llama3.1-8b-edge on PyTorch: eight articles, a seeded Llama, and the tokens that LoadGen counts."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from compliance import audit, logs
 from formats.checks import Verdict
-from harness.measurement import run
 from sut.registry import SUTS
 from tests.support import article_files
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
 
 SUT, ARTICLES = "native-torch-eager", 8
 
 
 @pytest.mark.long
-def test_a_run_has_the_metric_and_the_token_latencies(
-    tmp_path: Path, interpreter: Callable[[str], Path]
-) -> None:
+def test_a_run_has_the_metric_and_the_token_latencies(tmp_path, interpreter):
     interpreter(SUTS[SUT].environment)
     data, weights = article_files.write(tmp_path, ARTICLES)
     cell = request(
@@ -33,7 +27,7 @@ def test_a_run_has_the_metric_and_the_token_latencies(
         dataset=data,
         duration=2.0,
     )
-    found = run.run(cell, Reporter(), 0)
+    found = measure(cell)
     assert (found.status, found.reason) == ("ok", "")
     assert found.official.line.startswith("{'rouge1': '")
     assert found.accuracy.passed

@@ -1,7 +1,5 @@
 """The switches of `--tuned`: the table, and what several switches set together."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

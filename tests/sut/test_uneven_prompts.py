@@ -2,17 +2,12 @@
 every SUT. The windows of gemma3, and of the folder of a Phi 3, are shorter than most prompts.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from sut.registry import REFERENCE, spec_of
-from tests.support.frameworks import run_module, workload
+from sut.registry import REFERENCE
 from tests.support.long import LONG
-from tests.sut.conftest import FOLDER, Loaded, of_folder, seeded
+from tests.sut.conftest import FOLDER, of_folder, seeded, tokens_of
 
 LENGTHS = np.array([3, 200, 17, 60], np.int32)
 NEW = 16
@@ -32,45 +27,31 @@ CELLS = [
 
 @pytest.fixture(scope="module")
 def answers(interpreter, tmp_path_factory, request):
-    """(SUT, model) → its tokens, of batches of `two` prompts and of `one`."""
+    """(SUT, model) → its tokens, of batches of two prompts and of one."""
     root = tmp_path_factory.mktemp("uneven")
-    known: dict[tuple[str, str], dict[str, np.ndarray]] = {}
+    known = {}
 
-    def load(name: str) -> Loaded:
+    def load(name):
         if name in (FOLDER, "qwen2"):
             return of_folder(request.getfixturevalue("saved") / name, root)
         return seeded(name, root)
 
-    def answer(sut: str, name: str) -> dict[str, np.ndarray]:
+    def answer(sut, name):
         if (sut, name) not in known:
-            known[sut, name] = run(sut, load(name), root / f"{sut}-{name}", interpreter)
+            known[sut, name] = tokens_of(
+                interpreter,
+                sut,
+                load(name),
+                root / f"{sut}-{name}",
+                LENGTHS,
+                np.full(len(LENGTHS), NEW, np.int32),
+                {"prompt_buckets": [16, 64, int(LENGTHS.max())], "new_token_buckets": [NEW]},
+                batch_sizes=[2, 1],
+                streams=False,
+            )
         return known[sut, name]
 
     return answer
-
-
-def run(sut: str, loaded: Loaded, out: Path, interpreter) -> dict[str, np.ndarray]:
-    out.mkdir()
-    width = int(LENGTHS.max())
-    shape = len(LENGTHS), width
-    ids = np.random.default_rng(3).integers(3, loaded.size.config["vocab_size"], shape)
-    np.savez(
-        out / "inputs.npz",
-        input_ids=(ids * (np.arange(width) < LENGTHS[:, None])).astype(np.int32),
-        prompt_length=LENGTHS,
-        max_new_tokens=np.full(len(LENGTHS), NEW, np.int32),
-    )
-    buckets = {"prompt_buckets": [16, 64, width], "new_token_buckets": [NEW]}
-    content = {
-        "sut": sut,
-        "architecture": loaded.model.architecture,
-        "workload": workload(sut, loaded.model, loaded.size, loaded.folder, 2, **buckets),
-        "inputs": str(out / "inputs.npz"),
-    }
-    python = interpreter(spec_of(sut).environment)
-    run_module(python, "tests.sut.uneven_prompts", sut, out / "spec.json", content)
-    with np.load(out / "tokens.npz") as f:
-        return dict(f)
 
 
 @pytest.mark.parametrize(
@@ -78,5 +59,5 @@ def run(sut: str, loaded: Loaded, out: Path, interpreter) -> dict[str, np.ndarra
 )
 def test_uneven_prompts_are_answered_as_alone_and_as_by_the_reference(answers, sut, name):
     found, reference = answers(sut, name), answers(REFERENCE, name)
-    np.testing.assert_array_equal(found["two"][:, :NEW], found["one"][:, :NEW])
-    np.testing.assert_array_equal(found["one"][:, :NEW], reference["one"][:, :NEW])
+    np.testing.assert_array_equal(found["whole 2"], found["whole 1"])
+    np.testing.assert_array_equal(found["whole 1"], reference["whole 1"])

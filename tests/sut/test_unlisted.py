@@ -2,17 +2,16 @@
 command.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from formats.writing import write_json
 from harness import cli
 from harness.inputs import models
 from tests.conftest import CACHE
+from tests.support.files import read_json
 from tests.support.long import LONG
 
 pytestmark = LONG
@@ -22,7 +21,7 @@ PROMPTS = ["a", "five words make this one", "no", "a longer prompt, so that rows
 _WINDOW = {"use_sliding_window": True, "sliding_window": 4096, "max_window_layers": 1}
 
 
-def measured(sut: str, folder: Path, out: Path, capsys: Any) -> dict[str, Any]:
+def measured(sut, folder, out, capsys):
     """The cell of uneven prompts in batches of two."""
     prompts = out / "prompts.txt"
     prompts.write_text("\n\n".join(PROMPTS))
@@ -30,8 +29,7 @@ def measured(sut: str, folder: Path, out: Path, capsys: Any) -> dict[str, Any]:
     flags |= {"--weights": str(folder), "--dataset": str(prompts)}
     flags |= {"--out": str(out), "--cache": str(CACHE)}
     cli.main([word for flag in flags.items() for word in flag] + ["--json"])
-    cell: dict[str, Any] = json.loads(capsys.readouterr().out)["cells"][0]
-    return cell
+    return json.loads(capsys.readouterr().out)["cells"][0]
 
 
 @pytest.mark.parametrize(
@@ -62,19 +60,19 @@ def test_an_unlisted_model_agrees_to_rounding(saved, tmp_path, capsys, sut, name
     assert found["accuracy"]["value"] < 5e-5
     if found["cell"]["task"] == "generate":
         assert found["accuracy"]["detail"]["equal_fraction"] == 1.0
-    record = json.loads((Path(found["directory"]) / "record.json").read_text())
+    record = read_json(Path(found["directory"]) / "record.json")
     is_measured = name in models.names()
     assert any(f"was not measured for {model}" in note for note in record["notes"]) != is_measured
 
 
-def changed(original: Path, folder: Path, changes: dict[str, Any]) -> Path:
+def changed(original, folder, changes):
     """A folder with the same weights and another config.json. None removes a key."""
     folder.mkdir()
     for file in original.glob("model*"):
         (folder / file.name).symlink_to(file)
-    config = json.loads((original / "config.json").read_text()) | changes
+    config = read_json(original / "config.json") | changes
     kept = {key: value for key, value in config.items() if value is not None}
-    (folder / "config.json").write_text(json.dumps(kept))
+    write_json(folder / "config.json", kept)
     return folder
 
 

@@ -1,7 +1,5 @@
 """The time of a call is divided among its operators, and nothing of it is lost or counted twice."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,11 +9,11 @@ from sut.evidence.wall_time import Span, Trace, divided
 PRODUCT, POINTWISE, NORM = "matrix product", "pointwise", "normalisation"
 
 
-def span(name: str, kind: str, start: float, end: float, lane: object = "main") -> Span:
+def span(name, kind, start, end, lane="main"):
     return Span(lane, name, kind, start * 1e9, end * 1e9)
 
 
-def seconds(spans: list[Span], end: float, start: float = 0.0, steps: int = 1) -> dict[str, float]:
+def seconds(spans, end, start=0.0, steps=1):
     step = divided(Trace("test", start * 1e9, end * 1e9, spans), steps, 1.0)
     return {kind: round(each, 9) for kind, each in step.seconds.items() if each}
 
@@ -71,10 +69,7 @@ def test_an_operator_that_calls_another_class_counts():
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from("abc"),
-            st.sampled_from(CLASSES),
-            st.integers(0, 50),
-            st.integers(0, 50),
+            st.sampled_from("abc"), st.sampled_from(CLASSES), st.integers(0, 50), st.integers(0, 50)
         ),
         max_size=25,
     )

@@ -2,27 +2,23 @@
 swapped for one SUT it fails.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from harness import cli
 from harness.inputs import checkpoint, models, user_weights
 from harness.inputs.models import drawn
 from sut.checkpoint import weights_files
-from sut.contract import Workload
 from sut.registry import SUTS
 from tests.conftest import CACHE
-from tests.support.frameworks import run_module, tiny_workload
+from tests.support.commands import call
+from tests.support.files import read_json
+from tests.support.frameworks import run_module, tiny_workload, workload
 from tests.support.long import long_unless
 from tests.sut.conftest import REFERENCE, ROWS, Probed, inputs
 
@@ -51,58 +47,33 @@ SWAPPED = {
     "gpt2": "transformer.h.0.attn.c_proj.weight",
 }
 SCALED = {"rope_type": "linear", "factor": 2.0}
-KERAS_CANNOT: dict[str, tuple[str, dict[str, Any], str, str]] = {
-    "tied mistral": (
-        "mistral",
-        {"tie_word_embeddings": True},
-        "MistralBackbone ties its head to its embedding never",
-        "SafetensorError",
-    ),
-    "untied gemma": (
-        "gemma",
-        {"tie_word_embeddings": False},
-        "GemmaBackbone ties its head to its embedding always",
-        "without lm_head",
-    ),
-    "wide heads": (
-        "llama",
-        {"head_dim": 32},
-        "Llama3Backbone has only heads of hidden_size / num_attention_heads",
-        "ValueError",
-    ),
-    "linear": (
-        "llama",
-        {"rope_scaling": SCALED},
-        "Llama3Backbone scales rotary positions as llama3 does and not",
-        "ValueError",
-    ),
-}
+KERAS_CANNOT = {
+    "tied mistral": ("mistral", {"tie_word_embeddings": True}, "MistralBackbone ties its head to its embedding never", "SafetensorError"),
+    "untied gemma": ("gemma", {"tie_word_embeddings": False}, "GemmaBackbone ties its head to its embedding always", "without lm_head"),
+    "wide heads": ("llama", {"head_dim": 32}, "Llama3Backbone has only heads of hidden_size / num_attention_heads", "ValueError"),
+    "linear": ("llama", {"rope_scaling": SCALED}, "Llama3Backbone scales rotary positions as llama3 does and not", "ValueError"),
+}  # fmt: skip
 """Case → (model, what its config.json says, what the SUT says, what comes of it in KerasHub
 itself).
 """
 
 
 @pytest.fixture(scope="session")
-def answered(
-    interpreter: Callable[[str], Path], saved: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str, str], Probed]:
+def answered(interpreter, saved, tmp_path_factory):
     """(SUT, model) → its answers from the folder (`whole`) and from its twin with swapped rows
     (`swapped`): one task for each SUT.
     """
     root = tmp_path_factory.mktemp("answers")
-    known: dict[tuple[str, str], Probed] = {}
+    known = {}
 
-    def answer(sut: str, name: str) -> Probed:
+    def answer(sut, name):
         if (sut, name) not in known:
             if sut != REFERENCE:
                 answer(REFERENCE, name)  # which makes the references too
-            specified = {
-                model: _specify(sut, model, saved, root) for each, model in PAIRS if each == sut
-            }
-            python, specs = (
-                interpreter(SUTS[sut].environment),
-                [spec for _, spec in specified.values()],
-            )
+            of_sut = [model for each, model in PAIRS if each == sut]
+            specified = {model: _specify(sut, model, saved, root) for model in of_sut}
+            python = interpreter(SUTS[sut].environment)
+            specs = [spec for _, spec in specified.values()]
             run_module(python, "tests.sut.user_answers", sut, root / f"{sut}.json", specs)
             for model, (size, spec) in specified.items():
                 with np.load(spec["reference"]) as f:
@@ -112,75 +83,48 @@ def answered(
     return answer
 
 
-def _model(name: str) -> models.Model:
+def _model(name):
     return models.load(name, "generate" if name == "gpt2" else None)
 
 
-def _specify(sut: str, name: str, saved: Path, root: Path) -> tuple[models.Size, dict[str, Any]]:
+def _specify(sut, name, saved, root):
     """→ (the size that the folder says, what tests.sut.user_answers is told)."""
-    model, spec, out = _model(name), SUTS[sut], root / f"{sut}-{name}"
+    model, out = _model(name), root / f"{sut}-{name}"
     out.mkdir()
-    whole = user_weights.look(saved / name, model)
-    swapped = user_weights.look(
-        swap(saved / name, SWAPPED[name], root / f"{sut}-{name}-swapped"), model
-    )
-    np.savez(out / "inputs.npz", **inputs(model, whole.size))
-    config = {
-        "model": dict(whole.size.config),
-        "classes": dict(model.classes),
-        "prompt_buckets": [5],
-        "new_token_buckets": [45],
-    }
-    workload = Workload(
-        model=model.name,
-        task=model.task,
-        config=config,
-        checkpoint=Path(),
-        precision="float32",
-        batch_size=ROWS,
-        device="cpu",
-        backend=spec.backend,
-        execution=spec.execution,
-    )
-    return whole.size, {
+    other = swap(saved / name, SWAPPED[name], root / f"{sut}-{name}-swapped")
+    found = {"whole": saved / name, "swapped": other}
+    found = {case: user_weights.look(folder, model) for case, folder in found.items()}
+    size = found["whole"].size
+    np.savez(out / "inputs.npz", **inputs(model, size))
+    buckets = {"prompt_buckets": [5], "new_token_buckets": [45]}
+    return size, {
         "sut": sut,
         "architecture": model.architecture,
-        "workload": {**asdict(workload), "checkpoint": ""},
+        "workload": workload(sut, model, size, "", ROWS, **buckets),
         "inputs": str(out / "inputs.npz"),
         "out": str(out),
         "reference": str(root / f"{name}.npz"),
         "folders": {
-            k: str(checkpoint.of_folder(v, model, root).path)
-            for k, v in (("whole", whole), ("swapped", swapped))
+            case: str(checkpoint.of_folder(each, model, root).path) for case, each in found.items()
         },
     }
 
 
 @pytest.fixture(scope="session")
-def refused(
-    interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, list[str]]:
+def refused(interpreter, tmp_path_factory):
     """Case of KERAS_CANNOT → what keras3-jax says to it, and what KerasHub says or does."""
     root = tmp_path_factory.mktemp("refused")
     cases = {}
     for case, (name, changes, _, _) in KERAS_CANNOT.items():
-        model = models.load(name)
+        model, sut = models.load(name), "keras3-jax"
         config = {**model.sizes["tiny"].config, **changes}
-        size = replace(
-            model.sizes["tiny"],
-            config=config,
-            tensors=drawn.tensors(model.weights, config, model.parts),
-        )
-        cases[case] = {
-            **tiny_workload("keras3-jax", name, root),
-            "checkpoint": str(checkpoint.ensure(model, size, root).path),
-        }
+        tensors = drawn.tensors(model.weights, config, model.parts)
+        size = replace(model.sizes["tiny"], config=config, tensors=tensors)
+        cases[case] = tiny_workload(sut, name, root)
+        cases[case]["checkpoint"] = str(checkpoint.ensure(model, size, root).path)
         cases[case]["config"]["model"] = config
-    run_module(
-        interpreter("keras3-jax"), "tests.sut.keras_cannot", "keras3-jax", root / "spec.json", cases
-    )
-    told: dict[str, list[str]] = json.loads((root / "told.json").read_text())
-    return told
+    run_module(interpreter(sut), "tests.sut.keras_cannot", sut, root / "spec.json", cases)
+    return read_json(root / "told.json")
 
 
 @pytest.mark.parametrize("sut", ["keras3-jax"])
@@ -190,10 +134,10 @@ def test_no_random_value_is_drawn_for_a_weight_of_keras_that_is_loaded(interpret
     cases = [(models.load(name).architecture, tiny_workload(sut, name, CACHE)) for name in names]
     python = interpreter(SUTS[sut].environment)
     run_module(python, "tests.sut.keras_draws", sut, tmp_path / "spec.json", cases)
-    assert json.loads((tmp_path / "drawn.json").read_text()) == {name: [] for name in names}
+    assert read_json(tmp_path / "drawn.json") == {name: [] for name in names}
 
 
-def swap(folder: Path, tensor: str, to: Path) -> Path:
+def swap(folder, tensor, to):
     """A copy with rows 3 and 20 of one tensor exchanged."""
     shutil.copytree(folder, to)
     file = weights_files.file_of(to, tensor)
@@ -216,26 +160,18 @@ def test_a_users_float32_folder_agrees_to_rounding_on_every_sut(answered, sut, m
 @pytest.mark.parametrize(("sut", "model"), long_unless(PAIRS, lambda row: row[0] in QUICK))
 def test_two_swapped_rows_of_one_tensor_fail(answered, sut, model):
     found = answered(sut, model).score("swapped")
+    gap = found.detail.get("logit_gap", 0) / found.detail.get("logit_gap_limit", 1)
     assert not found.passed
-    assert (
-        max(
-            found.value / found.threshold,
-            found.detail.get("logit_gap", 0) / found.detail.get("logit_gap_limit", 1),
-        )
-        > 10
-    )
+    assert max(found.value / found.threshold, gap) > 10
 
 
 @pytest.mark.parametrize(("sut", "model"), [pair for pair in PAIRS if pair[0] == "keras3-jax"])
 def test_every_tensor_of_a_folder_reaches_keras_once(answered, sut, model):
     """BERT's head is set by our own file."""
     found = answered(sut, model)
-    names = [
-        t.name.removeprefix("bert.")
-        for t in found.size.tensors
-        if not t.name.startswith("classifier")
-    ]
-    assert sorted(json.loads((found.out / "read.json").read_text())) == sorted(names)
+    names = (t.name.removeprefix("bert.") for t in found.size.tensors)
+    own = sorted(name for name in names if not name.startswith("classifier"))
+    assert sorted(read_json(found.out / "read.json")) == own
 
 
 @pytest.mark.parametrize("case", KERAS_CANNOT)
@@ -246,52 +182,24 @@ def test_what_kerashub_cannot_is_unsupported_and_fails_in_kerashub_itself(refuse
 
 
 def test_a_sharded_folder_holds_what_its_single_file_would(saved):
-    names = json.loads((saved / "mistral" / weights_files.INDEX).read_text())["weight_map"]
+    names = read_json(saved / "mistral" / weights_files.INDEX)["weight_map"]
     assert len(set(names.values())) > 1
     for name, file in names.items():
         expected = load_file(saved / "mistral" / file)[name]
         np.testing.assert_array_equal(weights_files.tensor(saved / "mistral", name), expected)
-        np.testing.assert_array_equal(
-            np.concatenate(list(weights_files.rows(saved / "mistral", name, 7))), expected
-        )
+        rows = list(weights_files.rows(saved / "mistral", name, 7))
+        np.testing.assert_array_equal(np.concatenate(rows), expected)
 
 
 def test_the_command_measures_a_users_tied_folder_and_passes_its_accuracy_test(
     saved, tmp_path, capsys
 ):
-    flags = [
-        "--sut",
-        REFERENCE,
-        "--model",
-        "mistral",
-        "--scenario",
-        "Offline",
-        "--batch-size",
-        "8",
-        "--duration",
-        "0.5",
-        "--json",
-    ]
-    assert (
-        cli.main(
-            [
-                *flags,
-                "--weights",
-                str(saved / "tied"),
-                "--out",
-                str(tmp_path),
-                "--cache",
-                str(CACHE),
-            ]
-        )
-        == 0
-    )
-    found = json.loads(capsys.readouterr().out)["cells"][0]
-    assert (found["status"], found["cell"]["size"], found["accuracy"]["passed"]) == (
-        "ok",
-        "user",
-        True,
-    )
-    record = json.loads((Path(found["directory"]) / "record.json").read_text())
+    flags = f"--sut {REFERENCE} --model mistral --scenario Offline --batch-size 8 --duration 0.5"
+    places = ("--weights", saved / "tied", "--out", tmp_path, "--cache", CACHE)
+    code, out, _ = call([*flags.split(), "--json", *places], capsys)
+    (found,) = json.loads(out)["cells"]
+    assert (code, found["status"], found["accuracy"]["passed"]) == (0, "ok", True)
+    assert found["cell"]["size"] == "user"
+    record = read_json(Path(found["directory"]) / "record.json")
     assert record["digests"]["weights_source"] == "user"
     assert found["cell"]["weights"] == record["digests"]["weights"][:12]

@@ -1,7 +1,5 @@
 """`./run.sh weights`: the tensors of each form arrive in the folder, and no code of a file runs."""
 
-import json
-
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
@@ -11,6 +9,7 @@ from harness import cli, terminal
 from harness.commands import weights
 from harness.execution import environments
 from tests.conftest import CACHE
+from tests.support.files import read_json
 from tests.support.frameworks import run_module
 
 
@@ -28,7 +27,7 @@ def forms(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def kinds(forms):
-    return json.loads((forms / "kinds.json").read_text())
+    return read_json(forms / "kinds.json")
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def test_the_tensors_of_a_pickle_arrive_with_its_configuration(forms):
     tensors = load_file(forms / "from-bin" / "model.safetensors")
     own = load_file(forms / "base" / "model.safetensors")
     assert all(np.array_equal(tensors[name], own[name]) for name in own)
-    config = json.loads((forms / "from-bin" / "config.json").read_text())
+    config = read_json(forms / "from-bin" / "config.json")
     assert config["model_type"] == "llama"
 
 
@@ -81,7 +80,7 @@ def test_a_gguf_file_becomes_the_model_that_it_states(kinds, kind):
 
 
 def test_the_folder_of_a_gguf_file_has_its_scaling_and_its_tokenizer(forms):
-    rope = json.loads((forms / "from-gguf" / "config.json").read_text())["rope_parameters"]
+    rope = read_json(forms / "from-gguf" / "config.json")["rope_parameters"]
     assert rope["rope_type"] == "llama3" and rope["original_max_position_embeddings"] == 32
     assert (forms / "from-gguf" / "tokenizer.json").is_file()
 

@@ -2,12 +2,7 @@
 sizes of BERT and Mistral.
 """
 
-from __future__ import annotations
-
-import json
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,11 +12,12 @@ from formats.cell import Cell
 from formats.job import REFERENCE as MAKES_REFERENCE
 from formats.job import Job, Limits
 from formats.profile import OTHER
-from formats.work import ATTENTION, MATRIX, Counted, Part, Work
+from formats.work import ATTENTION, MATRIX, Counted, Part
 from formats.writing import write_json
 from harness.inputs import checkpoint, models
 from sut.registry import FIT, REFERENCE, spec_of
 from tests.conftest import CACHE
+from tests.support.files import read_json
 from tests.support.frameworks import run_module
 
 NORM, POINTWISE = "normalisation", "pointwise"
@@ -30,7 +26,7 @@ LENGTHS = (5, 9)
 PROMPT, NEW = 5, 6
 
 
-def bert_inputs() -> dict[str, np.ndarray]:
+def bert_inputs():
     mask = np.arange(max(LENGTHS)) < np.array(LENGTHS)[:, None]
     return {
         "input_ids": np.where(mask, 7, 0).astype(np.int32),
@@ -38,7 +34,7 @@ def bert_inputs() -> dict[str, np.ndarray]:
     }
 
 
-def mistral_inputs() -> dict[str, np.ndarray]:
+def mistral_inputs():
     return {
         "input_ids": np.arange(2 * PROMPT, dtype=np.int32).reshape(2, PROMPT),
         "prompt_length": np.full(2, PROMPT, np.int32),
@@ -46,7 +42,7 @@ def mistral_inputs() -> dict[str, np.ndarray]:
     }
 
 
-def job_of(name: str, task: str, inputs: Mapping[str, np.ndarray], folder: Path) -> Job:
+def job_of(name, task, inputs, folder):
     folder.mkdir()
     np.savez(folder / "inputs.npz", **inputs)
     model = models.load(name)
@@ -84,7 +80,7 @@ def job_of(name: str, task: str, inputs: Mapping[str, np.ndarray], folder: Path)
 
 
 @pytest.fixture(scope="module")
-def folder(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(interpreter, tmp_path_factory):
     """The folder with the counted work of each case, all of one process."""
     root = tmp_path_factory.mktemp("work")
     python = interpreter("native-torch")
@@ -102,17 +98,17 @@ def folder(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPath
     return root
 
 
-def work_of(folder: Path, name: str) -> Work:
+def work_of(folder, name):
     counted = reading.from_file(folder / name / "work.json", Counted)
     assert counted.work is not None, counted.reason
     return counted.work
 
 
-def config_of(name: str) -> Mapping[str, Any]:
+def config_of(name):
     return models.load(name).sizes["tiny"].config
 
 
-def bert_by_hand(tokens: int) -> Part:
+def bert_by_hand(tokens):
     """A forward pass over one input."""
     c = config_of("bert")
     hidden, wide, layers = c["hidden_size"], c["intermediate_size"], c["num_hidden_layers"]
@@ -134,7 +130,7 @@ def bert_by_hand(tokens: int) -> Part:
     )
 
 
-def mistral_by_hand(tokens: int, before: int) -> Part:
+def mistral_by_hand(tokens, before):
     """A forward pass over so many tokens of one sample, after so many tokens in the cache. It gives
     the logits of one token.
     """
@@ -158,14 +154,14 @@ def mistral_by_hand(tokens: int, before: int) -> Part:
     )
 
 
-def mean(parts: list[Part]) -> Part:
+def mean(parts):
     total = parts[0]
     for part in parts[1:]:
         total = total.plus(part, 1)
     return Part(flops={}, weights=0, activations=0, passes=0).plus(total, 1 / len(parts))
 
 
-def assert_same(found: Part, expected: Part) -> None:
+def assert_same(found, expected):
     assert found.flops == pytest.approx(expected.flops)
     for name in ("weights", "activations", "passes"):
         assert getattr(found, name) == pytest.approx(getattr(expected, name)), name
@@ -211,7 +207,7 @@ def test_an_answers_work_follows_from_its_tokens(folder):
     steps = [mistral_by_hand(1, PROMPT + number) for number in range(NEW - 1)]
     expected = mistral_by_hand(PROMPT, 0).plus(mean(steps), NEW - 1)
     assert_same(whole, expected)
-    by_torch = json.loads((folder / "mistral" / "flops.json").read_text())
+    by_torch = read_json(folder / "mistral" / "flops.json")
     assert whole.all_flops == pytest.approx(by_torch)
 
 

@@ -1,7 +1,5 @@
 """What the events of XLA's profiler and the text of a program say of the time of a call."""
 
-from __future__ import annotations
-
 import pytest
 
 from formats.profile import HOST
@@ -58,11 +56,11 @@ def test_a_program_of_newer_text_without_percent_signs_is_read():
     assert hlo.classes(hlo.read(plain)) == hlo.classes(hlo.read(TEXT))
 
 
-def event(name: str, start: float, end: float, **facts: object) -> Event:
+def event(name, start, end, **facts):
     return Event(name, "thread", start, end, **facts)
 
 
-def ran(instruction: str, start: float, end: float, run: int = 1, **facts: object) -> Event:
+def ran(instruction, start, end, run=1, **facts):
     return event(
         instruction, start, end, instruction=instruction, module="jit_step", run=run, **facts
     )
@@ -71,9 +69,7 @@ def ran(instruction: str, start: float, end: float, run: int = 1, **facts: objec
 PROGRAMS = {"jit_step": [Program(hlo.classes(hlo.read(TEXT)))]}
 
 
-def seconds(
-    events: list[Event], programs: dict[str, list[Program]] = PROGRAMS, **more: object
-) -> dict[str, float]:
+def seconds(events, programs=PROGRAMS, **more):
     trace = trace_of("test", events, programs, **more)
     found = divided(trace, 1, 1.0).seconds
     return {kind: round(1e9 * each, 3) for kind, each in found.items() if each}
@@ -134,7 +130,7 @@ def test_the_instructions_of_a_run_say_which_program_of_a_name_it_is():
 
 
 @pytest.mark.parametrize("run", [1, None])
-def test_the_number_of_a_program_tells_it_from_others_of_its_name(run: int | None):
+def test_the_number_of_a_program_tells_it_from_others_of_its_name(run):
     kinds = {56: POINTWISE, 50: "data movement", 41: POINTWISE}
     programs = [Program({"copy.1": kind}, number) for number, kind in kinds.items()]
     # Program 50 was read from a cache: its events have another number.
@@ -143,7 +139,7 @@ def test_the_number_of_a_program_tells_it_from_others_of_its_name(run: int | Non
 
 
 @pytest.mark.parametrize("run", [1, None])
-def test_an_instruction_that_programs_of_a_name_class_differently_is_other(run: int | None):
+def test_an_instruction_that_programs_of_a_name_class_differently_is_other(run):
     events = [event(WINDOW, 0, 4), ran("fusion.1", 0, 4, run)]
     assert seconds(events, TWINS) == {"other": 4}
 

@@ -2,28 +2,25 @@
 each. See tests/sut/test_weights.py.
 """
 
-from __future__ import annotations
-
-import json
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from formats.writing import write_json
 from scenarios.worker.reference import write_reference
 from scenarios.worker.teacher_forcing import forced_logits, own_logits
-from sut.contract import Workload
 from sut.registry import REFERENCE, load_module
+from tests.support.files import read_json
+from tests.sut.one_mistake import arrays, workload_of
 from tests.sut.probe import answer
 
 
 @contextmanager
-def names_read(keras: bool) -> Iterator[list[str]]:
+def names_read(keras):
     """The names of the tensors KerasHub reads meanwhile."""
-    names = list[str]()
+    names = []
     if not keras:
         yield names
         return
@@ -31,9 +28,7 @@ def names_read(keras: bool) -> Iterator[list[str]]:
 
     own = SafetensorLoader.port_weight
 
-    def port_weight(
-        self: SafetensorLoader, keras_variable: object, hf_weight_key: str, **named: object
-    ) -> None:
+    def port_weight(self, keras_variable, hf_weight_key, **named):
         names.append(hf_weight_key)
         own(self, keras_variable, hf_weight_key, **named)
 
@@ -42,21 +37,20 @@ def names_read(keras: bool) -> Iterator[list[str]]:
     SafetensorLoader.port_weight = own
 
 
-def main(specification: Path) -> None:
-    for spec in json.loads(specification.read_text()):
+def main(specification):
+    for spec in read_json(specification):
         answers_of(spec)
 
 
-def answers_of(spec: dict[str, Any]) -> None:
+def answers_of(spec):
     module, out = load_module(spec["sut"], spec["architecture"]), Path(spec["out"])
-    with np.load(spec["inputs"]) as f:
-        inputs = dict(f)
+    inputs = arrays(spec["inputs"])
     reference = Path(spec["reference"])
     for name, folder in spec["folders"].items():
-        workload = Workload(**{**spec["workload"], "checkpoint": Path(folder)})
+        workload = workload_of(spec["workload"], checkpoint=Path(folder))
         with names_read(spec["sut"].startswith("keras3")) as names:
             sut = module.load(workload)
-        (out / "read.json").write_text(json.dumps(names))
+        write_json(out / "read.json", names)
         if not reference.exists():
             write_reference(
                 reference,

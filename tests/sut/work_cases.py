@@ -4,9 +4,6 @@ The specification is a list of job files. Each leaves work.json in the folder of
 `flops` it also leaves the operations that PyTorch's own counter finds in the first answer.
 """
 
-from __future__ import annotations
-
-import json
 import sys
 from pathlib import Path
 
@@ -18,9 +15,10 @@ from formats.writing import write_json
 from scenarios.worker import work
 from scenarios.worker.heartbeat import Heartbeat
 from sut.registry import FIT, loader
+from tests.support.files import read_json
 
 
-def main(files: list[str]) -> None:
+def main(files):
     for file in files:
         job = read_job(Path(file))
         sut = loader(job.sut, job.architecture, job.workload.task)(job.workload)
@@ -35,4 +33,4 @@ def main(files: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(json.loads(Path(sys.argv[1]).read_text()))
+    main(read_json(Path(sys.argv[1])))

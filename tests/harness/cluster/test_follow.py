@@ -16,8 +16,6 @@ from harness.execution import clusters
 from harness.sweep import loop
 from tests.conftest import CACHE
 
-pytestmark = pytest.mark.usefixtures("made_environment")
-
 FAST = ["--duration", "0.2", "--repeats", "1", "--cache", str(CACHE)]
 TWO = ["--sut", "mock", "--scenario", "Offline", "--model", "bert,mistral", *FAST, "--on", "slurm"]
 

@@ -9,6 +9,7 @@ import pytest
 from harness.commands import bundle
 from harness.errors import UsageError
 from harness.execution import environments, wheels
+from tests.support.files import read_json
 from tests.support.wheels import wheel
 
 CORE = (environments.LOCKS / "core.txt").read_text()
@@ -85,7 +86,7 @@ def test_what_an_earlier_bundle_left_is_removed_and_the_users_runs_stay(tmp_path
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     kept = {f"wheels/{made.name}", "sut/kept.py", "run.sh"}
     assert files == {*kept, "sut/notes.txt", "runs/mine.py", wheels.MANIFEST}
-    manifest = json.loads((folder / wheels.MANIFEST).read_text())
+    manifest = read_json(folder / wheels.MANIFEST)
     assert manifest["files"].keys() == kept
     assert manifest["files"][f"wheels/{made.name}"]["sha256"] == wheels.sha256(made)
     assert total == sum(file["bytes"] for file in manifest["files"].values())

@@ -14,7 +14,7 @@ from harness.sweep.schedule import RepeatPlan
 from harness.terminal import Terminal
 from results import disturbance
 from scenarios.worker import disturbance as worker
-from tests.conftest import CACHE
+from tests.support.cells import cells_of
 from tests.support.reports import gathered
 from tests.support.synthetic_runs import NOISE, cell, write
 from tests.support.weights_folders import made
@@ -94,10 +94,8 @@ def test_a_sut_that_the_time_has_no_room_for_is_named_with_the_time_that_has(cho
     assert "it ends after 12 s" in said
 
 
-def test_a_sut_whose_turn_did_not_come_is_named(tmp_path, made_environment):
-    grid = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline,SingleStream"]}
-    where = {"out": [str(tmp_path)], "cache": [str(CACHE)]}
-    series = cells.make([grid], where, control=False)
+def test_a_sut_whose_turn_did_not_come_is_named(tmp_path):
+    series = cells_of(scenario="Offline,SingleStream", out=tmp_path)
     repeats = RepeatPlan(least=1, most=1)
     sweep = loop.Sweep.of(tmp_path / "sweeps" / "choose-1", series, repeats, Deadline(60, 0))
     measured = run.not_measured(series[0].request, Status.OK, "")
@@ -108,13 +106,8 @@ def test_a_sut_whose_turn_did_not_come_is_named(tmp_path, made_environment):
 
 def test_a_sut_that_is_far_slower_in_its_calibration_is_measured_at_the_end(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "AGAIN_A_REPEAT", 0)
-    grids = []
-    for latency in (1, 10):
-        option = [f"latency-ms={latency}"]
-        cell = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline"], "sut_option": option}
-        grids.append(cell | {"duration": ["0.3"]})
-    where = {"out": [str(tmp_path)], "cache": [str(CACHE)]}
-    series = cells.make(grids, where, control=False)
+    grids = ({"duration": "0.3", "sut_option": f"latency-ms={n}"} for n in (1, 10))
+    series = cells_of(*grids, out=tmp_path)
     repeats = RepeatPlan(least=2, most=2, as_listed=True, decisive=True)
     sweep = loop.Sweep.of(tmp_path / "sweeps" / "choose-1", series, repeats, None)
     sweep.folder.mkdir(parents=True)

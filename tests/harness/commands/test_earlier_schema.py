@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.commands import call
+from tests.support.files import update_json
 from tests.support.synthetic_runs import cell, write
-from tests.support.tree import edit_json
 
 COMMANDS = ("report {}", "show {}", "compare {} {}", "audit {}", "compliance {}", "pack {} --out")
 _CODES = {"audit": 1}
@@ -14,7 +14,7 @@ _CODES = {"audit": 1}
 def test_a_directory_of_an_earlier_schema_is_refused_by_its_name(command, tmp_path, capsys):
     (run,) = write(tmp_path / "runs", cell(), [100])
     for name, schema in (("record.json", "record-2"), ("result.json", "result-1")):
-        edit_json(run / name, lambda content, schema=schema: {**content, "schema": schema})
+        update_json(run / name, schema=schema)
     words = command.replace("{}", str(run)).split()
     if words[0] == "pack":
         words.append(str(tmp_path / "out"))

@@ -3,19 +3,19 @@ second.
 """
 
 import dataclasses
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from formats.checks import Verdict
+from formats.writing import write_json
 from harness import cli
 from harness.commands import pack
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
-from harness.measurement import run
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
+from tests.support.files import read_json
 from tests.support.rounds import short_round
 
 __all__ = ["short_round"]
@@ -37,7 +37,7 @@ def measured_once(tmp_path_factory):
         if name not in found:
             flags = {"mode": "submission", "duration": None, **CELLS[name]}
             asked = request(root, options={"latency-ms": 0.5}, **flags)
-            result = run.run(asked, Reporter(), 0)
+            result = measure(asked)
             assert (result.status, result.reason) == ("ok", "")
             found[name] = Path(result.directory)
         return found[name]
@@ -52,11 +52,7 @@ def measured(short_round, measured_once):
 
 def test_a_submission_holds_all_levels_and_carries_the_source_that_ran(measured):
     directory = measured("single")
-    assert json.loads((directory / "result.json").read_text())["levels"] == [
-        "quick",
-        "valid",
-        "submission",
-    ]
+    assert read_json(directory / "result.json")["levels"] == ["quick", "valid", "submission"]
     source = next(directory.glob("open/*/src/bert-tiny"))
     assert (source / "sut" / "mock.py").read_bytes() == (ROOT / "sut" / "mock.py").read_bytes()
     assert not list(source.rglob("__pycache__"))
@@ -70,17 +66,14 @@ def test_two_packs_of_the_same_cells_have_the_same_bytes(measured, tmp_path):
     assert pack.digest(tmp_path / "one") == pack.digest(tmp_path / "two")
     assert not [c.line() for c in checks if c.verdict is Verdict.FAIL]
     base = next((tmp_path / "one" / "open").iterdir())
-    assert json.loads((base / "model_mapping.json").read_text()) == {
+    assert read_json(base / "model_mapping.json") == {
         "bert-tiny": "bert-99",
         "mistral-tiny": "llama3.1-8b-edge",
     }
     assert sorted(
         p.relative_to(base / "results").as_posix().split("/", 1)[1]
         for p in base.glob("results/*/*/*")
-    ) == [
-        "bert-tiny/SingleStream",
-        "mistral-tiny/Offline",
-    ]
+    ) == ["bert-tiny/SingleStream", "mistral-tiny/Offline"]
 
 
 def test_a_folder_above_gives_each_cells_newest_good_run(measured, tmp_path):
@@ -136,8 +129,8 @@ def test_a_run_that_may_only_enter_the_open_division_is_not_packed_as_closed(
 ):
     monkeypatch.setattr(pack, "_must_hold", lambda run: None)
     shutil.copytree(measured("single"), tmp_path / "copy")
-    record = json.loads((tmp_path / "copy" / "record.json").read_text()) | {"official": official}
-    (tmp_path / "copy" / "record.json").write_text(json.dumps(record))
+    record = read_json(tmp_path / "copy" / "record.json") | {"official": official}
+    write_json(tmp_path / "copy" / "record.json", record)
     with pytest.raises(UsageError, match=why):
         pack.pack([tmp_path / "copy"], tmp_path / "closed", "closed")
 
@@ -145,13 +138,13 @@ def test_a_run_that_may_only_enter_the_open_division_is_not_packed_as_closed(
 @pytest.mark.parametrize("cell", [None, [], {"sut": "mock"}])
 def test_a_record_of_another_revision_is_refused(measured, tmp_path, cell):
     shutil.copytree(measured("single"), tmp_path / "copy")
-    record = json.loads((tmp_path / "copy" / "record.json").read_text()) | {"cell": cell}
-    (tmp_path / "copy" / "record.json").write_text(json.dumps(record))
+    record = read_json(tmp_path / "copy" / "record.json") | {"cell": cell}
+    write_json(tmp_path / "copy" / "record.json", record)
     with pytest.raises(UsageError, match="measure it again"):
         pack.pack([tmp_path / "copy"], tmp_path / "out")
 
 
-def changed(directory: Path, target: Path, pattern: str, old: str, new: str) -> Path:
+def changed(directory, target, pattern, old, new):
     """A copy with one text replaced in the files of a pattern."""
     shutil.copytree(directory, target)
     for path in target.glob(pattern):

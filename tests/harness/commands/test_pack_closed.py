@@ -2,8 +2,6 @@
 they are refused for these counts only.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec
@@ -12,16 +10,15 @@ import pytest
 from compliance import audit, rules
 from formats.checks import Verdict
 from harness.commands import pack
-from harness.measurement import run
 from harness.request.request import _PACE, _Pace
 from tests.support import article_files, imagenet_files, squad_files
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
 from tests.support.rounds import shortened
 
 COUNTS = ("dataset_size", "performance_sample_count", "offline_samples")
 
 
-def _rules(monkeypatch, name: str, files, metric: str, **row) -> None:
+def _rules(monkeypatch, name, files, metric, **row):
     """The rules of a short round, in which this row of the benchmark has these values."""
     short = shortened()
     changed = msgspec.structs.replace(short.benchmarks[name], **row)
@@ -42,27 +39,27 @@ def _rules(monkeypatch, name: str, files, metric: str, **row) -> None:
     monkeypatch.setitem(_PACE, "submission", _Pace(0.1, 3.0, 1 << 20))
 
 
-def _measured(tmp_path: Path, **changes) -> Path:
+def _measured(tmp_path, **changes):
     flags = {"mode": "submission", "duration": None, "submitter": "me", "model": None}
     asked = request(tmp_path / "runs", options={"latency-ms": 0.5}, **flags, **changes)
-    found = run.run(asked, Reporter(), 0)
+    found = measure(asked)
     assert (found.status, found.reason) == ("ok", "")
     return Path(found.directory)
 
 
-def _failed(tree: Path) -> dict[str, str]:
+def _failed(tree):
     """Id of each failed check → its detail."""
     checks = audit.audit(tree).checks_for("submission")
     return {check.id: check.detail for check in checks if check.verdict is Verdict.FAIL}
 
 
-def _of_bert(tree: Path, real) -> None:
+def _of_bert(tree, real):
     base = tree / "closed" / "me"
     assert not (base / "model_mapping.json").exists()
     assert (base / "calibration.md").read_text().startswith("# Calibration")
 
 
-def _of_llama(tree: Path, real) -> None:
+def _of_llama(tree, real):
     confs = list(tree.rglob("results/*/*/*/user.conf"))
     assert len(confs) == 2
     for path in confs:
@@ -80,7 +77,7 @@ def _of_llama(tree: Path, real) -> None:
     assert lines["Server"][0] == "First token check pass: True"
 
 
-def _of_resnet(tree: Path, real) -> None:
+def _of_resnet(tree, real):
     results = tree / "closed/me/results"
     for name in ("TEST01", "TEST04"):
         assert {path.parent.name for path in results.rglob(name)} == set(real.required["edge"])
@@ -108,7 +105,7 @@ def _of_resnet(tree: Path, real) -> None:
     ],
 )
 def test_all_scenarios_are_a_closed_submission(
-    tmp_path, made_environment, monkeypatch, name, files, metric, count, target, scenarios, least,
+    tmp_path, monkeypatch, name, files, metric, count, target, scenarios, least,
     check,
 ):  # fmt: skip
     real = rules.load().benchmarks[name]

@@ -1,7 +1,5 @@
 """`./run.sh serve` on the mock: the protocol, its limits, and how it ends."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal
@@ -13,6 +11,7 @@ import numpy as np
 import psutil
 import pytest
 
+from formats.writing import write_json
 from harness import cli
 from harness.commands import serve
 from harness.inputs import chat, checkpoint, models, tokenizer
@@ -20,6 +19,7 @@ from sut.contract import Workload
 from sut.mock import Mock
 from tests.conftest import CACHE
 from tests.support import server
+from tests.support.files import read_json
 from tests.support.tokens import bpe
 
 _TEMPLATE = (
@@ -43,7 +43,7 @@ def folder(tmp_path_factory):
     bpe(size.config["vocab_size"]).save(str(path / "tokenizer.json"))
     (path / "chat_template.jinja").write_text(_TEMPLATE)
     end = own_tokens(path, _ENDING, 3)[-1]
-    (path / "generation_config.json").write_text(json.dumps({"eos_token_id": end}))
+    write_json(path / "generation_config.json", {"eos_token_id": end})
     return path
 
 
@@ -64,7 +64,7 @@ def served(folder):
 
 def own_tokens(folder, ids, new):
     """The tokens that the mock generates after these ids."""
-    config = json.loads((folder / "config.json").read_text())
+    config = read_json(folder / "config.json")
     mock = Mock(
         Workload(
             model="any",

@@ -8,14 +8,16 @@ import re
 import jsonschema
 import pytest
 
+from formats.writing import write_json
 from harness import cli
 from harness.comparison import compare
 from harness.comparison.runs import find
 from harness.execution.environments import ROOT
+from tests.support.files import read_json
 from tests.support.reports import groups
 from tests.support.synthetic_runs import MACHINE, NOISE, VERSIONS, cell, write
 
-SCHEMA = json.loads((ROOT / "compliance/schemas/report.json").read_text())
+SCHEMA = read_json(ROOT / "compliance/schemas/report.json")
 STEADY = [100, 101, 99, 100, 102]
 
 
@@ -244,9 +246,9 @@ def test_a_second_run_says_what_it_is_beside_the_last(tmp_path):
     assert compare.beside_earlier(runs[2]).endswith(
         "; the 3 runs so far: 104.9 samples/s (93.21–118.1)"
     )
-    record = json.loads((directories[2] / "record.json").read_text())
+    record = read_json(directories[2] / "record.json")
     record["environment"]["versions"]["jax"] = "0.11"
-    (directories[2] / "record.json").write_text(json.dumps(record))
+    write_json(directories[2] / "record.json", record)
     assert (
         compare.beside_earlier(runs[2])
         == "0.955 × the speed of quick-2: other version of jax: 0.10.2 / 0.11"

@@ -7,6 +7,7 @@ import jsonschema
 from harness import cli
 from harness.comparison import history
 from harness.execution.environments import ROOT
+from tests.support.files import read_json
 from tests.support.reports import groups
 from tests.support.synthetic_runs import VERSIONS, cell, write
 
@@ -23,8 +24,7 @@ def test_the_version_with_which_a_cell_got_slower_is_named(tmp_path, capsys):
     assert trend.sentence.endswith("since 2026-03-02T00:00 (other version of jax: 0.10.2 / 0.11)")
     assert cli.main(["report", str(tmp_path), "--history", "--json"]) == 0
     jsonschema.validate(
-        json.loads(capsys.readouterr().out),
-        json.loads((ROOT / "compliance/schemas/report.json").read_text()),
+        json.loads(capsys.readouterr().out), read_json(ROOT / "compliance/schemas/report.json")
     )
 
 

@@ -1,6 +1,5 @@
 """The table of a comparison: what is new, and its page."""
 
-import json
 from dataclasses import asdict, replace
 
 import pytest
@@ -96,7 +95,7 @@ def test_a_mistake_gets_one_sentence(words, answer, tmp_path, monkeypatch, capfd
     monkeypatch.chdir(tmp_path)
     (tmp_path / "list.json").write_text("[]")
     older = {**asdict(made()), "schema": "conformance-0"}
-    (tmp_path / "older.json").write_text(json.dumps(older))
+    write_json(tmp_path / "older.json", older)
     assert cli.main(["conformance", *words]) == 2
     error = capfd.readouterr().err
     assert answer in error

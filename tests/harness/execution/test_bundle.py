@@ -2,7 +2,6 @@
 wheels.
 """
 
-import json
 import os
 import re
 import subprocess
@@ -11,6 +10,7 @@ import zipfile
 
 import pytest
 
+from formats.writing import write_json
 from harness.errors import EnvironmentFailure
 from harness.execution import bundle, environments, wheels
 from tests.support.wheels import HERE, PYTHON, lock, source, wheel
@@ -232,7 +232,7 @@ def test_a_bundle_that_cannot_work_is_refused_in_one_sentence_before_anything_is
     one = folder / "wheels/fast-1.0-py3-none-any.whl"
     if isinstance(change, dict):
         document = wheels.manifest(folder) | change
-        (folder / "bundle.json").write_text(json.dumps(document))
+        write_json(folder / "bundle.json", document)
     elif change == "missing":
         one.unlink()
     else:

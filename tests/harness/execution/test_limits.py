@@ -11,6 +11,7 @@ from formats.writing import write_json
 from harness.errors import EnvironmentFailure
 from harness.execution import limits, machine
 from harness.execution.environments import Environment
+from tests.support.files import read_json
 from tests.support.limits_values import limits as values
 from tests.support.limits_values import measured
 
@@ -101,7 +102,7 @@ def test_a_record_and_the_command_have_the_same_limits(tmp_path, here, monkeypat
     monkeypatch.setenv("XLA_FLAGS", "--x")
     own = Environment("native-torch (--python)", Path("python"), "0" * 64)
     path = keep(tmp_path, limits.recorded(own), here)
-    kept = json.loads(path.read_text())["made_with"]["variables"]
+    kept = read_json(path)["made_with"]["variables"]
     assert kept["OMP_NUM_THREADS"] == "2"
     assert "XLA_FLAGS" not in kept
     record = replace(limits.recorded(own), versions={"torch": "2"}, python="")

@@ -1,6 +1,5 @@
 """Workers that are forked from a process which has imported their SUT."""
 
-import json
 import os
 import signal
 import subprocess
@@ -19,6 +18,7 @@ from harness.measurement import run as measure
 from sut.registry import module_of
 from tests.support import mock_job
 from tests.support.cells import Reporter, request
+from tests.support.files import read_json
 
 ROOT = Path(__file__).parents[3]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux forks workers")
@@ -89,9 +89,7 @@ def test_a_forked_worker_has_the_variables_and_answers_of_a_fresh_one(tmp_path, 
     forked, fresh = jobs(tmp_path, test="accuracy")
     assert run(parents, forked)[0].forked == 1
     assert run(None, fresh)[0].forked == 0
-    logs = [
-        json.loads((j.log_dir / "mlperf_log_accuracy.json").read_text()) for j in (forked, fresh)
-    ]
+    logs = [read_json(j.log_dir / "mlperf_log_accuracy.json") for j in (forked, fresh)]
     answers = [sorted((each["qsl_idx"], each["data"]) for each in log) for log in logs]
     assert answers[0] == answers[1]
     assert answers[0]
@@ -196,13 +194,11 @@ def test_nothing_stays_behind_when_the_harness_is_killed(tmp_path):
     assert all(map(gone, processes))
 
 
-def test_the_import_of_an_earlier_measurement_is_shown_and_not_in_the_total(
-    tmp_path, parents, made_environment
-):
+def test_the_import_of_an_earlier_measurement_is_shown_and_not_in_the_total(tmp_path, parents):
     parents.expect([module_of("mock", "bert")] * 3)
     for number in (1, 2):
         found = measure.run(request(tmp_path), Reporter(), time.monotonic_ns(), zygotes=parents)
-        record = json.loads((Path(found.directory) / "raw/performance/outcome.json").read_text())
+        record = read_json(Path(found.directory) / "raw/performance/outcome.json")
         assert found.status == "ok"
         assert record["forked"] == number
         parts = {k: v for k, v in found.seconds.items() if k not in ("total", "until_measuring")}
@@ -222,9 +218,9 @@ def test_a_forked_framework_answers_as_a_fresh_one(tmp_path, said):
             found = measure.run(asked, Reporter(), time.monotonic_ns(), zygotes=own)
             assert found.status == "ok", found.reason
             raw = Path(found.directory) / "raw"
-            outcome = json.loads((raw / "performance" / "outcome.json").read_text())
+            outcome = read_json(raw / "performance" / "outcome.json")
             assert outcome["forked"] == number
-            log = json.loads((raw / "accuracy" / "mlperf_log_accuracy.json").read_text())
+            log = read_json(raw / "accuracy" / "mlperf_log_accuracy.json")
             answers.append(sorted((each["qsl_idx"], each["data"]) for each in log))
     assert not said
     assert answers[0] == answers[1] == answers[2]

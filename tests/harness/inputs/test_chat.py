@@ -1,16 +1,13 @@
 """Chat templates: found, rendered, named in the cell."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from datetime import datetime
 
-import numpy as np
 import pytest
 
 from harness.errors import UsageError
-from harness.inputs import chat, dataset
+from harness.inputs import chat
 from harness.request import options
 from harness.request.flags import Parser
 from harness.sweep import cells

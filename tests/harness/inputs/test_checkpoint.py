@@ -1,28 +1,30 @@
-from __future__ import annotations
-
 import dataclasses
 import hashlib
-import json
 import multiprocessing
-from pathlib import Path
+from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
 import pytest
-from safetensors import safe_open
 from safetensors.numpy import load_file
 from scipy import stats
 
 from harness.errors import EnvironmentFailure
 from harness.inputs import checkpoint, models
+from tests.support.files import read_json
 from tests.support.weights_folders import digest_of
 
 BERT, GEMMA, MISTRAL = map(models.load, ("bert", "gemma", "mistral"))
 TINY_BFLOAT16 = dataclasses.replace(MISTRAL.sizes["tiny"], precision="bfloat16")
 
 
-def file_of(found: checkpoint.Checkpoint) -> Path:
+def file_of(found):
     return found.path / "model.safetensors"
+
+
+def tensors_of(cache, model, size=None):
+    """name → array of a seeded checkpoint."""
+    return load_file(file_of(checkpoint.ensure(model, size or model.sizes["tiny"], cache)))
 
 
 @pytest.mark.parametrize("model", [BERT, GEMMA, MISTRAL], ids=lambda m: m.name)
@@ -32,10 +34,8 @@ def test_the_official_reader_finds_every_tensor_of_the_table(tmp_path, model):
     tensors = load_file(file_of(found))
     assert {n: t.shape for n, t in tensors.items()} == {t.name: t.shape for t in size.tensors}
     assert {t.dtype for t in tensors.values()} == {np.dtype(np.float32)}
-    assert (found.parameters, found.bytes) == (
-        sum(t.size for t in tensors.values()),
-        file_of(found).stat().st_size,
-    )
+    assert found.parameters == sum(t.size for t in tensors.values())
+    assert found.bytes == file_of(found).stat().st_size
     assert found.digest == digest_of(found.path / "config.json", file_of(found))
 
 
@@ -43,7 +43,7 @@ def test_the_official_reader_finds_every_tensor_of_the_table(tmp_path, model):
     "size", [MISTRAL.sizes["tiny"], TINY_BFLOAT16], ids=lambda size: size.precision
 )
 def test_values_have_the_mean_and_spread_of_the_table(tmp_path, size):
-    tensors = load_file(file_of(checkpoint.ensure(MISTRAL, size, tmp_path)))
+    tensors = tensors_of(tmp_path, MISTRAL, size)
     for t in size.tensors:
         values = tensors[t.name].astype(np.float32)
         margin = 6 * t.std / np.sqrt(values.size) + (t.mean * 2**-8 if size is TINY_BFLOAT16 else 0)
@@ -52,42 +52,26 @@ def test_values_have_the_mean_and_spread_of_the_table(tmp_path, size):
 
 
 def test_bfloat16_values_are_normally_distributed(tmp_path):
-    name = "model.embed_tokens.weight"
-    values = (
-        load_file(file_of(checkpoint.ensure(MISTRAL, TINY_BFLOAT16, tmp_path)))[name]
-        .astype(np.float64)
-        .ravel()
-        / 0.02
-    )
+    stored = tensors_of(tmp_path, MISTRAL, TINY_BFLOAT16)["model.embed_tokens.weight"]
+    assert stored.dtype == ml_dtypes.bfloat16
+    values = stored.astype(np.float64).ravel() / 0.02
     assert stats.kstest(values, "norm").statistic < 2 / np.sqrt(values.size)
     assert abs(np.corrcoef(values[:-1], values[1:])[0, 1]) < 5 / np.sqrt(values.size)
 
 
 def test_the_bytes_of_seeded_checkpoints_stay_as_they_are(tmp_path):
-    made = [
-        checkpoint.ensure(MISTRAL, size, tmp_path).path
-        for size in (MISTRAL.sizes["tiny"], TINY_BFLOAT16)
-    ]
-    whole = [
-        (path / "config.json").read_bytes() + (path / "model.safetensors").read_bytes()
-        for path in made
-    ]
-    assert [hashlib.sha256(content).hexdigest()[:12] for content in whole] == [
-        "e24e9cd0bed7",
-        "2b168180518e",
-    ]
+    sizes = {"e24e9cd0bed7": MISTRAL.sizes["tiny"], "2b168180518e": TINY_BFLOAT16}
+    for digest, size in sizes.items():
+        made = checkpoint.ensure(MISTRAL, size, tmp_path)
+        whole = (made.path / "config.json").read_bytes() + file_of(made).read_bytes()
+        assert hashlib.sha256(whole).hexdigest()[:12] == digest
 
 
 def test_a_tied_head_is_cancelled_by_a_final_norm_of_random_signs(tmp_path):
     """1 + w: as many negative as positive factors, so that no token's own logit is the square of
     its embedding.
     """
-    factors = (
-        1
-        + load_file(file_of(checkpoint.ensure(GEMMA, GEMMA.sizes["tiny"], tmp_path)))[
-            "model.norm.weight"
-        ]
-    )
+    factors = 1 + tensors_of(tmp_path, GEMMA)["model.norm.weight"]
     assert abs(factors.mean()) < 0.3 < factors.std()
 
 
@@ -96,28 +80,15 @@ def test_a_tied_head_is_cancelled_by_a_final_norm_of_random_signs(tmp_path):
 def test_hardly_a_value_survives_a_lower_precision_so_that_rounded_weights_are_seen(
     tmp_path, model, dtype
 ):
-    tensors = load_file(file_of(checkpoint.ensure(model, model.sizes["tiny"], tmp_path))).values()
-    values = np.concatenate([t.ravel() for t in tensors])
+    values = np.concatenate([t.ravel() for t in tensors_of(tmp_path, model).values()])
     assert np.mean(values.astype(dtype).astype(np.float32) == values) < 1e-3
 
 
-def test_a_bfloat16_size_is_stored_in_bfloat16(tmp_path):
-    found = checkpoint.ensure(MISTRAL, TINY_BFLOAT16, tmp_path)
-    with safe_open(file_of(found), framework="np") as f:
-        names = f.keys()  # `f` is not a dict
-        assert {f.get_slice(name).get_dtype() for name in names} == {"BF16"}
-    assert found.digest == digest_of(found.path / "config.json", file_of(found))
-
-
 def test_the_digest_is_of_all_bytes_of_all_files_in_their_order(tmp_path):
-    for name, content in (("a", bytes(range(250)) * 90_000), ("b", b""), ("c", b"c")):
-        (tmp_path / name).write_bytes(content)
-    assert checkpoint.digest_of(tmp_path / name for name in "abc") == digest_of(
-        *(tmp_path / name for name in "abc")
-    )
-    assert checkpoint.digest_of(tmp_path / name for name in "cab") != checkpoint.digest_of(
-        tmp_path / name for name in "abc"
-    )
+    a, b, c = files = [tmp_path / name for name in "abc"]
+    for file, content in zip(files, (bytes(range(250)) * 90_000, b"", b"c"), strict=True):
+        file.write_bytes(content)
+    assert checkpoint.digest_of(files) == digest_of(*files) != checkpoint.digest_of([c, a, b])
 
 
 def test_the_number_of_threads_and_of_values_looked_up_at_a_time_changes_no_value(
@@ -131,7 +102,7 @@ def test_the_number_of_threads_and_of_values_looked_up_at_a_time_changes_no_valu
 
 def test_the_configuration_names_the_class_and_the_dtype(tmp_path):
     found = checkpoint.ensure(BERT, BERT.sizes["tiny"], tmp_path)
-    config = json.loads((found.path / "config.json").read_text())
+    config = read_json(found.path / "config.json")
     assert config["architectures"] == ["BertForSequenceClassification"]
     assert (config["model_type"], config["dtype"], config["hidden_size"]) == ("bert", "float32", 64)
 
@@ -139,9 +110,7 @@ def test_the_configuration_names_the_class_and_the_dtype(tmp_path):
 def test_tensors_do_not_depend_on_their_neighbours(tmp_path):
     size = MISTRAL.sizes["tiny"]
     backwards = dataclasses.replace(size, tensors=size.tensors[::-1])
-    one, other = (
-        load_file(file_of(checkpoint.ensure(MISTRAL, s, tmp_path))) for s in (size, backwards)
-    )
+    one, other = (tensors_of(tmp_path, MISTRAL, each) for each in (size, backwards))
     for name in one:
         np.testing.assert_array_equal(one[name], other[name])
     assert len({t.tobytes() for t in one.values()}) == len(one)
@@ -172,16 +141,7 @@ def test_a_half_made_checkpoint_is_made_again(tmp_path, damage):
     assert file_of(whole).stat().st_size == whole.bytes
 
 
-def test_another_recipe_is_another_folder(tmp_path):
-    size = BERT.sizes["tiny"]
-    other = dataclasses.replace(size, config={**size.config, "layer_norm_eps": 1e-6})
-    assert (
-        checkpoint.ensure(BERT, size, tmp_path).path
-        != checkpoint.ensure(BERT, other, tmp_path).path
-    )
-
-
-def ensure_tiny(cache: Path) -> str:
+def ensure_tiny(cache):
     return checkpoint.ensure(MISTRAL, MISTRAL.sizes["tiny"], cache).digest
 
 
@@ -192,12 +152,9 @@ def test_of_two_processes_one_waits_for_the_other(tmp_path):
 
 
 def test_a_disk_that_is_too_small_is_said_before_anything_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        checkpoint.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000})()
-    )
-    with pytest.raises(
-        EnvironmentFailure, match="takes 0.0 GB .* free some space, or choose a smaller --size"
-    ):
+    monkeypatch.setattr(checkpoint.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
+    words = "takes 0.0 GB .* free some space, or choose a smaller --size"
+    with pytest.raises(EnvironmentFailure, match=words):
         checkpoint.ensure(BERT, BERT.sizes["tiny"], tmp_path)
     assert not list(tmp_path.rglob("*.safetensors"))
 
@@ -215,4 +172,4 @@ def test_another_configuration_of_the_same_weights_is_another_checkpoint(tmp_pat
     other = dataclasses.replace(size, config={**size.config, "rope_theta": 1e6})
     one, two = (checkpoint.ensure(MISTRAL, s, tmp_path) for s in (size, other))
     assert file_of(one).read_bytes() == file_of(two).read_bytes()
-    assert one.digest != two.digest
+    assert one.digest != two.digest and one.path != two.path

@@ -1,12 +1,6 @@
 """A user's folder of diffusers: what it tells, and what of it is refused."""
 
-from __future__ import annotations
-
-import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +9,7 @@ from safetensors.numpy import load_file, save_file
 from harness.errors import UsageError
 from harness.inputs import checkpoint, models, tokenizer, user_weights
 from tests.conftest import CACHE
+from tests.support.files import read_json, update_json
 from tests.support.tokens import TEXT, bpe, clip
 from tests.support.weights_folders import VAE, as_published, write_clip
 
@@ -23,7 +18,7 @@ TINY = MODEL.sizes["tiny"]
 
 
 @pytest.fixture
-def folder(tmp_path) -> Path:
+def folder(tmp_path):
     """As diffusers' pipeline saves it, without a tokenizer."""
     made = shutil.copytree(checkpoint.ensure(MODEL, TINY, CACHE).path, tmp_path / "weights")
     for name in ("config.json", "digest.json"):
@@ -34,25 +29,20 @@ def folder(tmp_path) -> Path:
     return made
 
 
-def says(file: str, **changes: Any) -> Callable[[Path], Any]:
-    def spoil(folder: Path) -> None:
-        (folder / file).write_text(
-            json.dumps({**json.loads((folder / file).read_text()), **changes})
-        )
-
-    return spoil
+def says(file, **changes):
+    return lambda folder: update_json(folder / file, **changes)
 
 
-def other_tokenizer(folder: Path) -> None:
+def other_tokenizer(folder):
     (folder / "tokenizer").mkdir()
     bpe(400).save(str(folder / "tokenizer" / "tokenizer.json"))
 
 
-def pickled(file: str) -> Callable[[Path], Any]:
+def pickled(file):
     return lambda folder: (folder / file).rename((folder / file).with_suffix(".bin"))
 
 
-MISFITS: list[tuple[Callable[[Path], Any], str]] = [
+MISFITS = [
     (
         lambda f: shutil.rmtree(f / "unet"),
         (
@@ -132,7 +122,7 @@ def test_a_misfit_is_one_sentence(folder, spoil, words):
     assert "\n" not in str(told.value)
 
 
-def flat(folder: Path) -> None:
+def flat(folder):
     file = folder / "text_encoder" / "model.safetensors"
     save_file(
         {
@@ -161,7 +151,7 @@ def test_the_folder_tells_its_configuration(folder, tmp_path, change):
     of_parts = checkpoint.files(linked.path)[1:]
     assert [folder / name for name in of_parts] == found.own_files
     assert (
-        json.loads((linked.path / "unet" / "config.json").read_text())["block_out_channels"]
+        read_json(linked.path / "unet" / "config.json")["block_out_channels"]
         == TINY.config["unet_channels"]
     )
     assert (linked.path / VAE).is_symlink()

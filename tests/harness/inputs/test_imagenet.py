@@ -4,15 +4,13 @@
 `pre_process_vgg` with OpenCV 4.14.0.
 """
 
-from __future__ import annotations
-
 import hashlib
-import json
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from formats.writing import write_json
 from harness.errors import UsageError
 from harness.inputs import imagenet
 from harness.inputs.architectures import image_classifier
@@ -31,7 +29,7 @@ AREA = {
 }
 
 
-def digest(values: np.ndarray) -> str:
+def digest(values):
     return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
 
 
@@ -76,13 +74,13 @@ USUAL = {
 )
 def test_the_mean_and_the_deviation_of_the_weights_decide_the_way(tmp_path, steps, way):
     if steps:
-        (tmp_path / "preprocessor_config.json").write_text(json.dumps(steps))
+        write_json(tmp_path / "preprocessor_config.json", steps)
     assert imagenet.preparation(tmp_path, {"num_channels": 3}) is way
 
 
 def test_another_mean_is_refused(tmp_path):
     steps = USUAL | {"image_mean": [0.5, 0.5, 0.5]}
-    (tmp_path / "preprocessor_config.json").write_text(json.dumps(steps))
+    write_json(tmp_path / "preprocessor_config.json", steps)
     with pytest.raises(UsageError, match="has another mean or deviation of colours than MLPerf's"):
         imagenet.preparation(tmp_path, {"num_channels": 3})
 

@@ -1,7 +1,5 @@
 """A user's own .keras file is understood without Keras, or refused in one sentence."""
 
-from __future__ import annotations
-
 import zipfile
 from dataclasses import replace
 
@@ -19,7 +17,7 @@ from harness.inputs.models import Size
 from harness.request import options, plan
 from harness.sweep import cells, journal
 from sut.registry import REFERENCES, SUTS
-from tests.support.cells import request
+from tests.support.cells import WHERE, request
 from tests.support.keras_files import dense, functional, given, layer, sequential, write
 
 KERAS3 = [sut for sut in SUTS if sut.startswith("keras3")]
@@ -31,6 +29,14 @@ def read(path, config, custom=False):
 
 def own_model(path, custom=None):
     return architecture.model(path, custom)
+
+
+def keras(path, sut="keras3-jax", **flags):
+    """The request of a run of the file."""
+    return request(path.parent, sut=sut, model=str(path), **flags)
+
+
+FIT = {"scenario": "Fit", "duration": None}
 
 
 def test_a_sequential_model_has_one_input_and_one_output(tmp_path):
@@ -110,11 +116,16 @@ def test_random_inputs_end_in_the_padding_of_which_the_model_makes_a_mask(
     ends = np.arange(6) >= lengths[:, None]
     assert (is_padding == ends[..., None]).all()
     again, _ = architecture.ARCHITECTURE.synthetic_like({"x": drawn}, size, 1)
-    assert {row.tobytes() for row in again["x"] == padding} <= {
-        row.tobytes() for row in drawn == padding
-    }
+    before = {row.tobytes() for row in drawn == padding}
+    assert {row.tobytes() for row in again["x"] == padding} <= before
 
 
+def function(name):
+    return {"module": "builtins", "class_name": "function", "config": name}
+
+
+INT8 = {"class_name": "QuantizedDTypePolicy", "config": {"name": "int8_from_float32"}}
+INT8 |= {"module": "keras"}
 REFUSED = {
     "unbuilt": (sequential(layer("Dense", "d")), "has no inputs, because it was saved before"),
     "lambda": (
@@ -126,14 +137,7 @@ REFUSED = {
         "Keras could not locate class 'Scale', .* give --custom FILE.py",
     ),
     "custom function": (
-        sequential(
-            given("x", [2]),
-            layer(
-                "Dense",
-                "d",
-                activation={"module": "builtins", "class_name": "function", "config": "bent"},
-            ),
-        ),
+        sequential(given("x", [2]), layer("Dense", "d", activation=function("bent"))),
         "Keras could not locate function 'bent'",
     ),
     "subclass": (
@@ -151,18 +155,7 @@ REFUSED = {
         "its layer l is stateful",
     ),
     "quantised": (
-        sequential(
-            given("x", [1]),
-            layer(
-                "Dense",
-                "d",
-                dtype={
-                    "module": "keras",
-                    "class_name": "QuantizedDTypePolicy",
-                    "config": {"name": "int8_from_float32"},
-                },
-            ),
-        ),
+        sequential(given("x", [1]), layer("Dense", "d", dtype=INT8)),
         "has quantised layers",
     ),
     "nonsense": (functional([], ["x", 0, 0], ["y", 0, 0]), "its config.json is not one of Keras 3"),
@@ -186,7 +179,7 @@ def test_custom_code_allows_classes_that_keras_lacks_but_no_lambda(tmp_path):
 
 
 def test_a_function_that_keras_hub_registered_needs_no_code(tmp_path):
-    gelu = {"module": "builtins", "class_name": "function", "config": "keras_hub>gelu_approximate"}
+    gelu = function("keras_hub>gelu_approximate")
     config = sequential(given("x", [4]), layer("Dense", "d", activation=gelu))
     assert read(tmp_path, config).outputs == ("d",)
 
@@ -214,10 +207,7 @@ def two_outputs(**compiled):
         ({"class_name": "__tuple__", "items": ["mse", None]}, ("mse", None)),
         ({"b": "mae"}, (None, "mae")),
         (layer("Huber", "h", module="keras.losses"), ("Huber", "Huber")),
-        (
-            {"a": {"module": "builtins", "class_name": "function", "config": "steep"}},
-            ("custom steep", None),
-        ),
+        ({"a": function("steep")}, ("custom steep", None)),
     ],
 )
 def test_each_output_has_the_loss_that_compile_gave_it(tmp_path, loss, names):
@@ -237,26 +227,26 @@ def test_each_output_has_the_loss_that_compile_gave_it(tmp_path, loss, names):
     ],
 )
 def test_a_file_that_cannot_be_trained_is_refused_for_fit_only(tmp_path, compiled, sentence):
-    path = str(write(tmp_path / "m.keras", two_outputs(**compiled)))
-    request(tmp_path, sut="keras3-jax", model=path)
+    path = write(tmp_path / "m.keras", two_outputs(**compiled))
+    keras(path)
     with pytest.raises(UsageError, match=sentence):
-        request(tmp_path, sut="keras3-jax", model=path, scenario="Fit", duration=None)
+        keras(path, **FIT)
 
 
 def test_labels_that_cannot_be_drawn_have_to_be_given(tmp_path):
-    path = str(write(tmp_path / "m.keras", two_outputs(loss=["mse", "ctc"])))
+    path = write(tmp_path / "m.keras", two_outputs(loss=["mse", "ctc"]))
     with pytest.raises(UsageError, match="its loss is ctc, .* the inputs and label_b with --data"):
-        request(tmp_path, sut="keras3-jax", model=path, scenario="Fit", duration=None)
+        keras(path, **FIT)
     np.savez(tmp_path / "all.npz", x=np.zeros((64, 4)), label_a=np.zeros(64), label_b=np.zeros(64))
     dataset = tmp_path / "all.npz"
-    request(tmp_path, sut="keras3-jax", model=path, scenario="Fit", duration=None, dataset=dataset)
+    keras(path, **FIT, dataset=dataset)
 
 
 def test_an_input_may_not_have_the_name_of_labels(tmp_path):
     config = {**sequential(given("labels", [4]), layer("Dense", "d")), "compile_config": COMPILED}
-    path = str(write(tmp_path / "m.keras", config))
+    path = write(tmp_path / "m.keras", config)
     with pytest.raises(UsageError, match="its input is called labels, and names that begin"):
-        request(tmp_path, sut="keras3-jax", model=path, scenario="Fit", duration=None)
+        keras(path, **FIT)
 
 
 def test_a_training_takes_the_labels_of_the_users_file(tmp_path):
@@ -344,9 +334,9 @@ def test_other_files_are_refused_with_the_way_to_a_keras_file(tmp_path):
 
 
 def test_a_file_of_a_newer_keras_is_refused(tmp_path):
-    path = str(dense(tmp_path / "m.keras", version="3.99.0"))
+    path = dense(tmp_path / "m.keras", version="3.99.0")
     with pytest.raises(UsageError, match="was saved by Keras 3.99.0, and the environments here"):
-        request(tmp_path, sut="keras3-jax", model=path)
+        keras(path)
     assert not keras_file.newer("3.15.9", "3.15.1")
     assert not keras_file.newer("unknown", "3.15.1")
 
@@ -394,10 +384,10 @@ def test_the_cell_names_file_and_code_by_their_digests(tmp_path):
     path = dense(tmp_path / "m.keras")
     code = tmp_path / "layers.py"
     code.write_text("1")
-    plain = request(tmp_path, sut="keras3-jax", model=str(path)).cell()
-    own = request(tmp_path, sut="keras3-jax", model=str(path), custom=code).cell()
+    plain = keras(path).cell()
+    own = keras(path, custom=code).cell()
     code.write_text("2")
-    other = request(tmp_path, sut="keras3-jax", model=str(path), custom=code).cell()
+    other = keras(path, custom=code).cell()
     assert plain.custom is None and len(own.custom) == 12
     assert len({plain.digest, own.digest, other.digest}) == 3
     assert plain.model.startswith("m-") and plain.size == "user"
@@ -406,26 +396,23 @@ def test_the_cell_names_file_and_code_by_their_digests(tmp_path):
 def test_only_keras_3_and_what_it_exports_to_run_it_and_two_backends_in_float64_judge_each(
     tmp_path,
 ):
-    path = str(dense(tmp_path / "m.keras"))
+    path = dense(tmp_path / "m.keras")
     for sut in SUTS:
         if SUTS[sut].remote:
             continue
-        cell = request(tmp_path, sut=sut, model=path)
+        cell = keras(path, sut)
         reason = plan.unsupported(cell)
         assert (reason is None) is (sut in (*KERAS3, "onnxruntime", "openvino")), sut
         if reason:
             assert reason.startswith("a .keras file is a model of Keras 3: take keras3-jax")
         else:
             judges = [REFERENCES[name] for name in cell.references]
-            assert [(each.backend, each.execution) for each in judges] == [
-                ("tensorflow", "graph"),
-                ("torch", "eager"),
-            ]
-            assert {each.precisions for each in judges} == {("float64",)}
-    path = str(write(tmp_path / "c.keras", two_outputs()))
+            found = [(each.backend, each.execution, each.precisions) for each in judges]
+            double = ("float64",)
+            assert found == [("tensorflow", "graph", double), ("torch", "eager", double)]
+    path = write(tmp_path / "c.keras", two_outputs())
     for sut in KERAS3:
-        fit = request(tmp_path, sut=sut, model=path, scenario="Fit", duration=None)
-        reason = plan.unsupported(fit)
+        reason = plan.unsupported(keras(path, sut, **FIT))
         assert (reason is None) is (sut != "keras3-openvino")
     assert "`fit` is not supported with openvino backend" in reason
 
@@ -441,17 +428,17 @@ def test_only_keras_3_and_what_it_exports_to_run_it_and_two_backends_in_float64_
     ],
 )
 def test_flags_that_the_file_decides_are_refused(tmp_path, flags, sentence):
-    path = str(dense(tmp_path / "m.keras"))
+    path = dense(tmp_path / "m.keras")
     with pytest.raises(UsageError, match=sentence):
-        request(tmp_path, sut="keras3-jax", model=path, **flags)
+        keras(path, **flags)
 
 
 def test_custom_code_is_for_a_keras_file(tmp_path):
     with pytest.raises(UsageError, match="--custom .*: is for a model in a .keras file"):
         request(tmp_path, custom=tmp_path / "layers.py")
-    path = str(dense(tmp_path / "m.keras"))
+    path = dense(tmp_path / "m.keras")
     with pytest.raises(UsageError, match="--custom .*: cannot be read"):
-        request(tmp_path, sut="keras3-jax", model=path, custom=tmp_path / "gone.py")
+        keras(path, custom=tmp_path / "gone.py")
 
 
 def test_a_path_becomes_absolute_and_a_name_stays_a_name(tmp_path, monkeypatch):
@@ -470,7 +457,7 @@ def test_a_sweep_goes_on_after_the_file_was_moved(tmp_path):
         place.parent.mkdir(exist_ok=True)
         place = path.rename(place)
         grid = {"sut": ["keras3-jax"], "model": [str(place)], "scenario": ["Offline"]}
-        series = cells.make([grid], {}, control=False)
+        series = cells.make([grid], WHERE, control=False)
         folders.append(journal.folder(tmp_path / "runs", "sweep", series, again=False))
     assert folders[0] == folders[1]
 
@@ -498,9 +485,8 @@ def test_random_inputs_have_the_dtypes_and_ranges_of_the_file():
         ("x", (50,), "float32", None),
     )
     arrays = architecture.ARCHITECTURE.synthetic(size, 20, 0)
-    assert {name: array.dtype.name for name, array in arrays.items()} == {
-        each.name: each.dtype for each in size.inputs["arrays"]
-    }
+    for each in size.inputs["arrays"]:
+        assert arrays[each.name].dtype == each.dtype
     assert {each.shape for each in arrays.values()} == {(20, 50)}
     assert set(np.unique(arrays["ids"])) == {0, 1, 2, 3, 4}
     assert set(np.unique(arrays["table"])) == {0.0, 1.0, 2.0}
@@ -523,31 +509,29 @@ def test_a_length_that_the_file_leaves_open_is_given_by_flag_or_data(tmp_path):
     config = sequential(
         given("ids", [None], "int32"), layer("Embedding", "table", input_dim=9), layer("Dense", "d")
     )
-    path = str(write(tmp_path / "m.keras", config))
+    path = write(tmp_path / "m.keras", config)
     with pytest.raises(UsageError, match=r"its input ids is \[\?\]: give its length with --seq-l"):
-        request(tmp_path, sut="keras3-jax", model=path)
-    long = request(tmp_path, sut="keras3-jax", model=path, seq_len=6)
+        keras(path)
+    long = keras(path, seq_len=6)
     assert architecture.ARCHITECTURE.synthetic(long.size, 2, 0)["ids"].shape == (2, 6)
     assert long.cell().seq_len == 6
     np.save(tmp_path / "ids.npy", np.array([[1, 2, 0], [3, 8, 8]]))
-    own = request(tmp_path, sut="keras3-jax", model=path, dataset=tmp_path / "ids.npy")
+    own = keras(path, dataset=tmp_path / "ids.npy")
     prepared = prepare(own, tmp_path)
     with np.load(prepared.path) as arrays:
         assert arrays["ids"].dtype == np.int32 and arrays["ids"].shape == (2, 3)
 
 
 def test_whole_numbers_that_no_table_reads_need_data(tmp_path):
-    path = str(
-        write(tmp_path / "m.keras", sequential(given("n", [2], "int32"), layer("Dense", "d")))
-    )
+    config = sequential(given("n", [2], "int32"), layer("Dense", "d"))
+    path = write(tmp_path / "m.keras", config)
     with pytest.raises(UsageError, match="its input n holds whole numbers, and no Embedding"):
-        request(tmp_path, sut="keras3-jax", model=path)
+        keras(path)
 
 
 def prepare(cell, cache):
-    return dataset.prepare(
-        cell.model, cell.size, cell.samples, cell.options.dataset, cache, batch_size=4
-    )
+    data = cell.options.dataset
+    return dataset.prepare(cell.model, cell.size, cell.samples, data, cache, batch_size=4)
 
 
 def test_a_users_arrays_are_checked_against_the_files_specification(tmp_path):
@@ -558,11 +542,11 @@ def test_a_users_arrays_are_checked_against_the_files_specification(tmp_path):
         layer("Add", "sum", ["table", "x"]),
     ]
     config = functional(layers, [["ids", 0, 0], ["x", 0, 0]], ["sum", 0, 0])
-    path = str(write(tmp_path / "m.keras", config))
+    path = write(tmp_path / "m.keras", config)
     good = {"ids": np.ones((4, 3), np.int64), "x": np.zeros((4, 2))}
     data = tmp_path / "data.npz"
     np.savez(data, **good)
-    cell = request(tmp_path, sut="keras3-jax", model=path, dataset=data)
+    cell = keras(path, dataset=data)
     assert prepare(cell, tmp_path).count == 4
     refused = {
         "holds ids, and the inputs of m-.* are ids, x": {"ids": good["ids"]},
@@ -581,7 +565,7 @@ def test_a_users_arrays_are_checked_against_the_files_specification(tmp_path):
     with pytest.raises(UsageError, match="is no array file of numpy"):
         prepare(cell, tmp_path)
     with pytest.raises(UsageError, match="there is no such file"):
-        request(tmp_path, sut="keras3-jax", model=path, dataset=tmp_path / "gone.npz")
+        keras(path, dataset=tmp_path / "gone.npz")
 
 
 def test_a_folder_of_pictures_is_resized_to_the_models_input(tmp_path):
@@ -590,35 +574,26 @@ def test_a_folder_of_pictures_is_resized_to_the_models_input(tmp_path):
     Image.new("RGB", (9, 5), (255, 0, 10)).save(folder / "a.png")
     Image.new("L", (3, 3), 200).save(folder / "b.jpg")
     config = sequential(given("image", [4, 6, 3]), layer("Conv2D", "c"))
-    path = str(write(tmp_path / "m.keras", config))
-    cell = request(tmp_path, sut="keras3-jax", model=path, dataset=folder)
+    path = write(tmp_path / "m.keras", config)
+    cell = keras(path, dataset=folder)
     prepared = prepare(cell, tmp_path)
     with np.load(prepared.path) as arrays:
         assert arrays["image"].shape == (2, 4, 6, 3)
         assert (arrays["image"][0, 0, 0] == (255, 0, 10)).all()
     assert "values from 0 to 255" in prepared.notes[0]
     with pytest.raises(UsageError, match="a folder of pictures is for a model with one input"):
-        cell = request(
-            tmp_path, sut="keras3-jax", model=str(dense(tmp_path / "d.keras")), dataset=folder
-        )
-        prepare(cell, tmp_path)
+        prepare(keras(dense(tmp_path / "d.keras"), dataset=folder), tmp_path)
 
 
-@pytest.mark.parametrize(("precision", "most"), [("float32", 1e-3)])
-def test_limits_follow_from_precision_depth_and_the_spread_of_the_answers(precision, most):
+def test_limits_follow_from_precision_depth_and_the_spread_of_the_answers():
     size = arrays_of(("x", (2,), "float32", None))
     answers = np.random.default_rng(0).standard_normal((8, 5))
-    found, reason = architecture.limits(size, precision, {"output_y": answers})
+    found, reason = architecture.limits(size, "float32", {"output_y": answers})
     deeper = replace(size, config={**size.config, "num_hidden_layers": 16})
-    more, _ = architecture.limits(deeper, precision, {"output_y": answers})
-    assert not reason and 0 < found["output_y_error"] <= more["output_y_error"] <= most
-    assert {name.removeprefix("output_y_") for name in found} == {
-        "error",
-        "mean_iou",
-        "smallest_iou",
-        "equal_fraction",
-        "psnr",
-    }
+    more, _ = architecture.limits(deeper, "float32", {"output_y": answers})
+    assert not reason and 0 < found["output_y_error"] <= more["output_y_error"] <= 1e-3
+    kinds = "error mean_iou smallest_iou equal_fraction psnr"
+    assert set(found) == {f"output_y_{kind}" for kind in kinds.split()}
 
 
 def test_answers_that_hardly_differ_or_are_not_finite_judge_nothing():

@@ -1,7 +1,5 @@
 """Labels of a user's own file are drawn from its losses, or read and checked."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,15 +1,10 @@
 """The steps of a preprocessor_config.json, and the inputs of a folder of pictures."""
 
-from __future__ import annotations
-
-import json
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from PIL import Image
 
+from formats.writing import write_json
 from harness.errors import UsageError
 from harness.execution import user_files
 from harness.inputs import depth_limits, picture_processor, unlisted, user_weights
@@ -20,7 +15,7 @@ from tests.support.weights_folders import DROP, config, made, tensors
 
 __all__ = ["made"]
 
-STEPS: dict[str, Any] = {
+STEPS = {
     "size": {"height": 8, "width": 6},
     "resample": 2,
     "image_mean": [0.5, 0.5, 0.5],
@@ -29,9 +24,9 @@ STEPS: dict[str, Any] = {
 CHANNELS = {"num_channels": 3}
 
 
-def processor(folder: Path, changes: dict[str, Any], channels: int = 3) -> Any:
+def processor(folder, changes, channels=3):
     (folder / "config.json").write_text('{"model_type": "vit"}')
-    (folder / picture_processor.FILE).write_text(json.dumps({**STEPS, **changes}))
+    write_json(folder / picture_processor.FILE, {**STEPS, **changes})
     return picture_processor.of_folder(folder, {"num_channels": channels})
 
 
@@ -72,9 +67,9 @@ def test_without_the_file_config_json_has_the_size_of_random_pictures(tmp_path):
 
 
 @pytest.fixture
-def vit(made) -> Path:
+def vit(made):
     """A folder with the configuration of a model of pictures."""
-    folder: Path = made("roberta")
+    folder = made("roberta")
     config(folder, model_type="vit", architectures=["ViTForImageClassification"], num_channels=3)
     config(folder, image_size=8, vocab_size=DROP)
     return folder
@@ -99,7 +94,7 @@ def test_a_folder_of_a_model_of_pictures_has_pixels_as_inputs(vit, tmp_path):
     place = UserFile(model=model, size=found.size, path=tmp_path)
     with pytest.raises(UsageError, match="the weights have no preprocessor_config.json"):
         read(place)
-    (vit / picture_processor.FILE).write_text(json.dumps(STEPS))
+    write_json(vit / picture_processor.FILE, STEPS)
     size = user_weights.look(vit, model).size
     arrays, notes = read(UserFile(model=model, size=size, path=tmp_path))
     assert arrays["pixel_values"].shape == (1, 3, 8, 6)

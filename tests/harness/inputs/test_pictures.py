@@ -1,7 +1,5 @@
 """A user's pictures: how they are read, and which are refused by name."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 

@@ -1,7 +1,5 @@
 """Prompts in the files that people have: rows, columns, encodings, messages."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shlex
@@ -34,24 +32,23 @@ def refused(tmp_path, name, data, words, options=None):
 @pytest.mark.parametrize("field", ["text", "question", "instruction", "input"])
 def test_the_usual_names_of_a_prompt_are_known_and_told(tmp_path, field):
     found, notes = texts(tmp_path, "rows.jsonl", json.dumps({field: "one"}) + "\n")
-    assert (found, notes) == (
-        ["one"],
-        (f"the prompts of rows.jsonl are its `{field}`; --field names another",),
-    )
+    note = f"the prompts of rows.jsonl are its `{field}`; --field names another"
+    assert (found, notes) == (["one"], (note,))
 
 
 def test_the_first_of_several_names_is_taken_and_another_can_be_named(tmp_path):
     rows = json.dumps({"text": "whole", "prompt": "short", "mine": "own"})
     found, notes = texts(tmp_path, "rows.jsonl", rows)
-    assert (found, notes[0]) == (
-        ["short"],
-        "the prompts of rows.jsonl are its `prompt`; --field names another",
-    )
+    note = "the prompts of rows.jsonl are its `prompt`; --field names another"
+    assert (found, notes[0]) == (["short"], note)
     found, notes = texts(tmp_path, "rows.jsonl", rows, PromptOptions(field="mine"))
-    assert (found, notes) == (
-        ["own"],
-        ("fields of rows.jsonl that are not used: prompt, text",),
-    )
+    assert (found, notes) == (["own"], ("fields of rows.jsonl that are not used: prompt, text",))
+
+
+@pytest.mark.parametrize("name", ["ROWS.JSONL", "rows.Jsonl", "rows.NDJSON"])
+def test_json_lines_are_known_by_their_ending_in_any_case(tmp_path, name):
+    data = '{"prompt": "one"}\n{"prompt": "\\ud83d\\ude00"}\n'
+    assert texts(tmp_path, name, data)[0] == ["one", "\U0001f600"]
 
 
 def test_the_input_of_an_instruction_follows_it(tmp_path):
@@ -115,6 +112,33 @@ def test_a_bad_line_is_named_with_its_rule(tmp_path, name, data, words):
     refused(tmp_path, name, data, words)
 
 
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ("not json", "not JSON"),
+        ("", "an empty line"),
+        ("[1]", "non-empty string `prompt`"),
+        ('{"text": "x"}', "non-empty string `prompt`"),
+        ('{"prompt": ""}', "non-empty string `prompt`"),
+        ('{"prompt": 3}', "non-empty string `prompt`"),
+        ('{"prompt": "x", "max_new_tokens": 0}', "whole number from 1 on"),
+        ('{"prompt": "x", "max_new_tokens": "9"}', "whole number from 1 on"),
+        ('{"prompt": "x", "max_new_tokens": true}', "whole number from 1 on"),
+        ('{"prompt": "a \\ud800 b"}', "half of a surrogate pair"),
+    ],
+)
+def test_a_bad_row_is_named_by_file_and_line(tmp_path, bad, words):
+    data = f'{{"prompt": "good"}}\n{bad}\n{{"prompt": "good"}}\n'
+    refused(tmp_path, "rows.jsonl", data, rf"rows\.jsonl:2: .*{words}")
+
+
+def test_paragraphs_are_prompts_with_their_lines(tmp_path):
+    text = "first line\n  second line\n\n\n \nnext paragraph"
+    found, notes = texts(tmp_path, "a.txt", text)
+    assert (found, notes) == (["first line\n  second line", "next paragraph"], ())
+    assert [prompt.line for prompt in read(tmp_path / "a.txt")[0]] == [1, 6]
+
+
 def test_lines_without_an_empty_line_are_prompts_and_told(tmp_path):
     found, notes = texts(tmp_path, "a.txt", "\n \none \ntwo\n three\n\n")
     assert found == ["one ", "two", " three"]
@@ -167,6 +191,8 @@ def test_a_file_of_another_kind_is_refused_by_what_it_is(tmp_path, name, data, w
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv"])
 def test_a_file_without_a_prompt_is_refused(tmp_path, name, options):
     refused(tmp_path, name, b"", "no prompt in it", options)
+    if name == "a.txt":
+        refused(tmp_path, name, b"\n \n", "no prompt in it", options)
 
 
 def test_lines_may_end_with_cr_only(tmp_path):
@@ -181,10 +207,8 @@ def test_a_cell_may_be_long(tmp_path):
 
 
 def test_a_chat_template_makes_one_turn_of_a_text(tmp_path):
-    assert texts(tmp_path, "a.txt", "one\n\ntwo", CHAT)[0] == [
-        "[user]one[assistant]",
-        "[user]two[assistant]",
-    ]
+    turns = [f"[user]{text}[assistant]" for text in ("one", "two")]
+    assert texts(tmp_path, "a.txt", "one\n\ntwo", CHAT)[0] == turns
     assert texts(tmp_path, "a.csv", "prompt\none\n", CHAT)[0] == ["[user]one[assistant]"]
 
 
@@ -207,9 +231,8 @@ def test_messages_are_rendered_without_the_answer_at_their_end(tmp_path):
 def test_the_text_parts_of_a_message_are_its_text(tmp_path):
     parts = [{"type": "text", "text": "hi "}, {"type": "text", "text": "you"}]
     rows = [parts, "hi you"]
-    data = "".join(
-        json.dumps({"messages": [{"role": "user", "content": content}]}) + "\n" for content in rows
-    )
+    rows = [{"messages": [{"role": "user", "content": content}]} for content in rows]
+    data = "".join(json.dumps(row) + "\n" for row in rows)
     found, _ = texts(tmp_path, "a.jsonl", data, CHAT)
     assert found == ["[user]hi you[assistant]"] * 2
 

@@ -1,14 +1,11 @@
 """A user's checkpoint of Segment Anything, in Meta's own names."""
 
-from __future__ import annotations
-
-import json
-
 import pytest
 from safetensors.numpy import load_file, save_file
 
 from harness.errors import UsageError
 from harness.inputs import checkpoint, models, user_weights
+from tests.support.files import read_json
 
 SAM = models.load("sam")
 
@@ -34,7 +31,7 @@ def test_metas_checkpoint_tells_its_own_configuration(folder, tmp_path):
     assert found.own_files == [folder / "model.safetensors"]
     assert found.size.facts == SAM.sizes["tiny"].facts
     of_folder = checkpoint.of_folder(found, SAM, tmp_path / "cache")
-    assert json.loads((of_folder.path / "config.json").read_text())["global_attn_indexes"] == [1, 3]
+    assert read_json(of_folder.path / "config.json")["global_attn_indexes"] == [1, 3]
 
 
 def test_a_pickle_is_refused_with_the_command_that_converts_it(folder):

@@ -1,21 +1,19 @@
 """The tokenizers of a user's folder, each trained here."""
 
-from __future__ import annotations
-
 import io
 import json
-from pathlib import Path
 
 import pytest
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
+from formats.writing import write_json
 from harness.errors import UsageError
 from harness.inputs import tokenizer
 from tests.support.tokens import TEXT, bpe
 
 
 @pytest.fixture
-def sentences(tmp_path: Path) -> Path:
+def sentences(tmp_path):
     out = io.BytesIO()
     SentencePieceTrainer.train(
         sentence_iterator=iter(TEXT * 4), model_writer=out, vocab_size=60, minloglevel=2
@@ -48,7 +46,7 @@ def test_tokenizer_json_adds_its_own_marks_and_neither_cuts_nor_pads(tmp_path):
 )
 def test_tokenizer_model_adds_the_marks_of_its_settings(sentences, settings, begins, ends):
     if settings is not None:
-        (sentences / "tokenizer_config.json").write_text(json.dumps(settings))
+        write_json(sentences / "tokenizer_config.json", settings)
     found = tokenizer.of_folder(sentences)
     reader = SentencePieceProcessor(model_file=str(sentences / "tokenizer.model"))
     wanted = [reader.bos_id()] * begins + reader.encode("ais bjt") + [reader.eos_id()] * ends
@@ -70,7 +68,7 @@ def test_a_berts_vocab_txt_is_a_tokenizer_of_words_and_their_pieces(tmp_path):
 def test_no_code_of_a_folder_is_run(tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]))
     named = {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": ["own.Own", None]}}
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(named))
+    write_json(tmp_path / "tokenizer_config.json", named)
     (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     assert tokenizer.of_folder(tmp_path).encode("a") == [2, 1, 3]
     assert not (tmp_path / "ran").exists()
@@ -114,6 +112,6 @@ _PANICS = {
 @pytest.mark.parametrize("when", _PANICS)
 def test_a_panic_of_the_library_is_one_sentence(tmp_path, when):
     made = json.loads(bpe(300).to_str()) | _PANICS[when]
-    (tmp_path / "tokenizer.json").write_text(json.dumps(made))
+    write_json(tmp_path / "tokenizer.json", made)
     with pytest.raises(UsageError, match="tokenizer.json is not a tokenizer .*download it again"):
         tokenizer.of_folder(tmp_path).encode("ais bjt")

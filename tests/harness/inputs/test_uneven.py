@@ -1,6 +1,5 @@
 """The standard data set of uneven lengths, and which inputs are drawn unless the user chooses."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +9,10 @@ from formats.result import Status
 from harness.errors import UsageError
 from harness.inputs import dataset, models
 from harness.inputs.architectures import text
-from harness.measurement import run
 from harness.request import estimate, options, plan
 from results import summary
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
+from tests.support.files import read_json
 
 
 def prepared(tmp_path, name, *, task=None, samples=8, **arguments):
@@ -125,9 +124,7 @@ def test_models_without_lengths_refuse_it(tmp_path, flags, sentence):
         request(tmp_path, standard="uneven", **flags)
 
 
-def test_a_test_makes_whole_passes_over_uneven_prompts_and_the_cell_says_so(
-    tmp_path, made_environment
-):
+def test_a_test_makes_whole_passes_over_uneven_prompts_and_the_cell_says_so(tmp_path):
     wanted = request(
         tmp_path,
         model="mistral",
@@ -137,10 +134,10 @@ def test_a_test_makes_whole_passes_over_uneven_prompts_and_the_cell_says_so(
         prompt_tokens=40,
         new_tokens=3,
     )
-    found = run.run(wanted, Reporter(), 0)
+    found = measure(wanted)
     assert (found.status, found.reason, found.cell.dataset) == (Status.OK, "", "uneven")
     assert found.measured["passes"] == int(found.measured["passes"])
-    record = json.loads((Path(found.directory) / "record.json").read_text())
+    record = read_json(Path(found.directory) / "record.json")
     assert (record["qsl"]["shortest"], record["qsl"]["longest"], record["qsl"]["synthetic"]) == (
         4,
         40,
@@ -148,9 +145,9 @@ def test_a_test_makes_whole_passes_over_uneven_prompts_and_the_cell_says_so(
     )
 
 
-def test_an_estimate_takes_no_run_of_other_inputs(tmp_path, made_environment):
+def test_an_estimate_takes_no_run_of_other_inputs(tmp_path):
     uneven = {"model": "mistral", "scenario": "Offline", "size": "tiny", "standard": "uneven"}
-    assert run.run(request(tmp_path, **uneven), Reporter(), 0).status is Status.OK
+    assert measure(request(tmp_path, **uneven)).status is Status.OK
     assert estimate.of(request(tmp_path, **uneven)).basis != estimate.RULE
     assert estimate.of(request(tmp_path, **uneven | {"standard": None})).basis == estimate.RULE
 
@@ -161,8 +158,8 @@ def test_no_two_synthetic_negative_prompts_are_the_same(tmp_path):
     assert len(np.unique(both, axis=0)) == len(both)
 
 
-def test_a_result_says_that_lengths_are_uneven(tmp_path, made_environment):
-    found = run.run(request(tmp_path, scenario="Offline", batch_size=4), Reporter(), 0)
+def test_a_result_says_that_lengths_are_uneven(tmp_path):
+    found = measure(request(tmp_path, scenario="Offline", batch_size=4))
     assert "64 inputs of uneven length, padded to 32 tokens" in summary.measured(found)
     assert "no padding" not in summary.measured(found)
     documents = [path.read_text() for path in Path(found.directory).rglob("open/**/README.md")]

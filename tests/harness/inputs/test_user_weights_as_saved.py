@@ -1,42 +1,40 @@
 """Folders as people's programs and the Hub's cache leave them: other names, shared tensors, links."""
 
-from __future__ import annotations
-
-import json
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from formats.writing import write_json
 from harness.errors import EnvironmentFailure, UsageError
 from harness.inputs import checkpoint, stored_tensors, unlisted, user_weights
 from sut.checkpoint import weights_files
-from tests.support.weights_folders import INDEX, MODELS, config, made, shard, tensors
+from tests.support.files import read_json
+from tests.support.weights_folders import INDEX, MODELS, made, shard, tensors
 
 FILE = "model.safetensors"
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 
-def linked(folder: Path, name: str, cache: Path) -> tuple[user_weights.Folder, Path]:
+def linked(folder, name, cache):
     """The folder, and the checkpoint that the SUTs read."""
     found = user_weights.look(folder, MODELS[name])
     return found, checkpoint.of_folder(found, MODELS[name], cache).path
 
 
-def values(path: Path) -> dict[str, np.ndarray]:
+def values(path):
     return {name: weights_files.tensor(path, name) for name in weights_files.names(path)}
 
 
-def same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
+def same(one, other):
     return one.keys() == other.keys() and all(np.array_equal(one[n], other[n]) for n in one)
 
 
-def save_model(folder: Path, kept: str, removed: str) -> None:
+def save_model(folder, kept, removed):
     """What safetensors.torch.save_model writes of two shared tensors: one, and no format."""
     found = load_file(folder / FILE)
     found[kept] = found.pop(EMBEDDING)
@@ -96,7 +94,7 @@ def test_the_body_alone_of_a_tied_model_is_read(made, tmp_path, prefix):
 def test_legacy_names_in_a_wrapper_stay_those_that_libraries_read(made, tmp_path):
     folder = made("bert")
 
-    def age(t: dict[str, np.ndarray]) -> None:
+    def age(t):
         for name in list(t):
             old = name.replace("LayerNorm.weight", "LayerNorm.gamma")
             t["module." + old] = t.pop(name)
@@ -120,7 +118,7 @@ def test_a_file_whose_metadata_has_no_format_is_copied_with_one(made, tmp_path):
 def test_mixed_precisions_and_shards_are_copied_byte_by_byte(made, tmp_path):
     folder = made("llama")
 
-    def mix(t: dict[str, np.ndarray]) -> None:
+    def mix(t):
         t["model.norm.weight"] = t["model.norm.weight"].astype(np.float16)
         for name in list(t):
             t["module." + name] = t.pop(name)
@@ -161,9 +159,9 @@ def test_an_index_that_names_more_than_there_is_is_mended(made, tmp_path):
     folder = made("llama")
     whole = load_file(folder / FILE)
     shard(folder)
-    listed = json.loads((folder / INDEX).read_text())
+    listed = read_json(folder / INDEX)
     listed["weight_map"]["model.layers.9.rotary_emb.inv_freq"] = "model-00001-of-00002.safetensors"
-    (folder / INDEX).write_text(json.dumps(listed))
+    write_json(folder / INDEX, listed)
     found, path = linked(folder, "llama", tmp_path / "cache")
     assert f"{INDEX} names tensors that are in no file: model.layers.9.rotary_emb.inv_freq" in (
         found.notes
@@ -171,7 +169,7 @@ def test_an_index_that_names_more_than_there_is_is_mended(made, tmp_path):
     assert same(values(path), whole)
 
 
-def hub(folder: Path, root: Path, *commits: str) -> Path:
+def hub(folder, root, *commits):
     """The folder as `huggingface-cli download` leaves it: links into blobs/."""
     model = root / "models--someone--a model ü"
     for commit in commits:

@@ -1,56 +1,52 @@
 """What does not fit is one sentence: the rule, what was found, what mends it."""
 
-from __future__ import annotations
-
-import json
 import os
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
-import ml_dtypes
+import ml_dtypes  # noqa: F401  numpy needs its bfloat16
 import numpy as np
 import pytest
 
+from formats.writing import write_json
 from harness.errors import UsageError
-from harness.inputs import checkpoint, unlisted, user_weights
+from harness.inputs import unlisted, user_weights
+from tests.support.files import read_json
 from tests.support.tokens import bpe
-from tests.support.weights_folders import DROP, INDEX, MODELS, made, says, shard, tensors
+from tests.support.weights_folders import DROP, INDEX, MODELS, linked, made, says, shard, tensors
 
 
-def only_these(folder: Path, *names: str) -> None:
+def only_these(folder, *names):
     (folder / "model.safetensors").unlink()
     for name in names:
         (folder / name).write_bytes(b"")
 
 
-def index(folder: Path, change: Callable[[dict[str, str]], Any]) -> None:
+def index(folder, change):
     shard(folder)
-    told = json.loads((folder / INDEX).read_text())
+    told = read_json(folder / INDEX)
     change(told["weight_map"])
-    (folder / INDEX).write_text(json.dumps(told))
+    write_json(folder / INDEX, told)
 
 
-def cut(folder: Path) -> None:
+def cut(folder):
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
 
 
-def adapter(folder: Path, *names: str) -> None:
+def adapter(folder, *names):
     """What PEFT's save_pretrained writes: no config.json."""
     only_these(folder, *names)
     (folder / "config.json").unlink()
 
 
-def two_positions(folder: Path) -> None:
+def two_positions(folder):
     name = "roberta.embeddings.position_embeddings.weight"
     says(max_position_embeddings=2)(folder)
     tensors(folder, lambda t: t.update({name: t[name][:2].copy()}))
 
 
 Q = "model.layers.0.self_attn.q_proj.weight"
-MISFITS: list[tuple[str, Callable[[Path], Any], str]] = [
+MISFITS = [
     ("bert", shutil.rmtree, "is not a directory .names of the Hub are not downloaded"),
     ("bert", lambda f: (shutil.rmtree(f), f.touch()), "is not a directory"),
     ("bert", lambda f: (f / "config.json").unlink(), "there is no config.json in it; give the folder that save_pretrained wrote"),
@@ -121,23 +117,18 @@ def test_a_misfit_is_one_sentence_that_names_the_folder(made, name, spoil, words
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_weights_that_are_no_numbers_are_refused_before_anything_is_measured(
-    made, tmp_path, dtype, value
-):
-    def spoil(each: dict[str, Any]) -> None:
-        for name, values in each.items():
-            each[name] = values.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+def test_weights_that_are_no_numbers_are_refused_before_anything_is_measured(made, dtype, value):
+    def spoil(each):
+        each |= {name: values.astype(dtype) for name, values in each.items()}
         each[Q][3, 5] = value
 
-    model, folder = MODELS["mistral"], made("mistral")
+    folder = made("mistral")
     tensors(folder, spoil)
     with pytest.raises(UsageError, match=f"{Q} has 1 values that are NaN or infinite"):
-        checkpoint.of_folder(user_weights.look(folder, model), model, tmp_path / "cache")
+        linked(folder)
 
 
-def test_the_largest_finite_weights_are_taken(made, tmp_path):
-    model, folder = MODELS["mistral"], made("mistral")
+def test_the_largest_finite_weights_are_taken(made):
+    folder = made("mistral")
     tensors(folder, lambda each: each.update({Q: np.full_like(each[Q], np.finfo(np.float32).max)}))
-    assert checkpoint.of_folder(
-        user_weights.look(folder, model), model, tmp_path / "cache"
-    ).path.is_dir()
+    assert linked(folder).path.is_dir()

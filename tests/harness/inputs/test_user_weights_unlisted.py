@@ -2,18 +2,13 @@
 its own.
 """
 
-from __future__ import annotations
-
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
 
 from harness.errors import UsageError
-from harness.inputs import architectures, checkpoint, limits, models, unlisted, user_weights
+from harness.inputs import architectures, limits, models, unlisted, user_weights
 from harness.inputs.architectures import text
 from harness.request import plan
 from harness.sweep import cells
@@ -32,7 +27,7 @@ NORM = "model.layers.0.self_attn.q_norm.weight"
 
 
 @pytest.fixture
-def olmo2(made) -> Path:
+def olmo2(made):
     """The folder of a model type that no file here describes, with a tensor of its own."""
     folder = made("llama")
     config(folder, **OLMO2, auto_map={"AutoModel": "code.py"})
@@ -40,7 +35,7 @@ def olmo2(made) -> Path:
     return folder
 
 
-def look(folder: Path) -> user_weights.Folder:
+def look(folder):
     return user_weights.look(folder, unlisted.model_of(folder))
 
 
@@ -132,7 +127,7 @@ def test_a_deeper_model_has_wider_limits(olmo2):
     model, size = unlisted.model_of(olmo2), look(olmo2).size
     measured = models.load("llama").sizes["mid"].config["num_hidden_layers"]
 
-    def error(layers: int, precision: str) -> float:
+    def error(layers, precision):
         deep = replace(size, config={**size.config, "num_hidden_layers": layers})
         return limits.limits(model, deep, precision, "cpu")["logit_error"]
 

@@ -63,9 +63,7 @@ def measured(engine, tmp_path, model, **changes):
 
 @pytest.mark.parametrize("stream", ["off", "on"])
 @pytest.mark.parametrize("scenario", ["SingleStream", "MultiStream", "Offline"])
-def test_an_engine_is_measured_in_every_scenario(
-    tmp_path, model, made_environment, scenario, stream
-):
+def test_an_engine_is_measured_in_every_scenario(tmp_path, model, scenario, stream):
     with running(bpe(VOCABULARY)) as engine:
         found = measured(engine, tmp_path, model, scenario=scenario, stream=stream)
     assert (found.status, found.reason) == ("ok", "")
@@ -105,9 +103,7 @@ LLAMA_CPP = json.dumps({"total_slots": 4, "default_generation_settings": {"n_ctx
         ("/metrics", "another_metric 1.0", "version 1.2.3, model small, prompts", []),
     ],
 )
-def test_settings_that_an_engine_reports_are_told(
-    tmp_path, model, made_environment, path, page, words, notes
-):
+def test_settings_that_an_engine_reports_are_told(tmp_path, model, path, page, words, notes):
     with running(bpe(VOCABULARY)) as engine:
         engine.pages[path] = page
         found = measured(engine, tmp_path, model)
@@ -117,7 +113,7 @@ def test_settings_that_an_engine_reports_are_told(
         assert any(note in each for each in found.warnings), note
 
 
-def test_a_server_sends_each_request_when_it_arrives(tmp_path, model, made_environment):
+def test_a_server_sends_each_request_when_it_arrives(tmp_path, model):
     with running(bpe(VOCABULARY)) as engine:
         found = measured(
             engine, tmp_path, model, scenario="Server", max_latency_ms=2000.0, rate=40.0
@@ -139,7 +135,7 @@ def test_a_server_sends_each_request_when_it_arrives(tmp_path, model, made_envir
 )
 @pytest.mark.parametrize("scenario", ["SingleStream", "Offline"])
 def test_a_wrong_answer_ends_the_run_with_its_reason(
-    tmp_path, model, made_environment, monkeypatch, fault, words, scenario
+    tmp_path, model, monkeypatch, fault, words, scenario
 ):
     monkeypatch.setenv("ENGINE_KEY", KEY)
     with running(bpe(VOCABULARY)) as engine:
@@ -164,9 +160,7 @@ def test_a_wrong_answer_ends_the_run_with_its_reason(
         ("early end", "a reply ended without a finish_reason, after"),
     ],
 )
-def test_a_broken_stream_ends_the_run_with_its_reason(
-    tmp_path, model, made_environment, fault, words
-):
+def test_a_broken_stream_ends_the_run_with_its_reason(tmp_path, model, fault, words):
     with running(bpe(VOCABULARY)) as engine:
         engine.fault, engine.after = fault, 30
         found = measured(engine, tmp_path, model, stream="on")
@@ -174,9 +168,7 @@ def test_a_broken_stream_ends_the_run_with_its_reason(
     assert words in found.reason
 
 
-def test_an_engine_that_is_killed_in_the_middle_of_a_test_ends_it(
-    tmp_path, model, made_environment
-):
+def test_an_engine_that_is_killed_in_the_middle_of_a_test_ends_it(tmp_path, model):
     with running(bpe(VOCABULARY)) as engine:
 
         def kill():
@@ -192,7 +184,7 @@ def test_an_engine_that_is_killed_in_the_middle_of_a_test_ends_it(
     assert "the engine closed the connection" in found.reason or "Connect" in found.reason
 
 
-def test_no_engine_at_the_address_is_said(tmp_path, model, made_environment):
+def test_no_engine_at_the_address_is_said(tmp_path, model):
     with running(bpe(VOCABULARY)) as engine:
         pass
     found = measured(engine, tmp_path, model)
@@ -200,7 +192,7 @@ def test_no_engine_at_the_address_is_said(tmp_path, model, made_environment):
     assert f"GET {engine.url}/models: Cannot connect to host" in found.reason
 
 
-def test_requests_in_flight_are_limited_if_the_user_says_so(tmp_path, model, made_environment):
+def test_requests_in_flight_are_limited_if_the_user_says_so(tmp_path, model):
     with running(bpe(VOCABULARY)) as engine:
         measured(engine, tmp_path, model, scenario="Offline", options={"in_flight": 2})
     assert engine.most_open == 2
@@ -209,9 +201,7 @@ def test_requests_in_flight_are_limited_if_the_user_says_so(tmp_path, model, mad
     assert engine.most_open > 2
 
 
-def test_an_engine_without_ids_gets_the_text_of_which_it_makes_the_same_ids(
-    tmp_path, model, made_environment
-):
+def test_an_engine_without_ids_gets_the_text_of_which_it_makes_the_same_ids(tmp_path, model):
     for takes_ids in (True, False):
         with running(bpe(VOCABULARY), takes_ids=takes_ids) as engine:
             found = measured(engine, tmp_path / str(takes_ids), model)
@@ -222,7 +212,7 @@ def test_an_engine_without_ids_gets_the_text_of_which_it_makes_the_same_ids(
 
 
 def test_an_engine_with_chat_gets_the_messages_of_the_prompts_and_its_reasoning_counts(
-    tmp_path, model, made_environment
+    tmp_path, model
 ):
     with running(bpe(VOCABULARY), "reasoning") as engine:
         found = measured(engine, tmp_path, model, chat="default", stream="on", eos="ignore")
@@ -233,9 +223,7 @@ def test_an_engine_with_chat_gets_the_messages_of_the_prompts_and_its_reasoning_
     assert any(note.startswith("100% of the answers begin with reas") for note in found.warnings)
 
 
-def test_tokens_that_the_engine_counts_otherwise_are_reported_or_end_the_run(
-    tmp_path, model, made_environment
-):
+def test_tokens_that_the_engine_counts_otherwise_are_reported_or_end_the_run(tmp_path, model):
     with running(bpe(VOCABULARY)) as engine:
         engine.more_tokens = 5
         found = measured(engine, tmp_path, model)
@@ -245,7 +233,7 @@ def test_tokens_that_the_engine_counts_otherwise_are_reported_or_end_the_run(
 
 @pytest.mark.parametrize("stream", ["off", "on"])
 def test_an_answer_that_the_engine_cuts_short_ends_a_run_in_which_each_has_all_its_tokens(
-    tmp_path, model, made_environment, stream
+    tmp_path, model, stream
 ):
     with running(bpe(VOCABULARY), "short") as engine:
         found = measured(engine, tmp_path, model, stream=stream, eos="ignore")
@@ -254,9 +242,7 @@ def test_an_answer_that_the_engine_cuts_short_ends_a_run_in_which_each_has_all_i
     assert "longer than the engine's window, or it has a limit of its own" in found.reason
 
 
-def test_the_share_of_answers_that_the_engine_cuts_short_is_reported(
-    tmp_path, model, made_environment
-):
+def test_the_share_of_answers_that_the_engine_cuts_short_is_reported(tmp_path, model):
     with running(bpe(VOCABULARY), "short") as engine:
         found = measured(engine, tmp_path, model, eos="stop")
     assert found.status == "ok"
@@ -289,7 +275,7 @@ def test_an_answer_is_short_by_the_counts_of_the_engine_and_of_the_tokenizer(
     ],
 )
 def test_a_time_per_token_that_cannot_be_seen_is_not_shown_and_holds_no_limit(
-    tmp_path, model, made_environment, flags, status
+    tmp_path, model, flags, status
 ):
     with running(bpe(VOCABULARY), "one part") as engine:
         found = measured(engine, tmp_path, model, **flags)
@@ -301,9 +287,7 @@ def test_a_time_per_token_that_cannot_be_seen_is_not_shown_and_holds_no_limit(
     assert "later token" not in summary.tokens(found)
 
 
-def test_no_rate_is_searched_for_a_time_per_token_that_cannot_be_seen(
-    tmp_path, model, made_environment
-):
+def test_no_rate_is_searched_for_a_time_per_token_that_cannot_be_seen(tmp_path, model):
     with running(bpe(VOCABULARY), "one part") as engine:
         found = measured(engine, tmp_path, model, scenario="Server", max_tpot_ms=50.0)
     assert found.status == "skipped"
@@ -342,7 +326,7 @@ def test_the_texts_of_tokens_are_those_in_the_middle_of_a_text(model, tmp_path):
     assert (texts[2], len(texts)) == ("</s>", VOCABULARY)
 
 
-def test_a_record_of_an_engine_is_read_again(tmp_path, model, made_environment):
+def test_a_record_of_an_engine_is_read_again(tmp_path, model):
     with running(bpe(VOCABULARY)) as engine:
         found = measured(engine, tmp_path, model)
     path = next((tmp_path / "runs").rglob("record.json"))

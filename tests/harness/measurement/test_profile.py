@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
-from typing import Any
 
 import pytest
 
-from formats.job import PROFILE, Job
+from formats.job import PROFILE
 from formats.outcome import WorkerOutcome
 from formats.profile import CLASSES, StepOperations, StepProfile
 from formats.work import ATTENTION, MATRIX, Counted, Part, Work
@@ -35,13 +33,11 @@ class _Job:
 
 
 @pytest.fixture
-def workers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Job, dict[str, str]]]:
+def workers(monkeypatch):
     """The job and the variables of each worker, which computes nothing."""
-    started: list[tuple[Job, dict[str, str]]] = []
+    started = []
 
-    def launch(
-        prepared: Any, job: Job, watch: object, variables: Mapping[str, str] = MappingProxyType({})
-    ) -> WorkerOutcome:
+    def launch(prepared, job, watch, variables=MappingProxyType({})):
         started.append((job, {**prepared.request.tuned.variables, **variables}))
         seconds = dict.fromkeys(CLASSES, 0.1)
         step = StepProfile(
@@ -56,7 +52,7 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Job, dict[str, str]]]
             cache_hits=len(started) - 1,
         )
 
-    def job(prepared: Any, log_dir: Path, *_: object) -> Any:
+    def job(prepared, log_dir, *_):
         return _Job(log_dir=log_dir, request=prepared.request)
 
     monkeypatch.setattr(profile.preparation, "launch", launch)
@@ -66,7 +62,7 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Job, dict[str, str]]]
     return started
 
 
-def test_each_cell_of_a_sut_has_its_switches_label_and_folder(tmp_path: Path, workers: list[Any]):
+def test_each_cell_of_a_sut_has_its_switches_label_and_folder(tmp_path, workers):
     plain = request(tmp_path, sut=SUT, scenario="Offline", size="tiny")
     tuned = request(tmp_path, sut=SUT, scenario="Offline", size="tiny", tuned="huge-pages")
     found = [profile.profile(each, tmp_path, Reporter()) for each in (plain, tuned)]
@@ -83,30 +79,30 @@ def test_the_starts_of_a_sut_are_in_the_report():
         command.main(["--sut", SUT, "--model", "bert", "--starts"])
 
 
-def test_the_title_names_no_switches(tmp_path: Path):
+def test_the_title_names_no_switches(tmp_path):
     plain = request(tmp_path, sut=SUT, scenario="Offline", size="tiny")
     tuned = request(tmp_path, sut=SUT, scenario="Offline", size="tiny", tuned="huge-pages")
     assert profile.title_of(tuned) == profile.title_of(plain)
 
 
-def _requests(tmp_path: Path, **more: list[str]) -> list[Any]:
+def _requests(tmp_path, **more):
     where = {"out": [str(tmp_path)], "cache": [str(tmp_path)]}
     return command._same_work(cells.make((_BERT | more | where,), where, control=False))
 
 
-def test_a_sut_is_profiled_with_and_without_switches(tmp_path: Path):
+def test_a_sut_is_profiled_with_and_without_switches(tmp_path):
     found = _requests(tmp_path, tuned=["off,huge-pages,to-mkldnn,huge-pages"])
     labels = [profile.label_of(each) for each in found]
     assert labels == [SUT, f"{SUT} tuned=huge-pages", f"{SUT} tuned=to-mkldnn"]
 
 
-def test_other_work_is_refused(tmp_path: Path):
+def test_other_work_is_refused(tmp_path):
     with pytest.raises(UsageError, match="do the same work"):
         _requests(tmp_path, precision=["float32,bfloat16"])
 
 
 def test_the_operations_of_a_step_are_those_of_a_batch_of_the_counted_samples(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path, monkeypatch
 ):
     first = Part(flops={MATRIX: 7.0}, weights=1, activations=1, passes=1, written={NORM: 2.0})
     token = Part(flops={MATRIX: 1.0, ATTENTION: 3.0}, weights=1, activations=1, passes=1)
@@ -121,7 +117,7 @@ def test_the_operations_of_a_step_are_those_of_a_batch_of_the_counted_samples(
     assert flops == {MATRIX: 11.0 * batch, ATTENTION: 12.0 * batch, NORM: 2.0 * batch}
 
 
-def test_a_step_without_counted_work_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_step_without_counted_work_says_why(tmp_path, monkeypatch):
     counted = Counted(work=None, reason="oom: too large")
     monkeypatch.setattr(profile.reference, "work_of", lambda *_: counted)
     monkeypatch.setattr(profile.preparation, "prepare", _with_answers_of_5_tokens)
@@ -129,7 +125,7 @@ def test_a_step_without_counted_work_says_why(tmp_path: Path, monkeypatch: pytes
     assert profile.operations([of], Reporter()) == "oom: too large"
 
 
-def _with_answers_of_5_tokens(of: Request, *_: object) -> Any:
+def _with_answers_of_5_tokens(of, *_):
     description = SimpleNamespace(new_tokens_per_sample=5)
     inputs = SimpleNamespace(description=description)
     return SimpleNamespace(request=of, checkpoint=None, inputs=inputs, environment=None)

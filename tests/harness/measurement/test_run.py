@@ -1,9 +1,11 @@
 """A cell in this process: resuming, races and what a full or broken run directory does."""
 
-import dataclasses
+import gzip
+import hashlib
 import json
 import os
 import shutil
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from formats import reading
 from formats.outcome import Disturbance
 from formats.record import Record
 from formats.result import Status
+from formats.writing import write_json
 from harness import cli, locks, result
 from harness.errors import UsageError
 from harness.execution import loadgen_run, rundir
@@ -20,18 +23,31 @@ from harness.execution.environments import EnvironmentFailure
 from harness.inputs import limits, models, prompt_files
 from harness.measurement import run
 from harness.request import plan
+from harness.submission import inference
 from results import disturbance, summary
 from scenarios.worker import control_groups
 from sut import variables
 from sut.registry import SUTS
 from tests.conftest import CACHE
-from tests.support.cells import Killer, Reporter, request
-from tests.support.tree import edit_json
+from tests.support.cells import Killer, Reporter, measure, request
+from tests.support.commands import call
+from tests.support.files import edit_json, read_json, update_json, write_rows
+from tests.support.synthetic_runs import CALM
 
 
-def test_the_reference_is_made_before_the_time_of_the_cell_begins(
-    tmp_path, made_environment, monkeypatch
-):
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run that no test may change."""
+    return measure(request(tmp_path_factory.mktemp("runs")))
+
+
+@pytest.fixture
+def copy(finished, tmp_path):
+    """The directory of the same run, to be changed."""
+    return Path(shutil.copytree(finished.directory, tmp_path / "quick-1"))
+
+
+def test_the_reference_is_made_before_the_time_of_the_cell_begins(tmp_path, monkeypatch):
     order = []
     ensure = run.reference.ensure
 
@@ -52,16 +68,14 @@ def test_the_reference_is_made_before_the_time_of_the_cell_begins(
     assert order == ["reference", "measuring", "tests", "over"]
 
 
-def test_a_second_task_is_measured_by_its_own_architecture(tmp_path, made_environment):
-    found = run.run(
-        request(tmp_path, model="gpt2", task="generate", scenario="Offline"), Reporter(), 0
-    )
+def test_a_second_task_is_measured_by_its_own_architecture(tmp_path):
+    found = measure(request(tmp_path, model="gpt2", task="generate", scenario="Offline"))
     assert (found.status, found.cell.task, found.cell.eos) == ("ok", "generate", "ignore")
     assert found.measured["tokens"] == 45 * found.measured["samples"]
 
 
 def test_a_users_prompts_are_read_once_and_their_notes_are_in_plan_and_result(
-    tmp_path, made_environment, monkeypatch, capsys
+    tmp_path, monkeypatch, capsys
 ):
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("one\ntwo\n")
@@ -75,7 +89,7 @@ def test_a_users_prompts_are_read_once_and_their_notes_are_in_plan_and_result(
         " a prompt may have several lines"
     )
     assert asked.count == 2 and note in asked.reasons
-    found = run.run(asked, Reporter(), 0)
+    found = measure(asked)
     assert (found.status, readings) == ("ok", [prompts])
     assert found.warnings.count(note) == 1
     words = ["--sut", "mock", "--model", "mistral", "--scenario", "Offline", "--dry-run"]
@@ -86,14 +100,9 @@ def test_a_users_prompts_are_read_once_and_their_notes_are_in_plan_and_result(
 def test_a_sut_without_the_models_file_is_unsupported_before_anything_is_made(
     tmp_path, monkeypatch
 ):
-    from sut import registry
-
-    monkeypatch.setitem(
-        registry.SUTS,
-        "mock",
-        dataclasses.replace(registry.SUTS["mock"], module="sut.native_torch.no_{architecture}"),
-    )
-    found = run.run(request(tmp_path), Reporter(), 0)
+    elsewhere = replace(SUTS["mock"], module="sut.native_torch.no_{architecture}")
+    monkeypatch.setitem(SUTS, "mock", elsewhere)
+    found = measure(request(tmp_path))
     assert (found.status, found.reason) == (
         "unsupported",
         "nothing is written for the architecture bert: there is no sut/native_torch/no_bert.py",
@@ -146,82 +155,67 @@ def test_cuda_without_a_driver_is_refused_before_anything_is_installed(tmp_path,
         request(tmp_path, sut="keras3-jax", device="cuda")
 
 
-def test_after_ctrl_c_in_the_accuracy_test_the_performance_test_is_kept(tmp_path, made_environment):
+def test_after_ctrl_c_in_the_accuracy_test_the_performance_test_is_kept(tmp_path):
     # The accuracy test takes four seconds: long enough to be seen on a busy machine.
     asked = request(tmp_path, duration=1.5, options={"latency-ms": 60.0})
     with pytest.raises(KeyboardInterrupt):
-        run.run(asked, Reporter(stop="accuracy"), 0)
+        measure(asked, Reporter(stop="accuracy"))
     directory = next(tmp_path.rglob("quick-1"))
     assert not (directory / "result.json").exists()
     before = (directory / "raw/performance/mlperf_log_detail.txt").read_bytes()
-    trace = json.loads((directory / "record.json").read_text())["digests"]["trace"]
+    trace = read_json(directory / "record.json")["digests"]["trace"]
     reporter = Reporter()
-    found = run.run(asked, reporter, 0)
+    found = measure(asked, reporter)
     assert (found.status, found.reason, found.directory) == ("ok", "", str(directory))
     assert "performance: kept from an earlier attempt" in reporter.said
     assert (directory / "raw/performance/mlperf_log_detail.txt").read_bytes() == before
-    assert json.loads((directory / "record.json").read_text())["digests"]["trace"] == trace
+    assert read_json(directory / "record.json")["digests"]["trace"] == trace
 
 
-def test_after_a_kill_in_the_accuracy_test_the_performance_test_is_kept(tmp_path, made_environment):
+def test_after_a_kill_in_the_accuracy_test_the_performance_test_is_kept(tmp_path):
     asked = request(tmp_path, duration=1.5, options={"latency-ms": 60.0})
 
-    killed = run.run(asked, Killer(), 0)
+    killed = measure(asked, Killer())
     assert killed.status == "error" and "SIGKILL" in killed.reason and killed.metric is not None
     reporter = Reporter()
-    found = run.run(asked, reporter, 0)
+    found = measure(asked, reporter)
     assert (found.status, found.directory) == ("ok", killed.directory)
     assert "performance: kept from an earlier attempt" in reporter.said
 
 
-def test_a_cell_is_measured_by_one_process_at_a_time(tmp_path, made_environment):
-    found = run.run(request(tmp_path), Reporter(), 0)
+def test_a_cell_is_measured_by_one_process_at_a_time(tmp_path):
+    found = measure(request(tmp_path))
     with (
         rundir.opened(tmp_path, found.cell, "quick"),
         pytest.raises(EnvironmentFailure, match="another process measures this cell"),
     ):
-        run.run(request(tmp_path), Reporter(), 0)
+        measure(request(tmp_path))
 
 
-@pytest.mark.long
-def test_the_models_operations_stand_beside_those_of_a_large_product(tmp_path, made_environment):
-    found = run.run(request(tmp_path, duration=1), Reporter(), 0)
-    assert "flops_per_second" not in found.metrics  # the mock computes no model
-    directory = Path(found.directory)
+def test_the_models_operations_stand_beside_those_of_a_large_product(finished, copy):
+    assert "flops_per_second" not in finished.metrics  # the mock computes no model
     edit_json(
-        directory / "raw/performance/outcome.json",
-        lambda d: {**d, "evidence_after": {**d["evidence_after"], "matrix_flops": 4e12}},
+        copy / "raw/performance/outcome.json",
+        lambda d: d["evidence_after"].update(matrix_flops=4e12),
     )
 
     def metrics(**changes):
-        edit_json(
-            directory / "record.json",
-            lambda d: {
-                **d,
-                "least_flops": 1e6,
-                "digests": {**d["digests"], "weights_source": "seeded"},
-            },
-        )
-        edit_json(directory / "record.json", lambda d: {**d, **changes})
-        return {
-            k: v
-            for k, v in result.derive(directory).metrics.items()
-            if k in ("flops_per_second", "matrix_share")
-        }
+        edit_json(copy / "record.json", lambda d: d["digests"].update(weights_source="seeded"))
+        update_json(copy / "record.json", **{"least_flops": 1e6} | changes)
+        found = result.derive(copy).metrics
+        return {k: found[k] for k in ("flops_per_second", "matrix_share") if k in found}
 
-    reached = 1e6 * found.metrics["samples_per_second"]
-    assert metrics() == {
-        "flops_per_second": pytest.approx(reached),
-        "matrix_share": pytest.approx(reached / 4e12),
-    }
+    reached = 1e6 * finished.metrics["samples_per_second"]
+    speed = {"flops_per_second": reached, "matrix_share": reached / 4e12}
+    assert metrics() == pytest.approx(speed)
     assert metrics(architecture="stable_diffusion") == {} == metrics(architecture="a newer one")
     part = {"flops": {"matrix product": 2e6}, "weights": 1e6, "activations": 0, "passes": 1}
     counted = {"first": part}
     assert metrics(work=counted)["flops_per_second"] == pytest.approx(2 * reached)
-    assert any("./run.sh doctor --limits" in text for text in result.derive(directory).warnings)
+    assert any("./run.sh doctor --limits" in text for text in result.derive(copy).warnings)
     slow = {"matrix_flops": reached, "read_bytes_per_second": 2 * reached}
     assert "matrix_share" not in metrics(work=counted, roof=slow)
-    derived = result.derive(directory)
+    derived = result.derive(copy)
     assert derived.binds == ""
     lines = dict(summary.rows(derived))
     assert "%" not in lines["compute"]
@@ -229,7 +223,7 @@ def test_the_models_operations_stand_beside_those_of_a_large_product(tmp_path, m
         assert any(text.startswith(beginning) for text in derived.warnings)
     fast = {"matrix_flops": 8 * reached, "read_bytes_per_second": 8 * reached}
     metrics(work=counted, roof=fast)
-    derived = result.derive(directory)
+    derived = result.derive(copy)
     assert derived.binds == "memory"
     assert dict(summary.rows(derived))["compute"].endswith("; memory binds")
     assert (
@@ -244,16 +238,12 @@ def test_the_models_operations_stand_beside_those_of_a_large_product(tmp_path, m
     ]
 
 
-def test_the_operators_of_an_eager_sut_are_told_for_a_forward_pass(tmp_path, made_environment):
-    directory = Path(run.run(request(tmp_path, duration=1), Reporter(), 0).directory)
-
+def test_the_operators_of_an_eager_sut_are_told_for_a_forward_pass(copy):
     def sentence(graphs, **detail):
         after = {"graphs": graphs, "graph_breaks": None, "precision": "float32", "detail": detail}
-        edit_json(
-            directory / "raw/performance/outcome.json",
-            lambda d: {**d, "evidence_before": after, "evidence_after": after},
-        )
-        return result.derive(directory).evidence.sentence
+        path = copy / "raw/performance/outcome.json"
+        update_json(path, evidence_before=after, evidence_after=after)
+        return result.derive(copy).evidence.sentence
 
     assert (
         sentence(0, operators_called=59_121, forward_passes=9)
@@ -270,68 +260,54 @@ def test_the_operators_of_an_eager_sut_are_told_for_a_forward_pass(tmp_path, mad
 
 
 @pytest.mark.parametrize(("asked_for", "new_tokens"), [(500, 500), (10, 45)])
-def test_answers_are_judged_by_the_length_that_a_file_asks_for(
-    tmp_path, made_environment, asked_for, new_tokens
-):
-    prompts = tmp_path / "prompts.jsonl"
-    prompts.write_text(json.dumps({"prompt": "one", "max_new_tokens": 10}) + "\n")
-    with prompts.open("a") as f:
-        f.write(json.dumps({"prompt": "two", "max_new_tokens": asked_for}) + "\n")
-    found = run.run(request(tmp_path, model="llama", dataset=prompts), Reporter(), 0)
+def test_answers_are_judged_by_the_length_that_a_file_asks_for(tmp_path, asked_for, new_tokens):
+    rows = [{"prompt": "one", "max_new_tokens": n} for n in (10, asked_for)]
+    prompts = write_rows(tmp_path / "prompts.jsonl", rows)
+    found = measure(request(tmp_path, model="llama", dataset=prompts))
     model = models.load("llama")
-    size = dataclasses.replace(
-        model.sizes["tiny"], inputs={**model.sizes["tiny"].inputs, "new_tokens": new_tokens}
-    )
-    recorded = json.loads((Path(found.directory) / "record.json").read_text())["accuracy"][
-        "tolerance"
-    ]
+    size = model.sizes["tiny"]
+    size = replace(size, inputs={**size.inputs, "new_tokens": new_tokens})
+    recorded = read_json(Path(found.directory) / "record.json")["accuracy"]["tolerance"]
     assert recorded == limits.limits(model, size, "float32", "cpu")
 
 
-def test_every_derived_file_can_be_made_again(tmp_path, made_environment):
-    from harness import result
-    from harness.submission import inference
+def test_every_derived_file_can_be_made_again(finished, copy, tmp_path):
+    def submitted():
+        return {p: p.read_bytes() for p in (copy / "open").rglob("*") if p.is_file()}
 
-    asked = request(tmp_path)
-    directory = Path(run.run(asked, Reporter(), 0).directory)
-    files = {p: p.read_bytes() for p in (directory / "open").rglob("*") if p.is_file()}
-    shutil.rmtree(directory / "open")
-    record = reading.from_file(directory / "record.json", Record)
-    inference.write(directory, record, asked.rules, asked.options.submitter, ())
-    assert {p: p.read_bytes() for p in (directory / "open").rglob("*") if p.is_file()} == files
-    before = json.loads((directory / "result.json").read_text())
+    asked, files = request(tmp_path), submitted()
+    shutil.rmtree(copy / "open")
+    record = reading.from_file(copy / "record.json", Record)
+    inference.write(copy, record, asked.rules, asked.options.submitter, ())
+    assert files and submitted() == files
+    before = read_json(copy / "result.json")
+    assert before["directory"] == finished.directory
     # The next one does not depend on it.
-    (directory / "result.json").write_text(json.dumps({**before, "metric": None}))
-    assert json.loads(json.dumps(run.asdict(result.derive(directory)))) == before
+    update_json(copy / "result.json", metric=None)
+    derived = json.loads(json.dumps(run.asdict(result.derive(copy))))
+    assert derived == before | {"directory": str(copy)}
 
 
-def test_without_a_reference_a_cell_is_ok_and_unranked(tmp_path, made_environment, monkeypatch):
+def test_without_a_reference_a_cell_is_ok_and_unranked(tmp_path, monkeypatch):
     reason = "no reference: mistral full in float32 needs more memory"
     missing = run.reference.Reference(None, reason=reason)
     monkeypatch.setattr(run.reference, "ensure", lambda *_: missing)
-    found = run.run(request(tmp_path), Reporter(), 0)
+    found = measure(request(tmp_path))
     assert (found.status, found.accuracy, found.ranked) == ("ok", None, False)
     assert f"accuracy not judged: {reason}" in found.warnings
 
 
-def test_the_trace_is_kept_compressed_with_its_digest(tmp_path, made_environment):
-    import gzip
-    import hashlib
-
-    directory = Path(run.run(request(tmp_path), Reporter(), 0).directory)
+def test_the_trace_is_kept_compressed_with_its_digest(finished):
+    directory = Path(finished.directory)
     trace = gzip.decompress((directory / "raw/performance/mlperf_log_trace.json.gz").read_bytes())
     assert trace.count(b'"name":"Sample"') > 64  # not parsed: LoadGen's own lines are not all JSON
-    assert (
-        json.loads((directory / "record.json").read_text())["digests"]["trace"]
-        == hashlib.sha256(trace).hexdigest()
-    )
+    digests = read_json(directory / "record.json")["digests"]
+    assert digests["trace"] == hashlib.sha256(trace).hexdigest()
 
 
 def test_a_model_that_does_not_fit_is_refused_before_anything_is_made(tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "available_memory_bytes", lambda: 1 << 30)
-    found = run.run(
-        request(tmp_path, sut="keras3-jax", model="mistral", size="full"), Reporter(), 0
-    )
+    found = measure(request(tmp_path, sut="keras3-jax", model="mistral", size="full"))
     assert found.status == Status.SKIPPED
     assert (
         "mistral full in bfloat16 needs about 18.8 GB of memory and 1.1 GB are available"
@@ -340,17 +316,17 @@ def test_a_model_that_does_not_fit_is_refused_before_anything_is_made(tmp_path, 
     assert not list(tmp_path.iterdir())
 
 
-def test_the_limits_of_control_groups_are_in_plan_result_and_record(
-    tmp_path, made_environment, monkeypatch
-):
+def test_the_limits_of_control_groups_are_in_plan_result_and_record(tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)  # tests/conftest.py
     monkeypatch.setattr(control_groups, "processors", lambda: 0.5)
     monkeypatch.setattr(control_groups, "memory_bytes", lambda: 700 << 20)
     asked = request(tmp_path)
     note = "the control groups (a container's) limit this machine to 0.5 processors and 0.734 GB of"
     assert asked.reasons[0] == f"{note} memory"
-    found = run.run(asked, Reporter(), 0)
+    found = measure(asked)
     assert found.status == "ok" and asked.reasons[0] in found.warnings
-    record = json.loads((Path(found.directory) / "record.json").read_text())
+    assert found.seen.detail["processors"] == 1
+    record = read_json(Path(found.directory) / "record.json")
     assert record["machine"]["cpu_quota"] == 0.5
     assert record["machine"]["memory_limit_bytes"] == 700 << 20
 
@@ -370,10 +346,9 @@ def test_a_disk_without_room_for_the_run_is_said_by_the_command(tmp_path, monkey
 
     monkeypatch.setattr(rundir, "_keep_reserve", full)
     words = f"--sut mock --scenario Offline --model bert --out {tmp_path} --cache {CACHE}"
-    assert cli.main(words.split()) == 3
-    assert "the disk is full (somewhere): free some space" in capsys.readouterr().err.replace(
-        "\n", " "
-    )
+    code, _, said = call(words.split(), capsys)
+    assert code == 3
+    assert "the disk is full (somewhere): free some space" in " ".join(said.split())
 
 
 @pytest.mark.parametrize(("gpus", "size"), [([], "tiny"), ([80e9], "full"), ([8e9], "tiny")])
@@ -385,25 +360,21 @@ def test_the_default_size_is_full_where_an_accelerator_holds_it(tmp_path, monkey
     assert asked.device == ("cuda" if gpus else "cpu")
 
 
-def test_an_unwritable_output_is_a_usage_error(tmp_path, made_environment):
+def test_an_unwritable_output_is_a_usage_error(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="cannot be written"):
-        run.run(request(tmp_path / "file"), Reporter(), 0)
+    with pytest.raises(UsageError, match="cannot be written .*: choose a directory you may"):
+        measure(request(tmp_path / "file"))
 
 
-def test_a_quick_run_is_of_whole_batches_and_says_of_how_many(tmp_path, made_environment):
+def test_a_quick_run_is_of_whole_batches_and_says_of_how_many(tmp_path):
     for batch in (1, 3, 32):
         asked = request(tmp_path, scenario="Offline", batch_size=batch, options={"latency-ms": 5.0})
-        found = run.run(asked, Reporter(), 0)
+        found = measure(asked)
         assert (found.status, found.loadgen) == ("ok", "VALID")
-        measured = found.measured
-        assert (measured["samples"], measured["padding_fraction"]) == (
-            batch * measured["batches"],
-            0,
-        )
-        assert found.metrics["ms_per_step"] == pytest.approx(
-            1000 * batch / found.metrics["samples_per_second"]
-        )
+        assert found.measured["samples"] == batch * found.measured["batches"]
+        assert found.measured["padding_fraction"] == 0
+        seconds = batch / found.metrics["samples_per_second"]
+        assert found.metrics["ms_per_step"] == pytest.approx(1000 * seconds)
 
 
 @pytest.fixture
@@ -417,11 +388,9 @@ def busy_at_first(monkeypatch, request):
         if job.test == "performance":
             seen.append(job)
             if len(seen) == 1:
-                slow = dict.fromkeys(
-                    ("fastest_sample_ns", "median_sample_ns", "slowest_batch_ns"),
-                    getattr(request, "param", 1e8),
-                )
-                return original(dataclasses.replace(job, calibration=slow), *rest)
+                names = ("fastest_sample_ns", "median_sample_ns", "slowest_batch_ns")
+                slow = dict.fromkeys(names, getattr(request, "param", 1e8))
+                return original(replace(job, calibration=slow), *rest)
         return original(job, *rest)
 
     monkeypatch.setattr(loadgen_run, "run", run_one)
@@ -430,43 +399,35 @@ def busy_at_first(monkeypatch, request):
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
 def test_a_test_that_was_over_too_soon_is_measured_once_more_at_the_rate_it_showed(
-    tmp_path, made_environment, busy_at_first, scenario
+    tmp_path, busy_at_first, scenario
 ):
     reporter = Reporter()
-    found = run.run(request(tmp_path, scenario=scenario, options={"latency-ms": 5.0}), reporter, 0)
+    found = measure(request(tmp_path, scenario=scenario, options={"latency-ms": 5.0}), reporter)
     assert (found.status, found.loadgen, len(busy_at_first)) == ("ok", "VALID", 2)
     assert any("measured once more, at the rate that it showed" in text for text in reporter.said)
     assert (Path(found.directory) / "raw/performance.attempt-1").is_dir()
-    assert any(
-        warning.endswith("the earlier test is in raw/performance.attempt-1")
-        for warning in found.warnings
-    )
+    words = "the earlier test is in raw/performance.attempt-1"
+    assert any(text.endswith(words) for text in found.warnings)
     (Path(found.directory) / "raw/performance.attempt-10").mkdir()
-    assert any(
-        warning.endswith("in raw/performance.attempt-10")
-        for warning in result.derive(Path(found.directory)).warnings
-    )
+    warnings = result.derive(Path(found.directory)).warnings
+    assert any(text.endswith("in raw/performance.attempt-10") for text in warnings)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("busy_at_first", [1e9], indirect=True)
-def test_a_test_that_was_measured_once_more_is_kept_when_the_run_goes_on(
-    tmp_path, made_environment, busy_at_first
-):
+def test_a_test_that_was_measured_once_more_is_kept_when_the_run_goes_on(tmp_path, busy_at_first):
     asked = request(
         tmp_path, scenario="Offline", batch_size=1, duration=1.0, options={"latency-ms": 100.0}
     )
     reporter = Reporter()
     with pytest.raises(KeyboardInterrupt):
-        run.run(asked, Reporter(stop="accuracy"), 0)
+        measure(asked, Reporter(stop="accuracy"))
     assert len(busy_at_first) == 2
-    assert run.run(asked, reporter, 0).status == "ok"
+    assert measure(asked, reporter).status == "ok"
     assert "performance: kept from an earlier attempt" in reporter.said
 
 
-def test_a_second_cell_waits_until_the_first_is_measured(tmp_path, made_environment):
-    import threading
-
+def test_a_second_cell_waits_until_the_first_is_measured(tmp_path):
     said, reporter = threading.Event(), Reporter()
     say = reporter.warn
     reporter.warn = lambda text: (
@@ -482,9 +443,10 @@ def test_a_second_cell_waits_until_the_first_is_measured(tmp_path, made_environm
 
 
 def test_what_disturbed_a_test_keeps_its_figure_from_the_ranking():
+    calm = Disturbance(**CALM | {"stolen_processors": None})
+
     def found(**changes):
-        noise = replace(CALM, **changes)
-        return disturbance.sentences(noise, 2)
+        return disturbance.sentences(replace(calm, **changes), 2)
 
     assert found() == disturbance.sentences(None, 2) == ([], [])
     assert found(threads=2, children=0) == ([], [])
@@ -493,56 +455,36 @@ def test_what_disturbed_a_test_keeps_its_figure_from_the_ranking():
     assert "in 2 more processes, which used 80%" in processes
     assert "1.4 times as long" in found(fresh_slower=1.4)[0][0]
     serious, notes = found(stalled_seconds=4.0, longest_stall_seconds=4.0, other_processors=0.2)
-    assert [text.split(":")[0] for text in serious] == [
-        "nothing was completed for 4 of its 10 s (longest 4 s)"
-    ]
+    stalled = "nothing was completed for 4 of its 10 s (longest 4 s)"
+    assert [text.split(":")[0] for text in serious] == [stalled]
     assert [text.split(" while")[0] for text in notes] == ["other programs used 20% of a processor"]
-    busy = replace(CALM, other_processors=0.6)
+    busy = replace(calm, other_processors=0.6)
     assert disturbance.sentences(busy, 2)[0] and not disturbance.sentences(busy, 64)[1]
 
 
-CALM = Disturbance(
-    seconds=10.0,
-    other_processors=0.02,
-    stolen_processors=None,
-    stalls=0,
-    stalled_seconds=0.0,
-    longest_stall_seconds=0.0,
-)
-
-
-def test_where_a_disturbance_may_be_why_inputs_took_longer_the_reason_says_so(
-    tmp_path, made_environment
-):
-    directory = Path(run.run(request(tmp_path), Reporter(), 0).directory)
-    path = directory / "raw/performance/outcome.json"
-    outcome = json.loads(path.read_text())
+def test_where_a_disturbance_may_be_why_inputs_took_longer_the_reason_says_so(copy):
+    path = copy / "raw/performance/outcome.json"
+    outcome = read_json(path)
     times = {"fresh_ns": 5.56e6, "again_ns": 1e6, "met_ns": 1e6}
     outcome["fresh"] |= {"slower": 5.56, "other_processors": 0.0, **times}
+    outcome["disturbance"] |= {"stalled_seconds": 0.0, "stolen_processors": None}
     reasons = []
     for others in (0.0, 1000.0):
-        outcome["disturbance"] |= {
-            "stalled_seconds": 0.0,
-            "other_processors": others,
-            "stolen_processors": None,
-        }
-        path.write_text(json.dumps(outcome))
-        found = result.derive(directory)
+        outcome["disturbance"]["other_processors"] = others
+        write_json(path, outcome)
+        found = result.derive(copy)
         assert (found.status, found.cause) == ("invalid", "kept answers")
         reasons.append(found.reason)
     accusation, doubt = reasons
     assert accusation.endswith("it keeps answers")
-    assert doubt.startswith(
-        f"{accusation}. The test was disturbed, which may be why: other programs used"
-    )
+    beginning = f"{accusation}. The test was disturbed, which may be why: other programs used"
+    assert doubt.startswith(beginning)
 
 
-def test_a_result_comes_back_from_its_file_and_is_found_below_a_folder(tmp_path, made_environment):
-    first = run.run(request(tmp_path / "a"), Reporter(), 0)
-    second = run.run(
-        request(tmp_path / "b", sut="keras3-jax", model="mistral", size="tiny", precision="tf32"),
-        Reporter(),
-        0,
+def test_a_result_comes_back_from_its_file_and_is_found_below_a_folder(tmp_path):
+    first = measure(request(tmp_path / "a"))
+    second = measure(
+        request(tmp_path / "b", sut="keras3-jax", model="mistral", size="tiny", precision="tf32")
     )
     assert second.status == "unsupported"  # nothing was made: it has no directory
     (tmp_path / "c").mkdir()

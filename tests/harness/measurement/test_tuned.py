@@ -2,14 +2,11 @@
 evidence are judged.
 """
 
-from __future__ import annotations
-
 from formats import reading
 from formats.record import Record
 from formats.result import Status
-from harness.measurement import run
 from results import disturbance
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
 
 
 def test_switches_reach_the_sut_and_its_execution_is_still_proven(tmp_path):
@@ -20,7 +17,7 @@ def test_switches_reach_the_sut_and_its_execution_is_still_proven(tmp_path):
         size="tiny",
         tuned="to-mkldnn+huge-pages",
     )
-    result = run.run(asked, Reporter(), 0)
+    result = measure(asked)
     assert result.status is Status.OK or result.cause in disturbance.BY_CLOCK, result.reason
     assert result.cell.switches == ("huge-pages", "to-mkldnn")
     detail = result.seen.detail
@@ -34,13 +31,9 @@ def test_switches_reach_the_sut_and_its_execution_is_still_proven(tmp_path):
 
 def test_quantised_weights_are_proven_and_judged(tmp_path):
     asked = request(
-        tmp_path,
-        sut="keras3-jax",
-        scenario="Offline",
-        size="tiny",
-        options={"quantize": "int8"},
+        tmp_path, sut="keras3-jax", scenario="Offline", size="tiny", options={"quantize": "int8"}
     )
-    result = run.run(asked, Reporter(), 0)
+    result = measure(asked)
     assert result.status is Status.OK or result.cause in disturbance.BY_CLOCK, result.reason
     assert result.cell.quantized == "int8"
     after = result.seen

@@ -2,7 +2,6 @@
 recorded under the digest of the earlier one.
 """
 
-import dataclasses
 import os
 from pathlib import Path
 
@@ -12,19 +11,12 @@ from formats.result import Status
 from harness import result
 from harness.errors import UsageError
 from harness.inputs import used_files
-from harness.measurement import reference, run
-from sut import registry
-from tests.support.cells import Reporter, request
-from tests.support.weights_folders import made
+from harness.measurement import reference
+from tests.support.cells import Reporter, measure, request
+from tests.support.weights_folders import made, mock_reads_weights
 
-__all__ = ["made"]
+__all__ = ["made", "mock_reads_weights"]
 WEIGHTS = "model.safetensors"
-
-
-@pytest.fixture
-def read_weights(monkeypatch):
-    mock = dataclasses.replace(registry.SUTS["mock"], reads_weights=True)
-    monkeypatch.setitem(registry.SUTS, "mock", mock)
 
 
 def replaced(path):
@@ -35,14 +27,16 @@ def replaced(path):
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, "config.json", "generation_config.json"])
-def test_weights_that_change_between_plan_and_load_are_refused(name, read_weights, made, tmp_path):
+def test_weights_that_change_between_plan_and_load_are_refused(
+    name, mock_reads_weights, made, tmp_path
+):
     folder = made("bert")
     if not (folder / name).exists():
         (folder / name).write_text("{}")
     planned = request(tmp_path / "runs", weights=folder)
     replaced(folder / name)
     with pytest.raises(UsageError, match=f"{name}: changed while it was used.*measure again"):
-        run.run(planned, Reporter(), 0)
+        measure(planned)
     assert not list((tmp_path / "runs").glob("**/result.json"))
 
 
@@ -52,7 +46,7 @@ def test_prompts_that_change_between_plan_and_load_are_refused(tmp_path):
     planned = request(tmp_path / "runs", model="mistral", dataset=prompts)
     prompts.write_text("one\nthree\n")
     with pytest.raises(UsageError, match="prompts.txt: changed while it was used"):
-        run.run(planned, Reporter(), 0)
+        measure(planned)
 
 
 class Replacing(Reporter):
@@ -69,16 +63,16 @@ class Replacing(Reporter):
 
 
 def test_weights_that_change_while_they_are_measured_give_no_figure(
-    read_weights, made, tmp_path, monkeypatch
+    mock_reads_weights, made, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(reference.engines, "not_judged", lambda request: "no time for a reference")
     folder = made("bert")
     planned = request(tmp_path / "runs", weights=folder)
-    found = run.run(planned, Replacing(folder / WEIGHTS), 0)
+    found = measure(planned, Replacing(folder / WEIGHTS))
     assert found.status is Status.ERROR and not found.ranked
     assert found.reason.startswith(f"{folder / WEIGHTS}: changed while it was used")
     assert result.derive(Path(found.directory)).reason == found.reason
-    again = run.run(request(tmp_path / "runs", weights=folder), Reporter(), 0)
+    again = measure(request(tmp_path / "runs", weights=folder))
     assert again.status is Status.OK
     assert list((tmp_path / "runs").glob("**/performance.attempt-1"))
 

@@ -1,7 +1,5 @@
 """What a profile says in tables, in sentences and on its page."""
 
-from __future__ import annotations
-
 from formats.profile import (
     CLASSES,
     HOST,
@@ -16,7 +14,7 @@ from harness.report import profile
 EAGER, COMPILED = "native-torch-eager", "native-torch-compile"
 
 
-def step(kernels: float = 10.0, other: float = 0.0, **seconds: float) -> StepProfile:
+def step(kernels=10.0, other=0.0, **seconds):
     named = {kind.replace(" ", "_"): kind for kind in CLASSES}
     times = dict.fromkeys(CLASSES, 0.0) | {named[key]: each for key, each in seconds.items()}
     times["other"] = other
@@ -31,7 +29,7 @@ def step(kernels: float = 10.0, other: float = 0.0, **seconds: float) -> StepPro
     )
 
 
-def found(*suts: ProfiledSut, flops: dict[str, float] | None = None) -> Profile:
+def found(*suts, flops=None):
     return Profile(
         command="./run.sh profile",
         title="bert mid",
@@ -42,7 +40,7 @@ def found(*suts: ProfiledSut, flops: dict[str, float] | None = None) -> Profile:
     )
 
 
-def profiled(sut: str, of: StepProfile | None) -> ProfiledSut:
+def profiled(sut, of):
     status = "ok" if of else "error"
     return ProfiledSut(sut=sut, label=sut, status=status, reason="words", step=of)
 

@@ -2,8 +2,6 @@
 what the model answered.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -15,20 +13,21 @@ import pytest
 
 from formats.cell import SweepMark
 from formats.result import Metric, Result, Status
+from formats.writing import write_json
 from harness import cli
 from harness.execution.environments import ROOT
-from harness.measurement import run
 from harness.report import answer, details, exports, figures, page, sections
 from harness.report.section import Bars
 from harness.report.sections import comparisons, curves, numbers, ratios
 from harness.samples import words
 from harness.sweep import journal
 from sut.registry import SUTS as REGISTERED
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
+from tests.support.files import read_json
 from tests.support.reports import gathered, groups, rendered
 from tests.support.synthetic_runs import MACHINE, NOISE, cell, write
 
-SCHEMA = json.loads((ROOT / "compliance/schemas/report.json").read_text())
+SCHEMA = read_json(ROOT / "compliance/schemas/report.json")
 SUTS = ("keras3-jax", "native-torch-compile", "native-torch-eager")
 
 
@@ -49,7 +48,7 @@ def mock_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mock")
     (folder / "prompts.txt").write_text("Once upon a time\n\n<script>alert(1)</script>")
     asked = request(folder / "runs", model="mistral", dataset=folder / "prompts.txt", duration=1)
-    assert run.run(asked, Reporter(), 0).status == "ok"
+    assert measure(asked).status == "ok"
     return folder / "runs"
 
 
@@ -496,10 +495,7 @@ def test_what_keras_costs_is_told_for_each_token_of_a_model_that_generates(tmp_p
 def test_keras_3_stands_beside_the_keras_2_that_runs_in_the_same_way(tmp_path):
     with_xla, without = (
         {"keras3-tensorflow": 40, "keras2-tensorflow": 50},
-        {
-            "keras3-tensorflow-graph": 60,
-            "keras2-tensorflow-graph": 30,
-        },
+        {"keras3-tensorflow-graph": 60, "keras2-tensorflow-graph": 30},
     )
     for sut, speed in {**with_xla, **without, "keras3-jax": 9}.items():
         write(tmp_path, cell(sut), [speed, speed * 1.01, speed], sweep="s-1")
@@ -633,9 +629,7 @@ def test_a_cell_that_was_never_started_stands_beside_those_that_were(tmp_path, c
         {"label": "ctrl tiny", "obstacle": "--seq-len 512: at most 256"},
         {"label": "bert tiny", "obstacle": None},
     ]
-    (folder / "sweep.json").write_text(
-        json.dumps({"cells": cells, "missing": {"transfo-xl": "no model of it"}})
-    )
+    write_json(folder / "sweep.json", {"cells": cells, "missing": {"transfo-xl": "no model of it"}})
     assert cli.main(["report", str(tmp_path)]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "skipped: preflight: it needs 9 GB" in out

@@ -1,7 +1,5 @@
 """Page and JSON show any section, also one that they have never seen."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.report import content, exports, page, sections
@@ -23,10 +21,7 @@ def shown(report, *parts):
 
 
 def ice(**changes):
-    table = {
-        "columns": ("season", "ice"),
-        "groups": {"north": [("winter", ("3", "(2–4)"))]},
-    }
+    table = {"columns": ("season", "ice"), "groups": {"north": [("winter", ("3", "(2–4)"))]}}
     return Section(
         title="How much ice there is",
         note="Ice is frozen water.",

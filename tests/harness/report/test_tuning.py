@@ -1,7 +1,5 @@
 """Tuned cells and their partners: gains, and a report that never mixes the two."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.comparison import compare, partners, tables

@@ -1,7 +1,5 @@
 """`--benchmark`: the sentences before a run, and the verdict after it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -10,19 +8,20 @@ from msgspec.structs import replace
 
 from compliance import audit, rules
 from formats.checks import Verdict
+from formats.writing import write_json
 from harness import cli
 from harness.errors import UsageError
-from harness.measurement import run
 from harness.result import HARNESS
 from results import summary
 from tests.support import squad_files
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
+from tests.support.files import read_json
 
 FEATURES = 84
 
 
 @pytest.fixture
-def files(tmp_path) -> tuple[Path, Path]:
+def files(tmp_path):
     """The file of questions, and the folder of the model."""
     return squad_files.write(tmp_path)
 
@@ -55,7 +54,7 @@ def test_the_plan_says_what_an_eligible_result_lacks(tmp_path, files):
 
 def test_what_is_given_is_not_lacking(tmp_path, files):
     described = dict.fromkeys(("cooling", "host_networking"), "none")
-    (tmp_path / "system.json").write_text(json.dumps(described))
+    write_json(tmp_path / "system.json", described)
     found = asked(
         tmp_path,
         files,
@@ -113,15 +112,15 @@ def test_flags_that_contradict_the_benchmark_are_refused(tmp_path, files, change
 
 def test_another_model_is_refused(tmp_path, files):
     file = files[1] / "config.json"
-    config = json.loads(file.read_text()) | {"architectures": ["BertForSequenceClassification"]}
-    file.write_text(json.dumps(config))
+    config = read_json(file) | {"architectures": ["BertForSequenceClassification"]}
+    write_json(file, config)
     with pytest.raises(UsageError, match=r"needs a model that answers questions .* is bert"):
         asked(tmp_path, files)
 
 
 def test_a_file_of_another_version_is_refused(tmp_path, files):
     data, _ = files
-    data.write_text(json.dumps({**squad_files.document(), "version": "v2.0"}))
+    write_json(data, {**squad_files.document(), "version": "v2.0"})
     with pytest.raises(UsageError, match="is of version 2.0 of SQuAD, and the benchmark uses 1.1"):
         asked(tmp_path, files)
 
@@ -129,9 +128,9 @@ def test_a_file_of_another_version_is_refused(tmp_path, files):
 @pytest.mark.parametrize("more", [-99, 1])
 def test_a_vocabulary_of_another_model_is_refused(tmp_path, files, more):
     file = files[1] / "config.json"
-    config = json.loads(file.read_text())
+    config = read_json(file)
     size = config["vocab_size"]
-    file.write_text(json.dumps(config | {"vocab_size": size - more}))
+    write_json(file, config | {"vocab_size": size - more})
     with pytest.raises(
         UsageError, match=rf"has {size} tokens and config.json says vocab_size {size - more}"
     ):
@@ -140,7 +139,7 @@ def test_a_vocabulary_of_another_model_is_refused(tmp_path, files, more):
 
 def test_a_vocabulary_with_capitals_is_refused(tmp_path, files):
     _, weights = files
-    (weights / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": False}))
+    write_json(weights / "tokenizer_config.json", {"do_lower_case": False})
     with pytest.raises(UsageError, match="this one keeps capitals"):
         asked(tmp_path, files)
 
@@ -152,9 +151,9 @@ def test_the_closed_divisions_model_needs_its_own_vocabulary(tmp_path, files, mo
         asked(tmp_path, files)
 
 
-def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, made_environment, monkeypatch):
+def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, monkeypatch):
     _with(monkeypatch, as_if_closed=True)
-    found = run.run(asked(tmp_path, files), Reporter(), 0)
+    found = measure(asked(tmp_path, files))
     assert (found.status, found.cause) == ("invalid", "accuracy")
     assert "at least 89.96526 is required" in found.reason
     # The answers are those of the reference.
@@ -169,10 +168,8 @@ def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, made_enviro
     assert json.loads(reference)["reference"]["passed"]
 
 
-def test_a_run_for_the_open_division_has_no_target_and_says_why_it_is_not_eligible(
-    tmp_path, files, made_environment
-):
-    found = run.run(asked(tmp_path, files), Reporter(), 0)
+def test_a_run_for_the_open_division_has_no_target_and_says_why_it_is_not_eligible(tmp_path, files):
+    found = measure(asked(tmp_path, files))
     assert (found.status, found.reason) == ("ok", "")
     assert any(note.startswith("not eligible: 84 of 10,833 samples") for note in found.warnings)
     shown = dict(summary.rows(found))["accuracy"]

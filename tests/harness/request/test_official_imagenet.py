@@ -1,8 +1,5 @@
 """`--benchmark resnet`: the sentences before a run, and the verdict after it."""
 
-from __future__ import annotations
-
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +8,16 @@ from msgspec.structs import replace
 
 from compliance import audit, rules
 from formats.checks import Verdict
+from formats.writing import write_json
 from harness.errors import UsageError
 from harness.inputs import limits
-from harness.measurement import run
 from tests.support import imagenet_files
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
+from tests.support.files import read_json, update_json
 
 
 @pytest.fixture
-def files(tmp_path) -> tuple[Path, Path]:
+def files(tmp_path):
     """The folder of the pictures, and the folder of the model."""
     return imagenet_files.write(tmp_path)
 
@@ -30,9 +28,8 @@ def asked(tmp_path, files, **changes):
     return request(tmp_path / "runs", **flags | {"weights": weights, "dataset": data} | changes)
 
 
-def config(weights: Path, **changes) -> None:
-    file = weights / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+def config(weights, **changes):
+    update_json(weights / "config.json", **changes)
 
 
 def test_the_plan_says_what_an_eligible_result_lacks(tmp_path, files):
@@ -52,10 +49,10 @@ def test_the_plan_says_what_an_eligible_result_lacks(tmp_path, files):
 
 def test_values_that_config_json_leaves_out_are_those_of_resnet_50(tmp_path, files):
     weights = files[1]
-    named = json.loads((weights / "config.json").read_text())
+    named = read_json(weights / "config.json")
     for key in ("layer_type", "downsample_in_bottleneck", "downsample_in_first_stage"):
         del named[key]
-    (weights / "config.json").write_text(json.dumps(named))
+    write_json(weights / "config.json", named)
     division = asked(tmp_path, files).official_run.division
     assert "downsample" not in division
     assert "layer_type" not in division
@@ -124,12 +121,12 @@ def test_wrong_pictures_are_refused(tmp_path, files):
         asked(tmp_path, files)
 
 
-def test_a_damaged_picture_is_named(tmp_path, files, made_environment):
+def test_a_damaged_picture_is_named(tmp_path, files):
     data, _ = files
     name = list(imagenet_files.labels())[7]
     (data / name).write_bytes((data / name).read_bytes()[:400])
     with pytest.raises(UsageError, match=f"{name}: no whole JPEG or PNG file"):
-        run.run(asked(tmp_path, files), Reporter(), 0)
+        measure(asked(tmp_path, files))
 
 
 def test_loadgen_keeps_as_many_pictures_loaded_as_the_benchmark_requires(tmp_path, files):
@@ -145,19 +142,17 @@ def test_a_model_without_a_number_of_layers_has_limits_if_there_is_no_reference(
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "MultiStream"])
-def test_the_verdict_is_that_of_the_official_metric(
-    tmp_path, files, made_environment, monkeypatch, scenario
-):
+def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, monkeypatch, scenario):
     """Fewer pictures than the data set has are loaded at a time."""
     _with(monkeypatch, performance_sample_count=20)
-    found = run.run(asked(tmp_path, files, scenario=scenario), Reporter(), 0)
+    found = measure(asked(tmp_path, files, scenario=scenario))
     assert (found.status, found.cause) == ("invalid", "accuracy")
     # The answers are those of the reference.
     assert found.accuracy.passed
     assert found.accuracy.detail["label_equal_fraction"] == 1.0
     directory = Path(found.directory)
     (text,) = directory.rglob("open/**/accuracy.txt")
-    log = json.loads((directory / "raw/accuracy/mlperf_log_accuracy.json").read_text())
+    log = read_json(directory / "raw/accuracy/mlperf_log_accuracy.json")
     classes = list(imagenet_files.labels().values())
     # MultiStream fills up its queries with pictures that it repeats.
     answers = {row["qsl_idx"]: np.frombuffer(bytes.fromhex(row["data"]), np.int64) for row in log}

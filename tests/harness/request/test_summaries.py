@@ -1,8 +1,5 @@
 """`--benchmark llama3.1-8b`: the sentences before a run, and the verdict after it."""
 
-from __future__ import annotations
-
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,13 +9,14 @@ import pytest
 
 from compliance import audit, rules
 from formats.checks import Verdict
+from formats.writing import write_json
 from harness.errors import UsageError
 from harness.inputs.architectures import text
-from harness.measurement import run
 from harness.request import estimate
 from results import summary
 from tests.support import article_files
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
+from tests.support.files import read_json, update_json
 
 ARTICLES = article_files.ARTICLES
 LLAMA_8B = {
@@ -35,7 +33,7 @@ LLAMA_8B = {
 
 
 @pytest.fixture
-def files(tmp_path) -> tuple[Path, Path]:
+def files(tmp_path):
     """The file of articles, and the folder of the model."""
     return article_files.write(tmp_path)
 
@@ -44,10 +42,6 @@ def asked(tmp_path, files, **changes):
     data, weights = files
     flags = {"model": None, "benchmark": "llama3.1-8b-edge", "scenario": "Offline"}
     return request(tmp_path / "runs", **flags | {"weights": weights, "dataset": data} | changes)
-
-
-def edit(file: Path, **changes) -> None:
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
 def test_the_plan_says_what_an_eligible_result_lacks(tmp_path, files):
@@ -70,7 +64,7 @@ def test_the_plan_says_what_an_eligible_result_lacks(tmp_path, files):
 
 def test_prompts_are_the_tokens_of_the_file_and_answers_have_128(tmp_path, files):
     planned = asked(tmp_path, files)
-    rows = json.loads(files[0].read_text())
+    rows = read_json(files[0])
     arrays = planned.given.arrays
     lengths = arrays["prompt_length"].tolist()
     assert lengths == [len(row["tok_input"]) for row in rows]
@@ -119,7 +113,7 @@ def test_the_base_model_has_the_sizes_and_not_the_end_tokens(
     """As if the small model had the numbers of Llama 3.1 8B."""
     real = rules.load().workloads["summaries"]
     assert (real.closed_model, real.end_tokens) == (LLAMA_8B, (128001, 128008, 128009))
-    edit(files[1] / "config.json", eos_token_id=eos)
+    update_json(files[1] / "config.json", eos_token_id=eos)
     _with(
         monkeypatch, msgspec.structs.replace(article_files.as_if_closed(real), end_tokens=(1, 3, 4))
     )
@@ -177,8 +171,8 @@ def test_flags_that_contradict_the_benchmark_are_refused(tmp_path, files, change
     ],
 )
 def test_another_file_is_refused_in_one_sentence(tmp_path, files, change, sentence):
-    rows = json.loads(files[0].read_text())
-    files[0].write_text(json.dumps(change(rows)))
+    rows = read_json(files[0])
+    write_json(files[0], change(rows))
     with pytest.raises(UsageError, match=sentence):
         asked(tmp_path, files)
 
@@ -195,14 +189,14 @@ def test_a_folder_without_what_the_answers_need_is_refused(tmp_path, files):
     with pytest.raises(UsageError, match="there is no tokenizer.json in it, by which answers beco"):
         asked(tmp_path, files)
     (weights / "kept.json").rename(weights / "tokenizer.json")
-    edit(weights / "config.json", eos_token_id=None)
+    update_json(weights / "config.json", eos_token_id=None)
     with pytest.raises(UsageError, match="an eos_token_id, at which an answer ends: add it"):
         asked(tmp_path, files)
 
 
 def test_a_model_that_generates_no_text_is_refused(tmp_path, files):
-    edit(files[1] / "config.json", architectures=["BertForSequenceClassification"])
-    edit(files[1] / "config.json", model_type="bert")
+    update_json(files[1] / "config.json", architectures=["BertForSequenceClassification"])
+    update_json(files[1] / "config.json", model_type="bert")
     with pytest.raises(UsageError, match=r"needs a model that generates text .* is bert"):
         asked(tmp_path, files)
 
@@ -220,8 +214,8 @@ def test_rows_of_numbers_and_lists_are_padded_alike(tmp_path, files):
     assert text.padded([np.array(row, np.int32) for row in rows], 3, size).dtype == np.int32
 
 
-def test_a_run_shows_the_metric_and_the_audit_computes_it_again(tmp_path, files, made_environment):
-    found = run.run(asked(tmp_path, files), Reporter(), 0)
+def test_a_run_shows_the_metric_and_the_audit_computes_it_again(tmp_path, files):
+    found = measure(asked(tmp_path, files))
     assert (found.status, found.reason) == ("ok", "")
     assert any(note.startswith("not eligible: 30 of 5,000 samples") for note in found.warnings)
     rows = dict(summary.rows(found))
@@ -241,11 +235,11 @@ def test_a_run_shows_the_metric_and_the_audit_computes_it_again(tmp_path, files,
     assert "the whole log scores" in failed["accuracy-score"].detail
 
 
-def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, made_environment, monkeypatch):
+def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, monkeypatch):
     """As if 30 articles were all, and the small model that of the closed division."""
     real = rules.load().workloads["summaries"]
     _with(monkeypatch, article_files.as_if_closed(real), dataset_size=ARTICLES)
-    found = run.run(asked(tmp_path, files), Reporter(), 0)
+    found = measure(asked(tmp_path, files))
     assert (found.status, found.cause) == ("invalid", "accuracy")
     assert "and at least 38.6694 is required" in found.reason
     assert found.accuracy.passed

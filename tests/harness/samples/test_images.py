@@ -1,8 +1,5 @@
 """What a model that makes images answered: kept in the run directory, and shown by the report."""
 
-from __future__ import annotations
-
-import json
 import shutil
 
 import numpy as np
@@ -10,6 +7,7 @@ import pytest
 from PIL import Image
 
 from formats.result import Status
+from formats.writing import write_json
 from harness import cli
 from harness.comparison import compare, tables
 from harness.comparison.runs import Run
@@ -21,6 +19,7 @@ from harness.samples import images
 from harness.submission import inference
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
+from tests.support.files import read_json
 
 MODEL = models.load("stable-diffusion")
 
@@ -78,7 +77,7 @@ def test_an_answer_of_another_size_than_the_references_is_not_drawn(run, tmp_pat
     assert images.read(other) == []
 
 
-def test_answers_that_could_not_be_scored_lose_no_result(tmp_path, monkeypatch, made_environment):
+def test_answers_that_could_not_be_scored_lose_no_result(tmp_path, monkeypatch):
     monkeypatch.setattr(
         inference, "score", lambda *_: "sample 0 has 7 bytes, and the reference's has 9"
     )
@@ -97,20 +96,21 @@ def test_the_report_shows_them(run, tmp_path):
 
 
 def test_the_time_of_a_denoising_step_is_told_and_audited(run, capsys):
-    result = json.loads((run / "result.json").read_text())
+    result = read_json(run / "result.json")
     found = result["metrics"]
     assert found["ms_per_denoising_step"] == pytest.approx(found["ms_per_step"] / 4)
     assert cli.main(["audit", str(run)]) == 0
-    (run / "result.json").write_text(
-        json.dumps({**result, "metrics": {**found, "ms_per_denoising_step": found["ms_per_step"]}})
+    write_json(
+        run / "result.json",
+        {**result, "metrics": {**found, "ms_per_denoising_step": found["ms_per_step"]}},
     )
     assert cli.main(["audit", str(run)]) == 1
     assert "ms_per_denoising_step" in capsys.readouterr().out
-    (run / "result.json").write_text(json.dumps(result))
+    write_json(run / "result.json", result)
 
 
 def test_the_steps_are_a_part_of_the_cell(run, tmp_path):
-    assert json.loads((run / "result.json").read_text())["cell"]["steps"] == 4
+    assert read_json(run / "result.json")["cell"]["steps"] == 4
 
     def asked(steps=None, model="stable-diffusion"):
         return request(tmp_path, model=model, scenario="Offline", size="tiny", steps=steps)

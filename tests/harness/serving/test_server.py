@@ -1,7 +1,5 @@
 """The port of a server, its answers before the SUT is ready, and its chat template."""
 
-from __future__ import annotations
-
 import http.client
 import json
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Tokens → text, as they arrive."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

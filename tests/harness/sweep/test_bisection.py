@@ -20,6 +20,7 @@ from harness.measurement import run
 from harness.sweep import bisection
 from harness.sweep.bisection import Trial, search
 from tests.conftest import CACHE
+from tests.support.files import read_json
 from tests.support.wheels import wheel
 
 RELEASES = [f"1.{n}" for n in range(9)]
@@ -202,7 +203,7 @@ def test_the_command_names_the_release_and_goes_on_after_an_interruption(
     measured.stop = -1
     assert bisect(tmp_path / "runs", "--yes", "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    jsonschema.validate(found, json.loads((ROOT / "compliance/schemas/report.json").read_text()))
+    jsonschema.validate(found, read_json(ROOT / "compliance/schemas/report.json"))
     assert (found["before"], found["after"]) == ("2.1.0", "2.2.0")
     assert len(measured.calls) <= 60
     before = len(measured.calls)

@@ -8,14 +8,7 @@ from harness.inputs import models
 from harness.sweep import cells, journal, recipe
 from sut import tuning
 from sut.registry import SUTS
-from tests.conftest import CACHE
-
-WHERE = {"cache": [str(CACHE)], "out": ["nowhere"]}
-GRID = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline"], "size": ["tiny"]}
-
-
-def make(*grids, control=False):
-    return cells.make([GRID | grid for grid in grids], WHERE, control)
+from tests.support.cells import WHERE, cells_of
 
 
 def labels(series):
@@ -23,7 +16,7 @@ def labels(series):
 
 
 def test_lists_are_multiplied_and_rivals_stand_beside_each_other():
-    series = make({"sut": ["mock,native-torch"], "batch_size": ["1,8"]})
+    series = cells_of(sut="mock,native-torch", batch_size="1,8")
     assert labels(series) == [
         "mock bert tiny Offline float32 batch 1",
         "native-torch-compile bert tiny Offline float32 batch 1",
@@ -34,13 +27,13 @@ def test_lists_are_multiplied_and_rivals_stand_beside_each_other():
 
 
 def test_all_is_every_framework_and_neither_the_mock_nor_an_engine():
-    suts = [each.request.options.sut for each in make({"sut": ["all"]})]
+    suts = [each.request.options.sut for each in cells_of(sut="all")]
     assert suts == [name for name in SUTS if name not in ("mock", "endpoint")]
 
 
 def test_all_models_are_those_of_no_group_and_a_group_is_named_for_its_own():
     def of(*names):
-        return {each.request.model.name for each in make({"model": [*names]})}
+        return {each.request.model.name for each in cells_of(model=[*names])}
 
     assert of("all") == set(models.in_group(""))
     assert of("hf-2019") == set(models.in_group("hf-2019"))
@@ -48,7 +41,7 @@ def test_all_models_are_those_of_no_group_and_a_group_is_named_for_its_own():
 
 
 def test_lengths_are_multiplied_and_one_that_a_model_cannot_take_has_the_reason():
-    series = make({"model": ["gpt2,roberta"], "seq_len": ["8,1024"]})
+    series = cells_of(model="gpt2,roberta", seq_len="8,1024")
     assert [bool(each.obstacle) for each in series] == [False, False, False, True]
     assert series[3].obstacle == "--seq-len 1024: roberta has positions for 512 tokens, and no more"
     assert series[1].label == "mock gpt2 tiny Offline float32 batch 4 1024 tokens"
@@ -56,7 +49,7 @@ def test_lengths_are_multiplied_and_one_that_a_model_cannot_take_has_the_reason(
 
 
 def test_a_second_task_is_a_cell_of_its_own_where_the_model_has_it():
-    series = make({"model": ["gpt2,bert"], "task": ["predict,generate"]})
+    series = cells_of(model="gpt2,bert", task="predict,generate")
     assert [each.request and each.request.task for each in series] == [
         "predict",
         "generate",
@@ -75,7 +68,7 @@ def test_a_second_task_is_a_cell_of_its_own_where_the_model_has_it():
 
 
 def test_batch_sizes_leave_one_sample_scenarios_alone():
-    series = make({"scenario": ["offline,singlestream"], "batch_size": ["2,4"]})
+    series = cells_of(scenario="offline,singlestream", batch_size="2,4")
     assert [(s.request.options.scenario, s.request.batch_size) for s in series] == [
         ("Offline", 2),
         ("Offline", 4),
@@ -84,7 +77,7 @@ def test_batch_sizes_leave_one_sample_scenarios_alone():
 
 
 def test_the_first_cell_that_can_be_measured_has_a_control_run():
-    series = make({"precision": ["bfloat16,float32"]}, control=True)
+    series = cells_of(precision="bfloat16,float32", control=True)
     assert [(s.control, bool(s.obstacle)) for s in series] == [
         (False, True),
         (False, False),
@@ -95,14 +88,14 @@ def test_the_first_cell_that_can_be_measured_has_a_control_run():
 
 def test_what_no_cell_can_be_is_refused_as_a_whole():
     with pytest.raises(UsageError, match="--duration nan: more than 0"):
-        make({"duration": ["nan"]})
+        cells_of(duration="nan")
     with pytest.raises(UsageError, match="did you mean bert"):
-        make({"model": ["brt"]})
+        cells_of(model="brt")
 
 
 def test_the_same_cells_have_one_folder_whatever_the_repeats(tmp_path):
     first, control, other = (
-        make({"batch_size": [b]}, control=t) for b, t in (("2", False), ("2", True), ("4", False))
+        cells_of(batch_size=b, control=t) for b, t in (("2", False), ("2", True), ("4", False))
     )
     names = {
         journal.folder(tmp_path, "sweep", each, again=False).name
@@ -188,11 +181,11 @@ def test_flags_are_written_in_a_recipe_as_they_are_typed(tmp_path):
 
 
 def test_a_cell_as_it_comes_and_a_tuned_one_are_rivals_and_only_equal_ones_are_compared():
-    off, on = make({"sut": ["native-torch"], "tuned": ["off,omp-bind+huge-pages"]})
+    off, on = cells_of(sut="native-torch", tuned="off,omp-bind+huge-pages")
     assert (off.request.tuned.names, on.request.tuned.names) == ((), ("huge-pages", "omp-bind"))
     assert off.comparison != on.comparison
     assert off.rivals == on.rivals
-    other, *_ = make({"sut": ["keras3-jax"], "tuned": ["fast-math"]})
+    other, *_ = cells_of(sut="keras3-jax", tuned="fast-math")
     assert other.comparison == on.comparison
 
 
@@ -200,8 +193,7 @@ def test_each_is_the_cell_as_it_comes_and_with_each_switch_of_its_sut(monkeypatc
     for switch in tuning.switches().values():
         for name in switch.variables:
             monkeypatch.delenv(name, raising=False)
-    grid = {"sut": ["mock,native-torch-eager"], "tuned": ["each"]}
-    series = make(grid)
+    series = cells_of(sut="mock,native-torch-eager", tuned="each")
     assert not any(s.obstacle for s in series)
     tuned = [(s.request.options.sut, s.request.options.tuned) for s in series]
     expected = []
@@ -215,16 +207,16 @@ def test_each_is_the_cell_as_it_comes_and_with_each_switch_of_its_sut(monkeypatc
 
 
 def test_a_tuned_batch_is_a_rival_of_the_requested_one():
-    off, twice = make({"sut": ["mock"], "batch_size": ["8"], "tuned": ["off,batch-x2"]})
+    off, twice = cells_of(sut="mock", batch_size="8", tuned="off,batch-x2")
     assert (off.request.batch_size, twice.request.batch_size) == (8, 16)
     assert off.rivals == twice.rivals
 
 
 def test_no_switch_is_tried_in_another_scenario():
-    series = make({"sut": ["mock"], "scenario": ["SingleStream"], "tuned": ["each"]})
+    series = cells_of(sut="mock", scenario="SingleStream", tuned="each")
     assert [s.request.options.tuned for s in series] == ["off"]
 
 
 def test_each_shows_an_impossible_cell_once():
-    (only,) = make({"sut": ["native-torch"], "tuned": ["each"], "precision": ["tf32"]})
+    (only,) = cells_of(sut="native-torch", tuned="each", precision="tf32")
     assert "a format of NVIDIA GPUs" in only.obstacle

@@ -16,8 +16,6 @@ from tests.conftest import CACHE
 FLAGS = ["--cache", CACHE, "--repeats", 1, "--for", "60s"]
 GOOD, SLOW = 'sut-option = ["latency-ms=1"]', 'sut-option = ["latency-ms=20000"]'
 
-pytestmark = pytest.mark.usefixtures("made_environment")
-
 
 @pytest.fixture
 def write(tmp_path):

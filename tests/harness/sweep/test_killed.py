@@ -16,6 +16,7 @@ from formats.result import Result
 from harness import result
 from harness.comparison import runs
 from harness.execution.environments import ROOT
+from tests.support.files import read_json
 
 SWEEP = [
     "--sut",
@@ -44,7 +45,7 @@ def finished(out):
     """
     marks = {}
     for path in out.rglob("result.json"):
-        mark = json.loads(path.read_text())["sweep"]
+        mark = read_json(path)["sweep"]
         key = (mark["series"], mark["repeat"], path.parent)
         marks[key] = (
             path.read_bytes(),
@@ -79,7 +80,7 @@ def test_after_ten_kills_every_repeat_was_measured_once(tmp_path):
     measured = {}
     for series, repeat, folder in now:
         measured.setdefault((series, repeat), []).append(
-            runs.read(reading.convert(json.loads((folder / "result.json").read_text()), Result))
+            runs.read(reading.convert(read_json(folder / "result.json"), Result))
         )
     assert set(measured) == {
         (series, repeat) for series in range(SERIES) for repeat in range(1, REPEATS + 1)
@@ -91,5 +92,5 @@ def test_after_ten_kills_every_repeat_was_measured_once(tmp_path):
     assert len(list(tmp_path.glob("sweeps/*/sweep.json"))) == 1
     for path in tmp_path.rglob("quick-*"):
         derived = json.loads(json.dumps(asdict(result.derive(path))))
-        assert derived == json.loads((path / "result.json").read_text())
+        assert derived == read_json(path / "result.json")
         assert derived["status"] == "ok"

@@ -3,18 +3,9 @@
 import pytest
 
 from formats.result import Metric, Result, Status
-from harness.sweep import cells, schedule
+from harness.sweep import schedule
 from harness.sweep.schedule import RepeatPlan
-from tests.conftest import CACHE
-
-WHERE = {"cache": [str(CACHE)], "out": ["nowhere"]}
-
-
-def make(control=False, **values):
-    grid = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline"]} | {
-        k: v.split(",") for k, v in values.items()
-    }
-    return cells.make([grid], WHERE, control)
+from tests.support.cells import cells_of
 
 
 def ended(series, value=100.0, status=Status.OK):
@@ -41,22 +32,14 @@ def play(series, repeats, figure, limit=100):
 
 
 def test_cells_are_measured_in_turns():
-    series = make(batch_size="1,2,4")
+    series = cells_of(batch_size="1,2,4")
     order, _ = play(series, RepeatPlan(least=2, most=2), lambda one, repeat: ended(one))
     assert order == [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (2, 2)]
 
 
 def rivals(count=6, control=True):
-    grids = [
-        {
-            "sut": ["mock"],
-            "model": ["bert"],
-            "scenario": ["Offline"],
-            "sut_option": [f"latency-ms={n}"],
-        }
-        for n in range(1, count + 1)
-    ]
-    return cells.make(grids, WHERE, control)
+    grids = [{"sut_option": f"latency-ms={n}"} for n in range(1, count + 1)]
+    return cells_of(*grids, control=control)
 
 
 def test_each_round_has_an_order_of_its_own_that_its_seed_decides():
@@ -118,9 +101,8 @@ def test_the_only_sut_left_of_a_comparison_is_not_repeated():
 
 def with_switches():
     """Two SUTs as they come, and the first one with a switch."""
-    grid = {"model": ["bert"], "scenario": ["Offline"], "size": ["tiny"]}
-    first = grid | {"sut": ["native-torch-eager"], "tuned": ["off,omp-bind"]}
-    return cells.make([first, grid | {"sut": ["keras3-jax"]}], WHERE, control=False)
+    first = {"sut": "native-torch-eager", "tuned": "off,omp-bind"}
+    return cells_of(first, {"sut": "keras3-jax"})
 
 
 @pytest.mark.parametrize(
@@ -155,7 +137,7 @@ def test_a_control_run_is_far_from_the_cell_that_it_repeats(seed):
 
 @pytest.mark.parametrize("status", [Status.OOM, Status.ERROR, Status.UNSUPPORTED, Status.SKIPPED])
 def test_a_cell_that_cannot_be_measured_is_not_repeated_and_the_others_are(status):
-    series = make(batch_size="1,2")
+    series = cells_of(batch_size="1,2")
     order, _ = play(
         series,
         RepeatPlan(least=3, most=3),
@@ -166,13 +148,13 @@ def test_a_cell_that_cannot_be_measured_is_not_repeated_and_the_others_are(statu
 
 def test_an_invalid_cell_is_repeated_because_the_next_one_may_be_good():
     order, _ = play(
-        make(), RepeatPlan(least=2, most=2), lambda one, _: ended(one, status=Status.INVALID)
+        cells_of(), RepeatPlan(least=2, most=2), lambda one, _: ended(one, status=Status.INVALID)
     )
     assert order == [(0, 1), (0, 2)]
 
 
 def test_what_is_left_is_the_same_whenever_it_is_asked_again():
-    series, repeats = make(batch_size="1,2"), RepeatPlan(least=3, most=3)
+    series, repeats = cells_of(batch_size="1,2"), RepeatPlan(least=3, most=3)
     order, results = play(series, repeats, lambda one, repeat: ended(one))
     for done in range(len(order)):
         there = {key: results[key] for key in order[:done]}
@@ -180,7 +162,7 @@ def test_what_is_left_is_the_same_whenever_it_is_asked_again():
 
 
 def test_where_less_is_faster_the_ratio_is_turned_over():
-    series = make(control=True, scenario="SingleStream")
+    series = cells_of(control=True, scenario="SingleStream")
     results = {}
     for one, milliseconds in zip(series, (10.0, 5.0), strict=True):
         result = ended(one)
@@ -193,7 +175,7 @@ def test_where_less_is_faster_the_ratio_is_turned_over():
 
 
 def test_drift_that_hits_both_alike_leaves_the_ratio_alone():
-    series = make(control=True)
+    series = cells_of(control=True)
     results = {
         (s.number, r): ended(s, (100 + 10 * r) * (1 + s.number)) for s in series for r in (1, 2, 3)
     }
@@ -203,9 +185,8 @@ def test_drift_that_hits_both_alike_leaves_the_ratio_alone():
 
 @pytest.mark.parametrize("decisive", [True, False])
 def test_repeats_of_all_comparisons_are_measured_in_turns(decisive):
-    grid = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline", "SingleStream"]}
-    grids = [grid | {"sut_option": [f"latency-ms={n}"]} for n in (1, 2)]
-    series = cells.make(grids, WHERE, control=False)
+    grid = {"scenario": "Offline,SingleStream"}
+    series = cells_of(*(grid | {"sut_option": f"latency-ms={n}"} for n in (1, 2)))
     plan = RepeatPlan(least=2, most=2, as_listed=True, decisive=decisive)
     order, _ = play(series, plan, lambda one, repeat: ended(one))
     assert [repeat for _, repeat in order] == [1, 1, 1, 1, 2, 2, 2, 2]

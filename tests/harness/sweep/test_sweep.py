@@ -2,23 +2,21 @@
 what is measured again.
 """
 
-import json
 import re
 
 import jsonschema
-import pytest
 
 from formats import schemas
+from formats.writing import write_json
 from harness import cli
 from harness.execution import loadgen_run
 from harness.sweep import journal, loop
 from tests.conftest import CACHE
+from tests.support.files import read_json
 from tests.support.reports import groups
 
 FAST = ["--duration", "0.2", "--cache", str(CACHE)]
 MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert", *FAST]
-
-pytestmark = pytest.mark.usefixtures("made_environment")
 
 
 def write(path, *suts_options, extra=""):
@@ -76,15 +74,8 @@ def test_fail_fast_ends_at_the_first_failure_and_failed_cells_are_tried_again_la
 def test_a_cell_that_was_skipped_for_want_of_space_is_tried_again(sweep):
     assert sweep(*MOCK, "--repeats", 1)[0] == 0
     path = next(sweep.out.rglob("result.json"))
-    path.write_text(
-        json.dumps(
-            {
-                **json.loads(path.read_text()),
-                "status": "skipped",
-                "reason": "free some space",
-                "metric": None,
-            }
-        )
+    write_json(
+        path, {**read_json(path), "status": "skipped", "reason": "free some space", "metric": None}
     )
     code, document, _ = sweep(*MOCK, "--repeats", 1, "--json")
     assert (code, [c["status"] for c in document["cells"]]) == (0, ["ok"])
@@ -107,15 +98,13 @@ def test_the_same_cell_measured_outside_of_the_sweep_does_not_count(sweep, tests
     code, _, said = sweep(*MOCK, "--repeats", 1)
     assert code == 0 and "1 cell: 1 measurement, none done yet" in said
     assert len(tests_run) == 4
-    marks = [
-        json.loads(path.read_text())["sweep"] for path in sorted(sweep.out.rglob("result.json"))
-    ]
+    marks = [read_json(path)["sweep"] for path in sorted(sweep.out.rglob("result.json"))]
     assert [mark and (mark["series"], mark["repeat"], mark["control"]) for mark in marks] == [
         None,
         (0, 1, False),
     ]
     assert all(
-        json.loads((p.parent / "record.json").read_text())["sweep"] in marks
+        read_json(p.parent / "record.json")["sweep"] in marks
         for p in sweep.out.rglob("result.json")
     )
 
@@ -177,10 +166,8 @@ def test_a_disturbed_repeat_is_measured_again_at_once_up_to_a_limit_that_is_told
 def test_what_another_machine_measured_is_measured_again_here(sweep, tests_run):
     assert sweep(*MOCK, "--repeats", 1)[0] == 0
     (path,) = sweep.out.rglob("record.json")
-    record = json.loads(path.read_text())
-    path.write_text(
-        json.dumps({**record, "machine": {**record["machine"], "cpu_family": "of another"}})
-    )
+    record = read_json(path)
+    write_json(path, {**record, "machine": {**record["machine"], "cpu_family": "of another"}})
     _, document, _ = sweep(*MOCK, "--repeats", 1, "--json")
     assert tests_run.count("performance") == 2 and len(document["cells"]) == 1
 
@@ -196,7 +183,7 @@ def test_the_seed_of_the_order_is_recorded(sweep):
     _, plan, _ = sweep(*MOCK, "--repeats", 1, "--dry-run", "--json")
     assert sweep(*MOCK, "--repeats", 1)[0] == 0
     (path,) = sweep.out.glob("sweeps/*/sweep.json")
-    assert json.loads(path.read_text())["seed"] == plan["seed"] == journal.seed(path.parent)
+    assert read_json(path)["seed"] == plan["seed"] == journal.seed(path.parent)
 
 
 def test_two_commands_do_not_measure_one_sweep_at_a_time(sweep):
