@@ -2,14 +2,10 @@
 SPEC.json`.
 """
 
-from __future__ import annotations
-
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 
-from sut.contract import Workload
 from tests.broken import running
 from tests.broken.keras import (
     EVERYWHERE,
@@ -23,7 +19,7 @@ from tests.broken.keras import (
 )
 
 
-def layer_compiled(w: Workload) -> Any:
+def layer_compiled(w):
     """One layer is compiled."""
     sut = load(w)
     call_in(
@@ -33,12 +29,12 @@ def layer_compiled(w: Workload) -> Any:
     return sut
 
 
-def compiled_anew(w: Workload) -> Any:
+def compiled_anew(w):
     """One layer is compiled, and anew in each call."""
     sut = layer_compiled(w)
     own = sut.predict
 
-    def predict(batch: Any) -> Any:
+    def predict(batch):
         torch._dynamo.reset()
         return own(batch)
 
@@ -46,12 +42,12 @@ def compiled_anew(w: Workload) -> Any:
     return sut
 
 
-def scripted_function(w: Workload) -> Any:
+def scripted_function(w):
     """The activation is a scripted function."""
     sut = load(w)
 
     @torch.jit.script
-    def activation(x):  # type: ignore[no-untyped-def]
+    def activation(x):
         return 0.5 * x * (1.0 + torch.erf(x * 0.7071067811865476))
 
     for layer in layers(sut):
@@ -59,7 +55,7 @@ def scripted_function(w: Workload) -> Any:
     return sut
 
 
-def traced_layer(w: Workload) -> Any:
+def traced_layer(w):
     """One layer is traced by torch.jit."""
     sut = load(w)
     dense = sut.model.output_dense
@@ -71,24 +67,24 @@ def traced_layer(w: Workload) -> Any:
     return sut
 
 
-def autocast_around(w: Workload) -> Any:
+def autocast_around(w):
     """predict runs under autocast."""
     return running.around(load(w), lambda: torch.autocast("cpu", torch.bfloat16))
 
 
 @contextmanager
-def _medium() -> Any:
+def _medium():
     torch.set_float32_matmul_precision("medium")
     yield
     torch.set_float32_matmul_precision("highest")
 
 
-def medium_in_predict(w: Workload) -> Any:
+def medium_in_predict(w):
     """predict lowers float32 products, and sets them back."""
     return running.around(load(w), _medium)
 
 
-CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
+CASES = {
     "keras3-torch": {
         "bert": (
             *EVERYWHERE,

@@ -7,12 +7,10 @@ gone with it. Where `isolated` is false they share the process: JAX compiles eac
 model's loading once then, which is most of a case's time.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -30,7 +28,7 @@ Arrays = dict[str, np.ndarray]
 Case = Callable[[Workload], Any]
 
 
-def make_inputs(task: str, rows: int, seed: int) -> Arrays:
+def make_inputs(task, rows, seed):
     ids = (
         np.random.default_rng(seed)
         .integers(3, 1000, (rows, 9 if task == "generate" else 16))
@@ -45,7 +43,7 @@ def make_inputs(task: str, rows: int, seed: int) -> Arrays:
     }
 
 
-def run_test(case: Case, workload: Workload, *rows: int) -> dict[str, Any]:
+def run_test(case, workload, *rows):
     """Warm-up, evidence, a test of other inputs of the same shapes, evidence of one batch more;
     with the answers of the test.
     """
@@ -71,7 +69,7 @@ def run_test(case: Case, workload: Workload, *rows: int) -> dict[str, Any]:
     }
 
 
-def main(cases: Mapping[str, Mapping[str, tuple[Case, ...]]], *, isolated: bool = True) -> None:
+def main(cases, *, isolated=True):
     """Runs the cases (SUT → model → cases) that the specification names.
 
     The specification has the SUT, and for each model its workload and the names of cases. Its
@@ -92,7 +90,7 @@ def main(cases: Mapping[str, Mapping[str, tuple[Case, ...]]], *, isolated: bool 
     (folder / "all.json").write_text(json.dumps(names))
 
 
-def _fork(case: Case, workload: Workload, file: Path) -> None:
+def _fork(case, workload, file):
     if pid := os.fork():
         _, status = os.waitpid(pid, 0)
         if not file.exists():
@@ -105,7 +103,7 @@ def _fork(case: Case, workload: Workload, file: Path) -> None:
     os._exit(0)
 
 
-def _run(case: Case, workload: Workload, file: Path) -> None:
+def _run(case, workload, file):
     try:
         result = run_test(
             case, workload, *((2, 3) if case.__name__.endswith("two_shapes") else (2,))
@@ -115,11 +113,11 @@ def _run(case: Case, workload: Workload, file: Path) -> None:
     file.write_text(json.dumps(result))
 
 
-def keep_answers(sut: Any) -> Any:
+def keep_answers(sut):
     """predict answers from a memo what it has answered before."""
     own, memo = sut.predict, dict[bytes, Any]()
 
-    def predict(batch: Any) -> Any:
+    def predict(batch):
         key = b"".join(np.ascontiguousarray(v).tobytes() for v in batch.values())
         if key not in memo:
             memo[key] = own(batch)
@@ -129,11 +127,11 @@ def keep_answers(sut: Any) -> Any:
     return sut
 
 
-def in_micro_batches(sut: Any, join: Callable[[list[Any]], Any]) -> Any:
+def in_micro_batches(sut, join):
     """predict computes the rows one by one. `join` makes one array of the outputs of several."""
     own = sut.predict
 
-    def predict(batch: Any) -> Any:
+    def predict(batch):
         rows = range(len(next(iter(batch.values()))))
         return join([own({k: v[row : row + 1] for k, v in batch.items()}) for row in rows])
 
@@ -141,11 +139,11 @@ def in_micro_batches(sut: Any, join: Callable[[list[Any]], Any]) -> Any:
     return sut
 
 
-def padded_to_8(sut: Any) -> Any:
+def padded_to_8(sut):
     """predict gives the model batches of 8 rows, and cuts the answers."""
     own, to_host = sut.predict, sut.to_host
 
-    def predict(batch: Any) -> Any:
+    def predict(batch):
         count = len(next(iter(batch.values())))
         return own({k: np.resize(v, (8, *v.shape[1:])) for k, v in batch.items()}), count
 
@@ -154,11 +152,11 @@ def padded_to_8(sut: Any) -> Any:
     return sut
 
 
-def sort_rows(sut: Any) -> Any:
+def sort_rows(sut):
     """predict sorts the rows by their lengths, and to_host puts the answers back."""
     own, to_host = sut.predict, sut.to_host
 
-    def predict(batch: Any) -> Any:
+    def predict(batch):
         order = np.argsort(batch["attention_mask"].sum(1), kind="stable")
         return own({k: v[order] for k, v in batch.items()}), np.argsort(order)
 
@@ -169,13 +167,13 @@ def sort_rows(sut: Any) -> Any:
     return sut
 
 
-def keep_rows(sut: Any) -> Any:
+def keep_rows(sut):
     """predict computes the first half of the rows, and takes those of the others from a memo if it
     has answered them before.
     """
     own, to_host, memo = sut.predict, sut.to_host, dict[bytes, Any]()
 
-    def predict(batch: Any) -> Any:
+    def predict(batch):
         half = len(batch["input_ids"]) // 2
         key = batch["input_ids"][half:].tobytes()
         if key not in memo:
@@ -188,11 +186,11 @@ def keep_rows(sut: Any) -> Any:
     return sut
 
 
-def around(sut: Any, context: Callable[[], Any]) -> Any:
+def around(sut, context):
     """Each call is made within a context of the framework."""
     own = sut.predict
 
-    def predict(batch: Any) -> Any:
+    def predict(batch):
         with context():
             return own(batch)
 
@@ -200,27 +198,27 @@ def around(sut: Any, context: Callable[[], Any]) -> Any:
     return sut
 
 
-def in_a_thread(function: Callable[..., Any]) -> Callable[..., Any]:
+def in_a_thread(function):
     """The function, which runs in a new thread and is waited for."""
 
-    def run(*given: Any, **named: Any) -> Any:
+    def run(*given, **named):
         with ThreadPoolExecutor(1) as pool:
             return pool.submit(function, *given, **named).result()
 
     return run
 
 
-def stream_from_a_thread(sut: Any) -> Streamed:
+def stream_from_a_thread(sut):
     """A thread generates, and a queue hands over the tokens, as Transformers documents it with
     TextIteratorStreamer.
     """
     own = sut.stream
 
-    def stream(batch: Any, on_step: Callable[[np.ndarray], bool]) -> None:
+    def stream(batch, on_step):
         steps = SimpleQueue[Any]()
         is_open = [True]
 
-        def on_thread(tokens: np.ndarray) -> bool:
+        def on_thread(tokens):
             steps.put(tokens.copy())
             return is_open[0]
 
@@ -235,11 +233,11 @@ def stream_from_a_thread(sut: Any) -> Streamed:
     return Streamed(sut, ())
 
 
-def join_batches(sut: Any, count: int = 4) -> Any:
+def join_batches(sut, count=4):
     """Keeps `count` batches in flight and computes them as one."""
     own, to_host, waiting = sut.predict, sut.to_host, list[Any]()
 
-    def to_host_of_one(ticket: Any) -> Any:
+    def to_host_of_one(ticket):
         if not ticket[1]:
             joined = {k: np.concatenate([batch[k] for batch, _ in waiting]) for k in ticket[0]}
             answers = to_host(own(joined))
@@ -249,7 +247,7 @@ def join_batches(sut: Any, count: int = 4) -> Any:
             waiting.clear()
         return ticket[1]
 
-    def predict(batch: Any) -> Any:
+    def predict(batch):
         waiting.append((batch, {}))
         return waiting[-1]
 
@@ -257,18 +255,18 @@ def join_batches(sut: Any, count: int = 4) -> Any:
     return sut
 
 
-def watch_another_call(sut: Any) -> Any:
+def watch_another_call(sut):
     """evidence watches a call of its own choosing."""
     own, batch = sut.evidence, sut.prepare(make_inputs(sut.workload.task, 2, 1))
     sut.evidence = lambda call: own(lambda: sut.to_host(sut.predict(batch)))
     return sut
 
 
-def watch_twice(sut: Any) -> Any:
+def watch_twice(sut):
     """evidence makes the call once to warm up and once to watch it."""
     own = sut.evidence
 
-    def evidence(call: Any) -> Any:
+    def evidence(call):
         call()
         return own(call)
 
@@ -276,11 +274,11 @@ def watch_twice(sut: Any) -> Any:
     return sut
 
 
-def report_constants(sut: Any) -> Any:
+def report_constants(sut):
     """evidence makes the call and reports what it saw the first time."""
     own, first = sut.evidence, list[Any]()
 
-    def evidence(call: Any) -> Any:
+    def evidence(call):
         if first:
             call()
         else:
@@ -291,10 +289,10 @@ def report_constants(sut: Any) -> Any:
     return sut
 
 
-def to_bfloat16(weights: np.ndarray) -> np.ndarray:
+def to_bfloat16(weights):
     return ((np.ascontiguousarray(weights).view(np.uint32) + 0x8000) & 0xFFFF0000).view(np.float32)
 
 
-def to_int8(weights: np.ndarray) -> np.ndarray:
+def to_int8(weights):
     scale = np.abs(weights).max() / 127
     return np.round(weights / scale).astype(np.float32) * scale

@@ -5,11 +5,9 @@ The mistakes are described where they are made: native_torch.py, native_jax.py, 
 keras_<backend>.py, keras2.py and hf_tensorflow.py.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
@@ -108,7 +106,7 @@ HONEST = [
     (EAGER, "mistral", "honest_static_cache"),
 ]
 
-EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
+EVIDENCE = [
     # Which call ran.
     (
         "memo",
@@ -204,7 +202,7 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     ("dynamic_forgotten", ((COMPILE, "bert"),), "the setting dynamic is off in the worker"),
     ("auto_clustering", ((GRAPH, "bert"),), "parts compiled by TensorFlow's auto-clustering"),
 ]
-WORK: list[tuple[str, tuple[tuple[str, str], ...]]] = [
+WORK = [
     (
         "layer_left_out",
         (*ANY_BERT, *((sut, "mistral") for sut, _ in KERAS_BERT)),
@@ -214,7 +212,7 @@ WORK: list[tuple[str, tuple[tuple[str, str], ...]]] = [
     ("half_of_the_rows_kept", ((EAGER, "bert"), (NATIVE_JAX, "bert"))),
 ]
 """What runs less of the model than the watched samples take."""
-PRECISION: list[tuple[str, tuple[tuple[str, str], ...]]] = [
+PRECISION = [
     (
         "medium_in_predict",
         (*EAGER_BOTH, (COMPILE, "bert"), (KERAS_TORCH, "bert"), (KERAS_TORCH, "mistral")),
@@ -236,7 +234,7 @@ PRECISION: list[tuple[str, tuple[tuple[str, str], ...]]] = [
     ("quantized", ((JAX, "bert"),)),
     ("bfloat16_in_one_of_two_shapes", ((NATIVE_JAX, "bert"),)),
 ]
-ACCURACY: list[tuple[str, tuple[tuple[str, str], ...]]] = [
+ACCURACY = [
     ("layer_left_out", NOT_GRAPH),
     ("weights_through_bfloat16", (*NOT_GRAPH, *RUNTIMES_BERT)),
     ("weights_through_int8", (*NOT_GRAPH, *RUNTIMES_BERT)),
@@ -262,18 +260,14 @@ Results = Callable[[str, str, str], dict[str, Any]]
 
 
 @pytest.fixture(scope="session")
-def ran(
-    request: pytest.FixtureRequest,
-    interpreter: Callable[[str], Path],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[[str], Path]:
+def ran(request, interpreter, tmp_path_factory):
     """SUT → the folder of its cases' results. One task runs those cases of a SUT that the selected
     tests need.
     """
     root = tmp_path_factory.mktemp("broken")
     needed = cases_of(request.session.items)
 
-    def run(sut: str) -> Path:
+    def run(sut):
         folder = root / sut
         if not folder.exists():
             python = interpreter(SUTS[sut].environment)
@@ -289,7 +283,7 @@ def ran(
     return run
 
 
-def cases_of(items: Iterable[pytest.Item]) -> dict[str, dict[str, set[str]]]:
+def cases_of(items):
     """SUT → model → the cases that the tests of this file look at; honest ones are compared with
     others.
     """
@@ -303,14 +297,14 @@ def cases_of(items: Iterable[pytest.Item]) -> dict[str, dict[str, set[str]]]:
 
 
 @pytest.fixture(scope="session")
-def results(ran: Callable[[str], Path]) -> Results:
+def results(ran):
     """(SUT, model, case) → what `running.run_test` returned."""
     return lambda sut, model, case: json.loads(
         (ran(sut) / f"{sut} {model} {case}.json").read_text()
     )
 
 
-def complaints(sut: str, result: dict[str, Any]) -> list[str]:
+def complaints(sut, result):
     """What the checks of evidence and of precision find."""
     assert "error" not in result, result["error"]
     execution, precisions = (
@@ -332,13 +326,13 @@ def complaints(sut: str, result: dict[str, Any]) -> list[str]:
     return [*found, *(f"precision is {each}" for each in precisions if each != "float32")]
 
 
-def left_out(honest: dict[str, Any], result: dict[str, Any]) -> list[str]:
+def left_out(honest, result):
     """What the check of the operations finds, by those of the honest SUT."""
     detail = honest["after"]["detail"]
     first = Part(
         flops={MATRIX: detail["flops"] / detail["samples"]}, weights=0, activations=0, passes=1
     )
-    record: Any = SimpleNamespace(work=Work(first=first), accelerator=None)
+    record = SimpleNamespace(work=Work(first=first), accelerator=None)
     return [
         str(fault)
         for when in ("before", "after")
@@ -346,7 +340,7 @@ def left_out(honest: dict[str, Any], result: dict[str, Any]) -> list[str]:
     ]
 
 
-def score(honest: dict[str, Any], broken: dict[str, Any]) -> accuracy.Accuracy:
+def score(honest, broken):
     """The answers of one SUT against those of the other, by the limits of float32."""
     bert = models.load("bert")
     expected, actual = (
@@ -363,12 +357,12 @@ def score(honest: dict[str, Any], broken: dict[str, Any]) -> accuracy.Accuracy:
     )
 
 
-def spread(cases: list[Any]) -> list[Any]:
+def spread(cases):
     """(case, its SUTs and models, what else there is) → one row for each SUT and model."""
     return [(case, sut, model, *rest) for case, pairs, *rest in cases for sut, model in pairs]
 
 
-def one_for_each_sut(rows: list[Any]) -> list[Any]:
+def one_for_each_sut(rows):
     """Rows of a case, its SUT, …: all but the first of each SUT are long."""
     return first_of_each(rows, key=itemgetter(1))
 
@@ -408,7 +402,7 @@ def test_wrong_answers_and_rounded_weights_are_caught_by_their_accuracy_alone(
     assert not score(results(sut, model, "honest"), result).passed
 
 
-def unaccounted(result: dict[str, Any], model: str, precision: str) -> list[str]:
+def unaccounted(result, model, precision):
     parameters = models.load(model).sizes["tiny"].parameters
     return [
         str(fault)

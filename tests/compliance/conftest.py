@@ -1,9 +1,6 @@
 """Good run directories, measured once for the whole session; each test works on a copy."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,10 +9,10 @@ from tests.support import tree
 
 
 @pytest.fixture(scope="session")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
 
-    def get(kind: str) -> Path:
+    def get(kind):
         path = folder / kind.replace(" ", "-")
         if path.exists():
             return path
@@ -32,7 +29,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
-def complied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def complied(tmp_path_factory):
     """A run of one sample at a time, with the compliance test TEST01. Tests must not change it."""
     folder = tmp_path_factory.mktemp("complied")
     run = tree.build(folder / "quick-1", "SingleStream", milliseconds=40)
@@ -40,7 +37,7 @@ def complied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(measured: Callable[[str], Path], tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+def run(measured, tmp_path, request):
     """A copy of the kind the test is parametrised with, else Offline's."""
     return Path(
         shutil.copytree(measured(getattr(request, "param", "Offline")), tmp_path / "quick-1")

@@ -2,8 +2,6 @@
 memory: findings, always.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import itertools
@@ -11,20 +9,16 @@ import json
 import os
 import shutil
 import zipfile
-from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from compliance import audit, checklist, logs
-from compliance import subject as tree
 from compliance import tree as submission_tree
 from compliance.findings import verdict
 from compliance.logs import files, strict_json
-from formats.checks import Check, Verdict
+from formats.checks import Verdict
 from tests.support import tree as runs
 from tests.support.damage import FILES
 from tests.support.long import long_unless
@@ -34,7 +28,7 @@ from tests.support.tree import whole
 SECRET = "root:x:0:0:a-secret-of-this-machine"
 
 
-def failed(found: list[Check]) -> dict[str, str]:
+def failed(found):
     return {c.key: c.detail for c in found if c.verdict is Verdict.FAIL}
 
 
@@ -42,7 +36,7 @@ def failed(found: list[Check]) -> dict[str, str]:
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path) -> Path:
+def elsewhere(tmp_path):
     path = tmp_path / "elsewhere" / "secret.txt"
     path.parent.mkdir()
     path.write_text(SECRET + "\n")
@@ -50,10 +44,8 @@ def elsewhere(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_that_is_a_link_is_a_finding_and_is_not_read(
-    measured: Callable[[str], Path], tmp_path: Path, elsewhere: Path, name: str
-) -> None:
-    run = Path(shutil.copytree(measured("tokens"), tmp_path / "quick-1"))
+def test_a_file_that_is_a_link_is_a_finding_and_is_not_read(measured, tmp_path, elsewhere, name):
+    run = shutil.copytree(measured("tokens"), tmp_path / "quick-1")
     (path,) = run.glob(FILES[name])
     path.unlink()
     path.symlink_to(elsewhere)
@@ -74,9 +66,7 @@ def test_a_file_that_is_a_link_is_a_finding_and_is_not_read(
         "open/*/results/*/*/*/accuracy",
     ],
 )
-def test_a_folder_that_is_a_link_hides_what_is_in_it(
-    run: Path, tmp_path: Path, folder: str
-) -> None:
+def test_a_folder_that_is_a_link_hides_what_is_in_it(run, tmp_path, folder):
     (path,) = run.glob(folder)
     path.rename(tmp_path / "outside")
     path.symlink_to(tmp_path / "outside")
@@ -85,14 +75,14 @@ def test_a_folder_that_is_a_link_hides_what_is_in_it(
     assert not audit.audit(run).levels
 
 
-def test_a_link_on_the_way_to_the_directory_is_the_readers_own(run: Path, tmp_path: Path) -> None:
+def test_a_link_on_the_way_to_the_directory_is_the_readers_own(run, tmp_path):
     (tmp_path / "latest").symlink_to(run)
     assert verdict.passes(audit.audit(tmp_path / "latest").checks_for("quick")) and verdict.passes(
         audit.audit(run).checks_for("quick")
     )
 
 
-def test_links_are_followed_where_nothing_is_audited(tmp_path: Path) -> None:
+def test_links_are_followed_where_nothing_is_audited(tmp_path):
     (tmp_path / "a").write_text("x")
     (tmp_path / "b").symlink_to(tmp_path / "a")
     assert files.attempt(files.text, tmp_path / "b") == ("x", "")
@@ -101,7 +91,7 @@ def test_links_are_followed_where_nothing_is_audited(tmp_path: Path) -> None:
     assert files.link_to(tmp_path / "b") is None
 
 
-def test_links_in_a_ring_end(run: Path) -> None:
+def test_links_in_a_ring_end(run):
     ring = runs.base(run) / "src" / "ring"
     ring.symlink_to(ring)
     (runs.base(run) / "src" / "up").symlink_to(run)
@@ -127,7 +117,7 @@ def test_links_in_a_ring_end(run: Path) -> None:
         "\udcff",
     ],
 )
-def test_an_odd_name_of_a_system_does_no_harm(run: Path, name: str) -> None:
+def test_an_odd_name_of_a_system_does_no_harm(run, name):
     (system,) = (runs.base(run) / "results").iterdir()
     system.rename(system.with_name(name))
     found = whole(audit.audit(run).checks)
@@ -148,7 +138,7 @@ def test_an_odd_name_of_a_system_does_no_harm(run: Path, name: str) -> None:
         "x" * 10**6,
     ],
 )
-def test_a_round_that_is_a_path_is_no_round(run: Path, round: Any) -> None:
+def test_a_round_that_is_a_path_is_no_round(run, round):
     runs.edit_json(run / "record.json", lambda d: {**d, "round": round})
     found = audit.audit(run).checks
     assert failed(found) and max(len(c.detail) for c in found) < 6000
@@ -157,9 +147,7 @@ def test_a_round_that_is_a_path_is_no_round(run: Path, round: Any) -> None:
 # Walking.
 
 
-def test_a_tree_of_too_many_entries_is_a_finding(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tree_of_too_many_entries_is_a_finding(run, monkeypatch):
     monkeypatch.setattr(files, "_MOST_ENTRIES", 500)
     folder = runs.base(run) / "documentation"
     folder.mkdir()
@@ -173,7 +161,7 @@ def test_a_tree_of_too_many_entries_is_a_finding(
     assert found.problem in failed(whole(audit.audit(run).checks))["names-and-sizes"]
 
 
-def test_a_tree_that_is_too_deep_is_a_finding(run: Path) -> None:
+def test_a_tree_that_is_too_deep_is_a_finding(run):
     folder = runs.base(run) / "documentation"
     for _ in range(60):
         folder = folder / "d"
@@ -187,9 +175,7 @@ def test_a_tree_that_is_too_deep_is_a_finding(run: Path) -> None:
     assert found.problem in [fault.text for fault in check.faults]
 
 
-def test_a_tree_of_too_many_scenarios_is_a_finding(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tree_of_too_many_scenarios_is_a_finding(run, monkeypatch):
     monkeypatch.setattr(submission_tree, "_MOST_FOLDERS", 2)
     for n in range(3):
         (runs.scenario_folder(run).parent / f"Other{n}").mkdir()
@@ -223,13 +209,13 @@ DEEP = "[" * 100_000 + "]" * 100_000
         ("", "Expecting value"),
     ],
 )
-def test_json_that_means_more_than_one_thing_is_refused(text: str, why: str) -> None:
+def test_json_that_means_more_than_one_thing_is_refused(text, why):
     with pytest.raises(ValueError, match="(?s).*") as error:
         strict_json.parse(text)
     assert why in str(error.value)
 
 
-def test_a_key_that_stands_twice_at_the_end_of_a_million_is_found_soon() -> None:
+def test_a_key_that_stands_twice_at_the_end_of_a_million_is_found_soon():
     text = "{" + ",".join(f'"{n}":0' for n in range(300_000)) + ',"299999":0}'
     with pytest.raises(ValueError, match="'299999' occurs twice"):
         strict_json.parse(text)
@@ -254,10 +240,8 @@ JSON = {
         b"\xef\xbb\xbf{}",
     ],
 )
-def test_a_document_like_that_is_a_finding(
-    measured: Callable[[str], Path], tmp_path: Path, name: str, content: bytes
-) -> None:
-    run = Path(shutil.copytree(measured("tokens"), tmp_path / "quick-1"))
+def test_a_document_like_that_is_a_finding(measured, tmp_path, name, content):
+    run = shutil.copytree(measured("tokens"), tmp_path / "quick-1")
     (path,) = run.glob(FILES[name])
     path.write_bytes(content)
     found = failed(whole(audit.audit(run).checks))
@@ -271,9 +255,7 @@ def test_a_document_like_that_is_a_finding(
         lambda name: name == "record.json",
     ),
 )
-def test_a_document_of_the_right_keys_and_hostile_values_does_not_stop_the_audit(
-    run: Path, name: str
-) -> None:
+def test_a_document_of_the_right_keys_and_hostile_values_does_not_stop_the_audit(run, name):
     """Every value, one after the other, becomes something else."""
     values = itertools.cycle((10**39, "x" * 5000, [[[]]], 1e308, {"": None}, -1))
     path = run / name
@@ -287,7 +269,7 @@ def test_a_document_of_the_right_keys_and_hostile_values_does_not_stop_the_audit
         assert "validity" in {c.id for c in checks} or failed(checks), where
 
 
-def _leaves(value: Any, at: tuple[Any, ...] = ()) -> Any:
+def _leaves(value, at=()):
     if isinstance(value, dict):
         for key, inner in value.items():
             yield at + (key,)
@@ -295,7 +277,7 @@ def _leaves(value: Any, at: tuple[Any, ...] = ()) -> Any:
                 yield from _leaves(inner, at + (key,))
 
 
-def _put(document: Any, where: tuple[Any, ...], value: Any) -> None:
+def _put(document, where, value):
     for key in where[:-1]:
         document = document[key]
     document[where[-1]] = value
@@ -309,7 +291,7 @@ ENTRY = (
 )
 
 
-def detail(tmp_path: Path, content: bytes) -> logs.Detail:
+def detail(tmp_path, content):
     path = tmp_path / "detail.txt"
     path.write_bytes(content)
     return logs.read_detail(path)
@@ -329,9 +311,7 @@ def detail(tmp_path: Path, content: bytes) -> logs.Detail:
         (ENTRY % ("a", 1, 1) + "\0" * 50 + "\n", "NUL"),
     ],
 )
-def test_a_line_like_that_is_a_problem_and_no_value(
-    tmp_path: Path, line: str, problem: str
-) -> None:
+def test_a_line_like_that_is_a_problem_and_no_value(tmp_path, line, problem):
     found = detail(tmp_path, (ENTRY % ("first", 1, 1) + line).encode())
     assert any(problem in p for p in found.problems), found.problems
     assert found.get("first") == 1
@@ -341,14 +321,12 @@ def test_a_line_like_that_is_a_problem_and_no_value(
     "content",
     [(ENTRY % ("a", 1, 1)).encode("utf-16"), b"\xef\xbb\xbf" + (ENTRY % ("a", 1, 1)).encode()],
 )
-def test_another_encoding_is_a_problem(tmp_path: Path, content: bytes) -> None:
+def test_another_encoding_is_a_problem(tmp_path, content):
     found = detail(tmp_path, content)
     assert found.problems and not found.values
 
 
-def test_a_log_that_never_ends_is_read_so_far_and_no_further(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_never_ends_is_read_so_far_and_no_further(tmp_path, monkeypatch):
     monkeypatch.setattr(logs.detail, "_LARGEST", 1 << 20)
     path = tmp_path / "detail.txt"
     with path.open("wb") as f:
@@ -358,9 +336,7 @@ def test_a_log_that_never_ends_is_read_so_far_and_no_further(
     assert any("only the first 1 MiB are read" in p for p in found.problems) and found.get("a") == 1
 
 
-def test_answers_beyond_the_most_are_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_beyond_the_most_are_not_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(logs.answers, "_MOST_PAYLOAD", 100)
     path = tmp_path / "accuracy.json"
     rows = ",\n".join(
@@ -381,14 +357,14 @@ def test_answers_beyond_the_most_are_not_kept(
         '{ "seq_id" : ٣, "qsl_idx" : 0, "data" : "00" }',
     ],
 )
-def test_a_row_like_that_is_no_row(tmp_path: Path, row: str) -> None:
+def test_a_row_like_that_is_no_row(tmp_path, row):
     path = tmp_path / "accuracy.json"
     path.write_text(f"[\n{row}\n]\n")
     found = logs.read_accuracy(path)
     assert not found.payloads and any("line 2 is not a row" in p for p in found.problems)
 
 
-def test_a_row_written_otherwise_is_the_same_row(tmp_path: Path) -> None:
+def test_a_row_written_otherwise_is_the_same_row(tmp_path):
     path = tmp_path / "accuracy.json"
     path.write_text(
         '[\n{"qsl_idx":7,"data":"00ff","seq_id":0,"token_data":"00"},\n{ "seq_id" : 1, "qsl_idx" :'
@@ -406,7 +382,7 @@ def test_a_row_written_otherwise_is_the_same_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [DETAIL, SUMMARY, ANSWERS])
-def test_a_log_of_nothing_but_nul_bytes_is_a_finding(run: Path, name: str) -> None:
+def test_a_log_of_nothing_but_nul_bytes_is_a_finding(run, name):
     path = run / "raw" / "accuracy" / name
     submitted = runs.scenario_folder(run) / "accuracy" / name
     for each in (path, submitted):
@@ -417,14 +393,14 @@ def test_a_log_of_nothing_but_nul_bytes_is_a_finding(run: Path, name: str) -> No
 # Archives.
 
 
-def packed(path: Path, **members: bytes) -> Path:
+def packed(path, **members):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
             archive.writestr(f"{name}.npy", content)
     return path
 
 
-def header(shape: tuple[int, ...], content: bytes = b"") -> bytes:
+def header(shape, content=b""):
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(
         buffer, {"descr": "<f4", "fortran_order": False, "shape": shape}
@@ -432,14 +408,14 @@ def header(shape: tuple[int, ...], content: bytes = b"") -> bytes:
     return buffer.getvalue() + content
 
 
-def test_an_archive_that_unpacks_to_far_more_than_it_holds_is_not_unpacked(tmp_path: Path) -> None:
+def test_an_archive_that_unpacks_to_far_more_than_it_holds_is_not_unpacked(tmp_path):
     path = packed(tmp_path / "bomb.npz", logits=header((64 << 20, 1), b"\0" * (256 << 20)))
     assert path.stat().st_size < 1 << 20
     found, why = files.attempt(files.arrays, path)
     assert found is None and "unpacks to" in why
 
 
-def test_an_array_that_declares_more_than_is_there_is_not_allocated(tmp_path: Path) -> None:
+def test_an_array_that_declares_more_than_is_there_is_not_allocated(tmp_path):
     for shape in ((1 << 50,), (1 << 31, 1 << 31), (-5, 3)):
         found, why = files.attempt(
             files.arrays, packed(tmp_path / "x.npz", logits=header(shape, b"\0" * 64))
@@ -450,7 +426,7 @@ def test_an_array_that_declares_more_than_is_there_is_not_allocated(tmp_path: Pa
         assert found is None and "is declared in" in why
 
 
-def test_a_sparse_array_of_terabytes_is_not_read(tmp_path: Path) -> None:
+def test_a_sparse_array_of_terabytes_is_not_read(tmp_path):
     path = tmp_path / "x.npy"
     path.write_bytes(header((1 << 38,)))
     os.truncate(path, (1 << 40) + 128)
@@ -458,14 +434,14 @@ def test_a_sparse_array_of_terabytes_is_not_read(tmp_path: Path) -> None:
     assert found is None and "at most" in why
 
 
-def test_a_header_of_python_2_is_damage_and_no_warning(tmp_path: Path) -> None:
+def test_a_header_of_python_2_is_damage_and_no_warning(tmp_path):
     path = tmp_path / "x.npy"
     path.write_bytes(header((1, 3), b"\0" * 64).replace(b"(1, 3), }", b"(1L, 3),}"))
     found, why = files.attempt(files.array, path)
     assert found is None and "Python 2" in why
 
 
-def test_a_trace_that_unpacks_without_end_is_not_read_to_its_end(run: Path) -> None:
+def test_a_trace_that_unpacks_without_end_is_not_read_to_its_end(run):
     path = run / "raw/performance/mlperf_log_trace.json.gz"
     path.write_bytes(gzip.compress(b"\n" * (200 << 20), compresslevel=1))
     found = failed(whole(audit.audit(run).checks))
@@ -475,10 +451,8 @@ def test_a_trace_that_unpacks_without_end_is_not_read_to_its_end(run: Path) -> N
 # The last resort.
 
 
-def test_where_the_audit_itself_breaks_off_the_other_parts_go_on(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(subject: tree.Subject) -> list[Check]:
+def test_where_the_audit_itself_breaks_off_the_other_parts_go_on(run, monkeypatch):
+    def broken(subject):
         raise ZeroDivisionError("nobody thought of this")
 
     before = len(audit.audit(run).checks_for("quick"))
@@ -498,7 +472,7 @@ def test_where_the_audit_itself_breaks_off_the_other_parts_go_on(
     assert not verdict.passes(found)
 
 
-def test_a_submitter_that_is_a_link_beside_another_is_a_finding(run: Path, tmp_path: Path) -> None:
+def test_a_submitter_that_is_a_link_beside_another_is_a_finding(run, tmp_path):
     (run / "open" / "somebody").symlink_to(tmp_path)
     assert failed(whole(audit.audit(run).checks_for("quick"))) == {
         "submitters-folders": "open/somebody is a link: it is not read"

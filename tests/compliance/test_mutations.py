@@ -2,16 +2,11 @@
 names it. And changes that do no harm.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,8 +19,6 @@ from tests.support.mutations import (
     ANSWERS,
     DETAIL,
     SUMMARY,
-    Mutation,
-    Table,
     another_system,
     answers,
     beside,
@@ -64,7 +57,7 @@ from tests.support.synthetic_runs import CALM
 from tests.support.tree import base, change, detail, edit_json, scenario_folder
 
 _POWER = "%m-%d-%Y %H:%M:%S.%f"
-HARMFUL: Table = {
+HARMFUL = {
     "files-complete": {
         "the performance detail log is missing": removed("performance", "run_1", DETAIL),
         "the accuracy log is empty": emptied("accuracy", ANSWERS),
@@ -680,7 +673,7 @@ HARMFUL: Table = {
 }
 
 
-def _parameters(mutations: Iterable[Mutation]) -> list[Any]:
+def _parameters(mutations):
     return [pytest.param(m.kind, m, id=m.name) for m in mutations]
 
 
@@ -707,7 +700,7 @@ ONLY_STRICT = {
 
 
 @pytest.mark.parametrize(("run", "mutation"), _parameters(mutations(HARMFUL)), indirect=["run"])
-def test_the_audit_sees_that(run: Path, mutation: Mutation, tmp_path: Path) -> None:
+def test_the_audit_sees_that(run, mutation, tmp_path):
     mutation.do(run)
     report = audit.audit(run, harness=HARNESS)
     found = {c.key: c for c in report.checks_for(mutation.level)}
@@ -725,16 +718,16 @@ def test_the_audit_sees_that(run: Path, mutation: Mutation, tmp_path: Path) -> N
     assert rejected or mutation.name not in ONLY_STRICT
 
 
-def _trace(run: Path) -> Path:
+def _trace(run):
     return run / "raw" / "performance" / "mlperf_log_trace.json.gz"
 
 
-def _lower_case(run: Path) -> None:
+def _lower_case(run):
     folder = scenario_folder(run)
     folder.rename(folder.with_name(folder.name.lower()))
 
 
-def _submitted_trace(run: Path) -> None:
+def _submitted_trace(run):
     folder = scenario_folder(run) / "performance" / "run_1"
     content = gzip.decompress(_trace(run).read_bytes())
     assert len(content) <= rules.load().layout.largest_file_bytes, (
@@ -743,17 +736,17 @@ def _submitted_trace(run: Path) -> None:
     (folder / "mlperf_log_trace.json").write_bytes(content)
 
 
-def _commented(run: Path) -> None:
+def _commented(run):
     for test in ("performance", "accuracy"):
         change(run, test, "user.conf", lambda text: "# what the calibration found\n\n" + text)
 
 
-def _with_test01(run: Path) -> None:
+def _with_test01(run):
     (scenario_folder(run) / "TEST01").mkdir()
     (scenario_folder(run) / "TEST01" / "verify_accuracy.txt").write_text("TEST PASS\n")
 
 
-def _no_reference(run: Path) -> None:
+def _no_reference(run):
     edit_json(
         run / "record.json",
         lambda d: {
@@ -767,12 +760,12 @@ def _no_reference(run: Path) -> None:
     (run / "reference.npz").unlink()
 
 
-def _warned_at_the_end(run: Path) -> None:
+def _warned_at_the_end(run):
     """A logger whose buffer grew says so once all is written (logging.cc,
     CollectTlsLoggerStats).
     """
 
-    def how(text: str) -> str:
+    def how(text):
         last = json.loads(text.strip().split("\n")[-1].removeprefix(":::MLLOG "))
         last |= {
             "key": "warning_generic_message",
@@ -814,20 +807,20 @@ HARMLESS = {
 
 
 @pytest.mark.parametrize("do", HARMLESS.values(), ids=HARMLESS)
-def test_the_audit_does_not_mind_that(run: Path, do: Callable[[Path], Any]) -> None:
+def test_the_audit_does_not_mind_that(run, do):
     do(run)
     found = audit.audit(run).checks_for("quick")
     assert verdict.passes(found), "\n".join(c.line() for c in found if c.verdict is Verdict.FAIL)
     assert audit.audit(run).levels == ("quick",)
 
 
-def test_what_cannot_be_judged_is_left_to_people(run: Path) -> None:
+def test_what_cannot_be_judged_is_left_to_people(run):
     _no_reference(run)
     outcomes = {c.key: c.verdict for c in audit.audit(run).checks_for("quick")}
     assert outcomes["accuracy-score"] is outcomes["digests"] is Verdict.MANUAL
 
 
-def test_a_bare_submission_that_says_it_failed_is_believed(run: Path) -> None:
+def test_a_bare_submission_that_says_it_failed_is_believed(run):
     for name in ("raw", "record.json", "reference.npz"):
         shutil.rmtree(run / name) if (run / name).is_dir() else (run / name).unlink()
     text = next(run.rglob("accuracy.txt"))
@@ -840,7 +833,7 @@ def test_a_bare_submission_that_says_it_failed_is_believed(run: Path) -> None:
     ] is Verdict.FAIL
 
 
-def test_accuracy_that_was_not_judged_holds_no_valid_level(run: Path) -> None:
+def test_accuracy_that_was_not_judged_holds_no_valid_level(run):
     _no_reference(run)
     assert {c.key: c.verdict for c in audit.audit(run).checks_for("valid")}[
         "accuracy-judged"

@@ -2,13 +2,8 @@
 accuracy, scenarios, tests of its own.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -17,7 +12,7 @@ from compliance import audit, rules
 from compliance import subject as tree
 from compliance.checks.submission import benchmark
 from compliance.folders import result_folders
-from formats.checks import Check, Verdict
+from formats.checks import Verdict
 from tests.support import tree as runs
 
 V61 = rules.load("v6.1")
@@ -25,7 +20,7 @@ GOOD = '{"exact_match": 80.0, "f1": 90.5}\n'
 NAME = "bert-99"
 
 
-def _rules(**changed: Any) -> rules.Rules:
+def _rules(**changed):
     """bert-99 of as many samples as the tests' own runs have, which asks for Offline alone."""
     small = {
         "performance_sample_count": 256,
@@ -41,7 +36,7 @@ def _rules(**changed: Any) -> rules.Rules:
 
 
 @pytest.fixture
-def closed(run: Path, tmp_path: Path) -> Path:
+def closed(run, tmp_path):
     """The good tree as a closed submission of bert-99, without its run directory."""
     root = tmp_path / "submission"
     base = root / "closed" / runs.SUBMITTER
@@ -55,16 +50,16 @@ def closed(run: Path, tmp_path: Path) -> Path:
     return root
 
 
-def _folder(root: Path) -> Path:
+def _folder(root):
     return root / "closed" / runs.SUBMITTER / "results" / runs.SYSTEM / NAME / "Offline"
 
 
-def _found(root: Path, of: rules.Rules | None = None) -> dict[str, Check]:
+def _found(root, of=None):
     (place,) = result_folders(root, of or _rules())
     return {check.key: check for check in benchmark.checks(tree.read(place, of or _rules()))}
 
 
-def test_a_closed_submission_that_is_as_the_benchmark_asks_passes(closed: Path) -> None:
+def test_a_closed_submission_that_is_as_the_benchmark_asks_passes(closed):
     assert {name: str(check.verdict) for name, check in _found(closed).items()} == {
         "benchmark": "PASS",
         "accuracy-target": "PASS",
@@ -72,7 +67,7 @@ def test_a_closed_submission_that_is_as_the_benchmark_asks_passes(closed: Path) 
     }
 
 
-def test_the_open_division_is_told_what_differs_and_not_refused(run: Path) -> None:
+def test_the_open_division_is_told_what_differs_and_not_refused(run):
     (place,) = result_folders(run, V61)
     subject = tree.read(place, V61)
     assert {check.verdict for check in benchmark.checks(subject)} == {Verdict.NA}
@@ -135,16 +130,14 @@ def test_the_open_division_is_told_what_differs_and_not_refused(run: Path) -> No
         ),
     ],
 )
-def test_what_the_benchmark_does_not_allow_fails(
-    closed: Path, changed: dict[str, Any], check: str, told: str
-) -> None:
+def test_what_the_benchmark_does_not_allow_fails(closed, changed, check, told):
     found = _found(closed, _rules(**changed))
     assert found[check].verdict is Verdict.FAIL and told in found[check].detail, found[check].line()
     assert [name for name, other in found.items() if other.verdict is Verdict.FAIL] == [check]
 
 
 @pytest.mark.parametrize("test", ["performance/run_1", "accuracy"])
-def test_a_count_that_the_library_does_not_have_fails(closed: Path, test: str) -> None:
+def test_a_count_that_the_library_does_not_have_fails(closed, test):
     path = _folder(closed) / test / "mlperf_log_detail.txt"
     total = '"qsl_reported_total_count", "value": '
     text = path.read_text()
@@ -154,7 +147,7 @@ def test_a_count_that_the_library_does_not_have_fails(closed: Path, test: str) -
     assert check.verdict is Verdict.FAIL and "qsl_reported_total_count is 255" in check.detail
 
 
-def test_a_mapping_means_nothing_in_the_closed_division(closed: Path) -> None:
+def test_a_mapping_means_nothing_in_the_closed_division(closed):
     benchmark = _folder(closed).parent
     benchmark.rename(benchmark.with_name("my-bert"))
     (closed / "closed" / runs.SUBMITTER / "model_mapping.json").write_text(
@@ -179,14 +172,12 @@ def test_a_mapping_means_nothing_in_the_closed_division(closed: Path) -> None:
         ("mine", {}, "mine"),
     ],
 )
-def test_a_name_means_what_the_official_checker_takes_it_for(
-    name: str, mapping: dict[str, str], means: str
-) -> None:
+def test_a_name_means_what_the_official_checker_takes_it_for(name, mapping, means):
     assert V61.official(name, mapping) == means
 
 
-def _test07(text: str) -> Callable[[Path], None]:
-    def do(root: Path) -> None:
+def _test07(text):
+    def do(root):
         (_folder(root) / "TEST07").mkdir()
         (_folder(root) / "TEST07" / "verify_accuracy.txt").write_text(text)
 
@@ -201,9 +192,7 @@ def _test07(text: str) -> Callable[[Path], None]:
         (_test07("accuracy 1\nTEST PASS\n"), Verdict.MANUAL),
     ],
 )
-def test_a_test_that_its_own_script_scores_must_be_there_and_is_for_people(
-    closed: Path, do: Callable[[Path], None], outcome: Verdict
-) -> None:
+def test_a_test_that_its_own_script_scores_must_be_there_and_is_for_people(closed, do, outcome):
     do(closed)
     scored = {"TEST07": rules.ScoredTest((NAME,), "verify_accuracy.txt")}
     assert (
@@ -214,8 +203,8 @@ def test_a_test_that_its_own_script_scores_must_be_there_and_is_for_people(
 
 @pytest.mark.parametrize("round", rules.rounds())
 def test_every_benchmark_of_every_round_has_a_pattern_for_each_metric_and_scenarios_there_are(
-    round: str,
-) -> None:
+    round,
+):
     of = rules.load(round)
     assert len(of.benchmarks) == {"v5.1": 19, "v6.0": 23, "v6.1": 21}[round]
     for row in of.benchmarks.values():
@@ -245,17 +234,15 @@ def test_every_benchmark_of_every_round_has_a_pattern_for_each_metric_and_scenar
     ],
 )
 def test_a_test01_that_is_not_deterministic_is_judged_by_its_accuracy(
-    closed: Path, baseline: Any, compliance: Any, told: str
-) -> None:
+    closed, baseline, compliance, told
+):
     (place,) = result_folders(closed, _rules())
     texts = [f'{{"exact_match": 80.0, "f1": {value}}}\n' for value in (baseline, compliance)]
     found = list(benchmark.far_apart(tree.read(place, _rules()), texts))
     assert [told in text for text in found] == ([True] if told else [])
 
 
-def test_one_run_may_be_submitted_for_both_targets_of_a_model_and_for_no_other(
-    closed: Path,
-) -> None:
+def test_one_run_may_be_submitted_for_both_targets_of_a_model_and_for_no_other(closed):
     benchmark = _folder(closed).parent
     shutil.copytree(benchmark, benchmark.with_name("bert-99.9"))
     assert {c.key: c for c in audit.audit(closed).checks_for("quick")}[

@@ -2,20 +2,15 @@
 changed in them is seen by name.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
-from collections.abc import Callable
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from compliance import audit
-from formats.checks import Check, RequiredBy, Verdict
+from formats.checks import RequiredBy, Verdict
 from tests.support import other_scenarios
 from tests.support.other_scenarios import BENCHMARK, KINDS, Built
 from tests.support.tree import SYSTEM, whole
@@ -24,7 +19,7 @@ PERFORMANCE, ACCURACY = "performance/run_1", "accuracy"
 
 
 @pytest.fixture(scope="session")
-def submitted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Built]:
+def submitted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("submissions")
     return cache(
         lambda kind: other_scenarios.build(folder / re.sub(r"\W+", "-", kind), KINDS[kind])
@@ -32,25 +27,23 @@ def submitted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Built
 
 
 @pytest.fixture(scope="session")
-def good(submitted: Callable[[str], Built]) -> Callable[[str], dict[str, Check]]:
+def good(submitted):
     return cache(lambda kind: findings(submitted(kind).root))
 
 
 @pytest.fixture
-def copy(submitted: Callable[[str], Built], tmp_path: Path) -> Callable[[str], Built]:
-    def get(kind: str) -> Built:
-        return Built(
-            Path(shutil.copytree(submitted(kind).root, tmp_path / "submission")), KINDS[kind]
-        )
+def copy(submitted, tmp_path):
+    def get(kind):
+        return Built(shutil.copytree(submitted(kind).root, tmp_path / "submission"), KINDS[kind])
 
     return get
 
 
-def findings(root: Path) -> dict[str, Check]:
+def findings(root):
     return {check.key: check for check in whole(audit.audit(root).checks)}
 
 
-def entries(path: Path, **values: Any) -> None:
+def entries(path, **values):
     """Set keys of a detail log, `__` for a dot; a function gets the old value, None removes the
     line.
     """
@@ -71,21 +64,21 @@ def entries(path: Path, **values: Any) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def replaced(path: Path, pattern: str, new: str | Callable[[re.Match[str]], str]) -> None:
+def replaced(path, pattern, new):
     text = path.read_text()
     after = re.sub(pattern, new, text, count=1)
     assert after != text, f"{pattern} changes nothing"
     path.write_text(after)
 
 
-def performance(**values: Any) -> Callable[[Built], None]:
+def performance(**values):
     return lambda built: entries(built.detail, **values)
 
 
-def reason(text: str) -> Callable[[Built], None]:
+def reason(text):
     """One more line of the performance test's log, with a reason for the verdict."""
 
-    def change(built: Built) -> None:
+    def change(built):
         lines = built.detail.read_text().splitlines()
         (at,) = (n for n, line in enumerate(lines) if '"early_stopping_met"' in line)
         entry = json.loads(lines[at].removeprefix(":::MLLOG "))
@@ -96,42 +89,40 @@ def reason(text: str) -> Callable[[Built], None]:
     return change
 
 
-def accuracy(**values: Any) -> Callable[[Built], None]:
+def accuracy(**values):
     return lambda built: entries(built.folder / ACCURACY / "mlperf_log_detail.txt", **values)
 
 
-def compliance_log(name: str, **values: Any) -> Callable[[Built], None]:
+def compliance_log(name, **values):
     return lambda built: entries(
         built.folder / name / PERFORMANCE / "mlperf_log_detail.txt", **values
     )
 
 
-def in_file(
-    name: str, pattern: str, new: str | Callable[[re.Match[str]], str]
-) -> Callable[[Built], None]:
+def in_file(name, pattern, new):
     return lambda built: replaced(built.folder / name, pattern, new)
 
 
-def trace(pattern: str, new: str | Callable[[re.Match[str]], str]) -> Callable[[Built], None]:
+def trace(pattern, new):
     return in_file(f"{PERFORMANCE}/mlperf_log_trace.json", pattern, new)
 
 
-def of_sample(number: int, key: str) -> str:
+def of_sample(number, key):
     """Of one number of a sample's entry: what stands before, the number."""
     return rf'("name":"Sample"[^\n]*"sample_seq":{number},[^\n]*"{key}":)(\d+)'
 
 
-def moved(by: int) -> Callable[[re.Match[str]], str]:
+def moved(by):
     return lambda found: f"{found[1]}{int(found[2]) + by}"
 
 
-def due(number: int, by: int) -> Callable[[Built], None]:
+def due(number, by):
     """A query of Server due so many microseconds later."""
     pattern = rf'("name":"Sample","cat":"default","ph":"b","pid":\d+,"id":{number},"ts":)(\d+)'
     return trace(pattern, moved(by))
 
 
-def system_type(text: str) -> Callable[[Built], None]:
+def system_type(text):
     return lambda built: replaced(
         built.base / "systems" / f"{SYSTEM}.json",
         '"system_type": "edge"',
@@ -139,30 +130,30 @@ def system_type(text: str) -> Callable[[Built], None]:
     )
 
 
-def renamed(to: str) -> Callable[[Built], None]:
-    def change(built: Built) -> None:
+def renamed(to):
+    def change(built):
         built.folder.rename(built.folder.with_name(to))
 
     return change
 
 
-def both(*how: Callable[[Built], None]) -> Callable[[Built], None]:
-    def change(built: Built) -> None:
+def both(*how):
+    def change(built):
         for each in how:
             each(built)
 
     return change
 
 
-def swapped(values: list[int]) -> list[int]:
+def swapped(values):
     return [values[1], values[0], *values[2:]]
 
 
-def more(factor: float) -> Callable[[float], float]:
+def more(factor):
     return lambda value: float(f"{value * factor:.6g}")
 
 
-def test_an_empty_sentence_of_early_stopping_is_left_out(copy: Callable[[str], Built]) -> None:
+def test_an_empty_sentence_of_early_stopping_is_left_out(copy):
     built = copy("Interactive, too slow")
     entries(built.detail, early_stopping_ttft_result=lambda text: "" if text else " ")
     (line,) = audit.audit(built.detail.parent).results
@@ -171,7 +162,7 @@ def test_an_empty_sentence_of_early_stopping_is_left_out(copy: Callable[[str], B
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_loadgen_wrote_is_good(good: Callable[[str], dict[str, Check]], kind: str) -> None:
+def test_what_loadgen_wrote_is_good(good, kind):
     """Short as it is, and whatever LoadGen says of it: no check of the lowest level fails, and none
     that recomputes is left out.
     """
@@ -203,9 +194,7 @@ def test_what_loadgen_wrote_is_good(good: Callable[[str], dict[str, Check]], kin
         assert check.verdict is Verdict.PASS, check.line()
 
 
-def test_the_figure_of_another_percentile_is_not_that_of_the_round(
-    good: Callable[[str], dict[str, Check]],
-) -> None:
+def test_the_figure_of_another_percentile_is_not_that_of_the_round(good):
     check = good("SingleStream, the 95th percentile")["performance-latency-percentile"]
     assert check.verdict is Verdict.FAIL and check.level == "valid"
     assert check.required_by is RequiredBy.LOGS
@@ -518,13 +507,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kind", "name", "how"), CASES)
-def test_a_change_is_seen_by_the_check_it_concerns(
-    good: Callable[[str], dict[str, Check]],
-    copy: Callable[[str], Built],
-    kind: str,
-    name: str,
-    how: Callable[[Built], None],
-) -> None:
+def test_a_change_is_seen_by_the_check_it_concerns(good, copy, kind, name, how):
     before = good(kind).get(name)
     assert before is None or before.verdict is Verdict.PASS
     built = copy(kind)
@@ -533,7 +516,7 @@ def test_a_change_is_seen_by_the_check_it_concerns(
 
 
 @pytest.mark.parametrize("both_of", ["edge,datacenter", "datacenter,edge"])
-def test_a_system_of_both_suites_may_infer(copy: Callable[[str], Built], both_of: str) -> None:
+def test_a_system_of_both_suites_may_infer(copy, both_of):
     built = copy("Offline of SingleStream")
     system_type(both_of)(built)
     found = findings(built.root)["inferred-scenario"]
@@ -541,9 +524,7 @@ def test_a_system_of_both_suites_may_infer(copy: Callable[[str], Built], both_of
 
 
 @pytest.mark.parametrize(("kind", "missed"), [("Interactive", False), ("Server", True)])
-def test_whether_latencies_of_tokens_are_measured_is_seen(
-    copy: Callable[[str], Built], kind: str, missed: bool
-) -> None:
+def test_whether_latencies_of_tokens_are_measured_is_seen(copy, kind, missed):
     """LoadGen logs it as requested only."""
     built = copy(kind)
     (built.base / "model_mapping.json").write_text(json.dumps({BENCHMARK: "llama3.1-8b"}))
@@ -552,9 +533,7 @@ def test_whether_latencies_of_tokens_are_measured_is_seen(
     ) is missed
 
 
-def test_the_least_samples_of_offline_are_not_asked_of_logs_it_is_inferred_from(
-    copy: Callable[[str], Built],
-) -> None:
+def test_the_least_samples_of_offline_are_not_asked_of_logs_it_is_inferred_from(copy):
     built = copy("Offline of SingleStream")
     (built.root / "open").rename(built.root / "closed")
     built.root.joinpath("closed", built.base.name, "results", SYSTEM, BENCHMARK).rename(
@@ -566,14 +545,12 @@ def test_the_least_samples_of_offline_are_not_asked_of_logs_it_is_inferred_from(
     ]
 
 
-def test_v51_has_interactive_too(copy: Callable[[str], Built]) -> None:
+def test_v51_has_interactive_too(copy):
     report = audit.audit(copy("Interactive").root, "v5.1")
     assert "scenario" not in [check.id for check in report.checks]
 
 
-def test_queries_of_four_are_for_the_open_division(
-    good: Callable[[str], dict[str, Check]], copy: Callable[[str], Built]
-) -> None:
+def test_queries_of_four_are_for_the_open_division(good, copy):
     assert good("MultiStream, queries of four")["least-count"].verdict is Verdict.PASS
     built = copy("MultiStream, queries of four")
     (built.root / "open").rename(built.root / "closed")

@@ -1,25 +1,20 @@
 """The compliance tests' checks: real logs of a good run, and each single thing changed."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from compliance import audit, logs, rules
+from compliance import audit, logs
 from compliance import subject as tree
 from compliance.audit_tests import answers as audited_answers
 from compliance.audit_tests import compliance_tests
 from compliance.folders import result_folders
 from compliance.loadgen import sampling
-from formats.checks import Check, Verdict
+from formats.checks import Verdict
 from tests.support import mutations
 from tests.support import tree as runs
-from tests.support.mutations import Mutation
 from tests.support.rounds import loosened
 
 KINDS = ("SingleStream", "tokens")
@@ -28,14 +23,14 @@ DETAIL, ANSWERS = "mlperf_log_detail.txt", "mlperf_log_accuracy.json"
 
 
 @pytest.fixture(scope="module")
-def complied(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def complied(tmp_path_factory):
     """A good run with its compliance tests, measured again if a busy machine made one of its tests
     slower than the others.
     """
     folder = tmp_path_factory.mktemp("complied")
     made = dict[str, Path]()
 
-    def get(kind: str) -> Path:
+    def get(kind):
         attempts = range(0 if kind in made else 3)
         for attempt in attempts:
             path = folder / f"{kind}-{attempt}"
@@ -49,29 +44,27 @@ def complied(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def run(complied: Callable[[str], Path], tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+def run(complied, tmp_path, request):
     return Path(
         shutil.copytree(complied(getattr(request, "param", "SingleStream")), tmp_path / "quick-1")
     )
 
 
-def found(run: Path, of: rules.Rules = LOOSE) -> dict[str, Check]:
+def found(run, of=LOOSE):
     (place,) = result_folders(run, of)
     return {check.key: check for check in compliance_tests.checks(tree.read(place, of))}
 
 
-def failing(run: Path) -> set[str]:
+def failing(run):
     return {name for name, check in found(run).items() if check.verdict is Verdict.FAIL}
 
 
-def folder(run: Path, test: str) -> Path:
+def folder(run, test):
     return runs.scenario_folder(run) / test
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_good_run_fails_nothing_and_says_what_does_not_apply(
-    complied: Callable[[str], Path], kind: str
-) -> None:
+def test_a_good_run_fails_nothing_and_says_what_does_not_apply(complied, kind):
     checks = found(complied(kind))
     assert [c.line() for c in checks.values() if c.verdict is Verdict.FAIL] == []
     passed = {name for name, check in checks.items() if check.verdict is Verdict.PASS}
@@ -94,14 +87,14 @@ def test_a_good_run_fails_nothing_and_says_what_does_not_apply(
     assert {check.level for check in checks.values()} == {"submission"}
 
 
-def logged(test: str, **values: Any) -> Callable[[Path], Any]:
+def logged(test, **values):
     return lambda run: runs.detail(run, test, **values)
 
 
-def answers(test: str, how: Callable[[list[str]], list[str]]) -> Callable[[Path], Any]:
+def answers(test, how):
     """A forger who changes the raw log and makes everything that follows from it again."""
 
-    def do(run: Path) -> None:
+    def do(run):
         path = run / "raw" / test / ANSWERS
         rows = path.read_text().splitlines()
         changed = how(rows)
@@ -112,12 +105,12 @@ def answers(test: str, how: Callable[[list[str]], list[str]]) -> Callable[[Path]
     return do
 
 
-def other_bytes(position: int, row: int = 1) -> Callable[[list[str]], list[str]]:
+def other_bytes(position, row=1):
     """One hexadecimal digit of a row's answer, from its end: -1 is the highest byte of a
     little-endian number.
     """
 
-    def how(rows: list[str]) -> list[str]:
+    def how(rows):
         start, data, end = (
             rows[row].rpartition('"data" : "')[0],
             *rows[row].rpartition('"data" : "')[2].split('"', 1),
@@ -133,14 +126,14 @@ def other_bytes(position: int, row: int = 1) -> Callable[[list[str]], list[str]]
     return how
 
 
-def record(**values: Any) -> Callable[[Path], Any]:
+def record(**values):
     return mutations.record(lambda d: {**d, **values})
 
 
-def edited(test: str, name: str, old: str, new: str) -> Callable[[Path], Any]:
+def edited(test, name, old, new):
     """In raw/ and, where it is submitted, in the tree."""
 
-    def do(run: Path) -> None:
+    def do(run):
         for path in runs.both(run, test, name):
             if path.is_relative_to(run / "raw") or path.exists():
                 before = path.read_text()
@@ -150,21 +143,21 @@ def edited(test: str, name: str, old: str, new: str) -> Callable[[Path], Any]:
     return do
 
 
-def submitted(name: str, content: str | None) -> Callable[[Path], Any]:
+def submitted(name, content):
     """Of a file in the tree alone; None: gone."""
 
-    def do(run: Path) -> None:
+    def do(run):
         path = runs.scenario_folder(run) / name
         path.unlink() if content is None else path.write_text(content)
 
     return do
 
 
-def of_outcome(test: str, **values: Any) -> Callable[[Path], Any]:
+def of_outcome(test, **values):
     return mutations.outcome(test, **values)
 
 
-def two_ends(rows: list[str]) -> list[str]:
+def two_ends(rows):
     start, data = (
         rows[1].rpartition('"data" : "')[0],
         rows[1].rpartition('"data" : "')[2].split('"')[0],
@@ -172,7 +165,7 @@ def two_ends(rows: list[str]) -> list[str]:
     return [rows[0], f'{start}"data" : "{data[:-16]}0200000002000000" }},', *rows[2:]]
 
 
-def half(rows: list[str]) -> list[str]:
+def half(rows):
     cut = []
     for row in rows:
         start, found, rest = row.rpartition('"data" : "')
@@ -181,7 +174,7 @@ def half(rows: list[str]) -> list[str]:
     return cut
 
 
-def latencies_of_the_performance_run(run: Path) -> None:
+def latencies_of_the_performance_run(run):
     keys = [f"result_{key}_latency_ns" for key in ("min", "mean", "max")]
     values = logs.read_detail(runs.both(run, "performance", DETAIL)[0]).values
     runs.detail(run, "TEST04", **{key: values[key] for key in keys})
@@ -277,29 +270,27 @@ TESTS_MUTATED = {
 }
 
 
-def _moved(row: str) -> str:
+def _moved(row):
     head, index, tail = row.partition('"qsl_idx" : ')
     number, comma, rest = tail.partition(",")
     return f"{head}{index}{(int(number) + 1) % 256}{comma}{rest}"
 
 
 @pytest.mark.parametrize("mutation", list(mutations.mutations(TESTS_MUTATED)), ids=lambda m: m.name)
-def test_a_single_change_fails_its_check(
-    complied: Callable[[str], Path], tmp_path: Path, mutation: Mutation
-) -> None:
-    run = Path(shutil.copytree(complied(mutation.kind), tmp_path / "quick-1"))
+def test_a_single_change_fails_its_check(complied, tmp_path, mutation):
+    run = shutil.copytree(complied(mutation.kind), tmp_path / "quick-1")
     mutation.do(run)
     assert mutation.check in failing(run)
 
 
-def test_a_submitted_log_of_a_test_is_the_raw_one(run: Path) -> None:
+def test_a_submitted_log_of_a_test_is_the_raw_one(run):
     submitted(f"TEST01/performance/run_1/{DETAIL}", ":::MLLOG {}\n")(run)
     (check,) = [check for check in audit.audit(run).checks if check.id == "raw-logs"]
     assert check.verdict is Verdict.FAIL and "differs from raw/TEST01/" in check.detail
 
 
 @pytest.mark.parametrize("run", ["tokens"], indirect=True)
-def test_two_end_tokens_fail_where_the_tokenizer_says_which_they_are(run: Path) -> None:
+def test_two_end_tokens_fail_where_the_tokenizer_says_which_they_are(run):
     answers("TEST06", two_ends)(run)
     assert found(run)["test06-eos"].verdict is Verdict.NA
     record(end_tokens=[2])(run)
@@ -313,7 +304,7 @@ def test_two_end_tokens_fail_where_the_tokenizer_says_which_they_are(run: Path) 
     assert found(run)["test06-eos"].verdict is Verdict.PASS
 
 
-def test_answers_that_differ_within_the_models_tolerance_pass_and_say_so(run: Path) -> None:
+def test_answers_that_differ_within_the_models_tolerance_pass_and_say_so(run):
     answers("TEST01", other_bytes(0))(run)  # the lowest bits of a float32
     check = found(run)["test01-answers"]
     assert (
@@ -326,7 +317,7 @@ def test_answers_that_differ_within_the_models_tolerance_pass_and_say_so(run: Pa
         assert json.loads((folder(run, "TEST01") / "accuracy" / name).read_text())["passed"]
 
 
-def test_answers_that_differ_without_a_reference_are_left_to_a_person(run: Path) -> None:
+def test_answers_that_differ_without_a_reference_are_left_to_a_person(run):
     judged = runs.read_json(run / "record.json")
     record(
         accuracy={**judged["accuracy"], "reason": "too large here"},
@@ -338,7 +329,7 @@ def test_answers_that_differ_without_a_reference_are_left_to_a_person(run: Path)
     assert check.verdict is Verdict.MANUAL and "too large here" in check.detail
 
 
-def test_a_test_that_is_not_valid_counts_where_the_run_is_to_be(run: Path) -> None:
+def test_a_test_that_is_not_valid_counts_where_the_run_is_to_be(run):
     logged("TEST04", result_validity="INVALID")(run)
     assert found(run)["test04-verdict"].verdict is Verdict.NA
     record(mode="valid")(run)
@@ -346,7 +337,7 @@ def test_a_test_that_is_not_valid_counts_where_the_run_is_to_be(run: Path) -> No
     assert found(run)["test01-verdict"].verdict is Verdict.PASS
 
 
-def test_a_test_that_was_broken_off_is_told_as_that(run: Path) -> None:
+def test_a_test_that_was_broken_off_is_told_as_that(run):
     shutil.rmtree(folder(run, "TEST04"))
     (run / "raw" / "TEST04" / "outcome.json").unlink()
     assert [c.line() for n, c in found(run).items() if n.startswith("test04")] == [
@@ -358,9 +349,7 @@ def test_a_test_that_was_broken_off_is_told_as_that(run: Path) -> None:
     ("division", "outcome"),
     [("open", Verdict.NA), ("closed", Verdict.FAIL), ("network", Verdict.FAIL)],
 )
-def test_a_test_that_is_not_there_fails_where_it_is_asked_for(
-    run: Path, division: str, outcome: Verdict
-) -> None:
+def test_a_test_that_is_not_there_fails_where_it_is_asked_for(run, division, outcome):
     base = runs.base(run)
     mapped = base / "results" / runs.SYSTEM / "bert-99"
     (base / "results" / runs.SYSTEM / "bert-tiny").rename(mapped)
@@ -373,9 +362,7 @@ def test_a_test_that_is_not_there_fails_where_it_is_asked_for(
     assert ("open division does not require it" in checks["test01"].detail) == (division == "open")
 
 
-def test_a_bare_submission_is_judged_by_the_logs_it_holds(
-    complied: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_a_bare_submission_is_judged_by_the_logs_it_holds(complied, tmp_path):
     shutil.copytree(complied("SingleStream") / "open", tmp_path / "submission" / "open")
     checks = found(tmp_path / "submission")
     assert not [c.line() for c in checks.values() if c.verdict is Verdict.FAIL]
@@ -384,9 +371,7 @@ def test_a_bare_submission_is_judged_by_the_logs_it_holds(
     assert checks["test01-answers"].verdict is Verdict.MANUAL
 
 
-def test_of_a_test_too_long_to_choose_again_only_what_is_implausible_fails(
-    complied: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_test_too_long_to_choose_again_only_what_is_implausible_fails(complied, monkeypatch):
     monkeypatch.setattr(audited_answers, "MOST_SAMPLES", 10)
     assert found(complied("SingleStream"))["test01-samples"].verdict is Verdict.PASS
     monkeypatch.setattr(sampling, "selection_rate", lambda *_: (10**8, 0.5))

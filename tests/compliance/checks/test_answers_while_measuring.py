@@ -1,7 +1,5 @@
 """What the worker saw of the performance test: forged, damaged, missing, impossible."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

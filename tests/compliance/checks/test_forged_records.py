@@ -2,23 +2,18 @@
 claim changed, the check that sees it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from fnmatch import fnmatch
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from compliance import audit, rules
 from compliance.findings import verdict
 from compliance.logs import files
-from formats.checks import Check, Verdict
+from formats.checks import Verdict
 from formats.job import Limits
 from harness.inputs import models
 from harness.request.request import _PACE
@@ -51,22 +46,22 @@ MACHINE = {
 }
 
 
-def _check(directory: Path, name: str) -> Check:
+def _check(directory, name):
     found = {c.key: c for c in tree.whole(audit.audit(directory, harness=HARNESS).checks)}
     return found[name]
 
 
-def _told(directory: Path, name: str) -> tuple[Verdict, str]:
+def _told(directory, name):
     check = _check(directory, name)
     return check.verdict, check.detail
 
 
-def _bare(run: Path) -> Path:
-    return Path(shutil.copytree(run / "open", run.parent / "bare" / "open")).parent
+def _bare(run):
+    return shutil.copytree(run / "open", run.parent / "bare" / "open").parent
 
 
-def _of_record(run: Path, *keys: str, **values: Any) -> None:
-    def how(record: Any) -> None:
+def _of_record(run, *keys, **values):
+    def how(record):
         inner = record
         for key in keys:
             inner = inner[key]
@@ -76,7 +71,7 @@ def _of_record(run: Path, *keys: str, **values: Any) -> None:
 
 
 @pytest.fixture
-def described(run: Path) -> Path:
+def described(run):
     """The good run with a whole machine in its record, a tree as the harness makes it of that, and
     a result.json.
     """
@@ -97,11 +92,11 @@ def described(run: Path) -> Path:
     return run
 
 
-def _write(path: Path, value: Any) -> None:
+def _write(path, value):
     path.write_text(json.dumps(value))
 
 
-def _values(run: Path) -> dict[str, Any]:
+def _values(run):
     lines = (
         json.loads(line.removeprefix(":::MLLOG "))
         for line in (run / "raw" / "performance" / DETAIL).read_text().splitlines()
@@ -112,7 +107,7 @@ def _values(run: Path) -> dict[str, Any]:
 # The tree and the outcomes against the record.
 
 
-def test_a_tree_as_the_harness_makes_it_holds(described: Path) -> None:
+def test_a_tree_as_the_harness_makes_it_holds(described):
     assert verdict.passes(audit.audit(described, harness=HARNESS).checks_for("quick")), [
         c.line() for c in audit.audit(described).checks_for("quick") if c.verdict is FAIL
     ]
@@ -122,7 +117,7 @@ def test_a_tree_as_the_harness_makes_it_holds(described: Path) -> None:
     assert not {*names} & {check.key for check in audit.audit(_bare(described)).checks}
 
 
-def test_without_a_record_that_can_be_read_nothing_is_compared(described: Path) -> None:
+def test_without_a_record_that_can_be_read_nothing_is_compared(described):
     (described / "record.json").write_text("[]")
     found = {check.key: check.verdict for check in audit.audit(described).checks}
     assert "outcomes-and-result" not in found
@@ -144,16 +139,14 @@ def test_without_a_record_that_can_be_read_nothing_is_compared(described: Path) 
         ("system_name", "DGX"),
     ],
 )
-def test_a_system_that_is_not_the_recorded_machine_fails(
-    described: Path, key: str, value: str
-) -> None:
+def test_a_system_that_is_not_the_recorded_machine_fails(described, key, value):
     (path,) = (base(described) / "systems").iterdir()
     edit_json(path, lambda d: {**d, key: value})
     outcome, told = _told(described, "system-of-the-record")
     assert outcome is FAIL and told.startswith(f"{key} is {value!r}; record.json says ")
 
 
-def test_a_gpu_is_described_as_it_was_recorded(described: Path) -> None:
+def test_a_gpu_is_described_as_it_was_recorded(described):
     _of_record(described, "cell", device="cuda")
     outcome, told = _told(described, "system-of-the-record")
     assert (
@@ -169,7 +162,7 @@ def test_a_gpu_is_described_as_it_was_recorded(described: Path) -> None:
     assert _told(described, "system-of-the-record")[0] is PASS
 
 
-def test_another_system_folder_fails(described: Path) -> None:
+def test_another_system_folder_fails(described):
     (system,) = (base(described) / "results").iterdir()
     system.rename(system.with_name("DGX"))
     (path,) = (base(described) / "systems").iterdir()
@@ -180,7 +173,7 @@ def test_another_system_folder_fails(described: Path) -> None:
     )
 
 
-def test_another_submitter_fails(described: Path) -> None:
+def test_another_submitter_fails(described):
     (path,) = (base(described) / "systems").iterdir()
     edit_json(path, lambda d: {**d, "submitter": "another"})
     base(described).rename(described / "open" / "another")
@@ -198,15 +191,13 @@ def test_another_submitter_fails(described: Path) -> None:
         ("starting_weights_filename", "bert-large (sha256 0000)"),
     ],
 )
-def test_measurements_that_are_not_of_the_record_fail(
-    described: Path, key: str, value: str
-) -> None:
+def test_measurements_that_are_not_of_the_record_fail(described, key, value):
     edit_json(scenario_folder(described) / "measurements.json", lambda d: {**d, key: value})
     outcome, told = _told(described, "measurements-of-the-record")
     assert outcome is FAIL and told.startswith(f"{key} is {value!r}; ")
 
 
-def test_input_types_are_those_the_record_tells(described: Path) -> None:
+def test_input_types_are_those_the_record_tells(described):
     shapes = {
         "image": {"dtype": "float32", "shape": [8, 8, 3]},
         "points": {"dtype": "int32", "shape": [2]},
@@ -221,7 +212,7 @@ def test_input_types_are_those_the_record_tells(described: Path) -> None:
     assert _told(described, "measurements-of-the-record")[0] is PASS
 
 
-def test_answers_that_are_not_those_that_were_judged_fail(described: Path) -> None:
+def test_answers_that_are_not_those_that_were_judged_fail(described):
     edit_json(
         described / "record.json",
         lambda d: {**d, "answers": {"boxes": {"dtype": "float32", "shape": [4]}}},
@@ -240,9 +231,7 @@ def test_answers_that_are_not_those_that_were_judged_fail(described: Path) -> No
         ({"box_error": None}, FAIL),
     ],
 )
-def test_a_tolerance_of_arrays_is_held_to_the_rounds_limits(
-    described: Path, stated: dict[str, Any], outcome: Verdict
-) -> None:
+def test_a_tolerance_of_arrays_is_held_to_the_rounds_limits(described, stated, outcome):
     edit_json(
         described / "record.json",
         lambda d: {
@@ -264,27 +253,25 @@ def test_a_tolerance_of_arrays_is_held_to_the_rounds_limits(
         ({"test_ns": None}, "in test_ns"),
     ],
 )
-def test_an_outcome_that_is_not_of_the_log_fails(
-    run: Path, test: str, change: dict[str, Any], word: str
-) -> None:
+def test_an_outcome_that_is_not_of_the_log_fails(run, test, change, word):
     edit_json(run / "raw" / test / "outcome.json", lambda d: {**d, **change})
     outcome, told = _told(run, "outcomes-and-result")
     assert outcome is FAIL and told.startswith(f"{test}: ") and word in told
 
 
-def test_a_result_that_passes_where_the_accuracy_did_not_fails(described: Path) -> None:
+def test_a_result_that_passes_where_the_accuracy_did_not_fails(described):
     path = scenario_folder(described) / "accuracy" / "accuracy.txt"
     path.write_text(path.read_text().replace('"passed": true', '"passed": false'))
     assert "accuracy.passed is True" in _told(described, "derived-files")[1]
 
 
-def test_a_result_that_is_not_written_yet_claims_nothing(described: Path) -> None:
+def test_a_result_that_is_not_written_yet_claims_nothing(described):
     (described / "result.json").unlink()
     found = audit.audit(described, harness=HARNESS).checks
     assert "derived-files" not in {check.key for check in found}
 
 
-def test_a_result_that_is_no_json_fails(described: Path) -> None:
+def test_a_result_that_is_no_json_fails(described):
     (described / "result.json").write_text("samples_per_second: 1e12")
     assert _told(described, "derived-files")[0] is FAIL
 
@@ -293,9 +280,7 @@ def test_a_result_that_is_no_json_fails(described: Path) -> None:
     ("change", "word"),
     [({}, "is of the test 'performance'"), ({"architecture": "other"}, "architecture differs")],
 )
-def test_the_job_of_a_compliance_test_is_its_own(
-    run: Path, change: dict[str, Any], word: str
-) -> None:
+def test_the_job_of_a_compliance_test_is_its_own(run, change, word):
     shutil.copytree(run / "raw" / "performance", run / "raw" / "TEST01")
     edit_json(run / "raw" / "TEST01" / "job.json", lambda d: {**d, **change})
     outcome, told = _told(run, "record")
@@ -312,9 +297,7 @@ def test_the_job_of_a_compliance_test_is_its_own(
         ),
     ],
 )
-def test_batches_are_cut_only_by_a_switch_of_the_cell(
-    run: Path, tests: list[str], word: str
-) -> None:
+def test_batches_are_cut_only_by_a_switch_of_the_cell(run, tests, word):
     for test in tests:
         file = run / "raw" / test / "job.json"
         edit_json(file, lambda d: {**d, "length_buckets": [8, 16]})
@@ -326,7 +309,7 @@ def test_batches_are_cut_only_by_a_switch_of_the_cell(
 
 
 @pytest.mark.parametrize("run", ["Offline", "tokens"], indirect=True)
-def test_a_recorded_tolerance_above_the_rounds_fails(run: Path) -> None:
+def test_a_recorded_tolerance_above_the_rounds_fails(run):
     assert _told(run, "tolerance")[0] is PASS
     _of_record(run, "accuracy", "tolerance", logit_error=1e9)
     tree.resubmit_answers(run)
@@ -341,14 +324,12 @@ def test_a_recorded_tolerance_above_the_rounds_fails(run: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "value"), [(("accuracy",), {"score": "none"}), (("cell",), {"precision": "int4"})]
 )
-def test_a_score_or_a_precision_without_a_tolerance_fails(
-    run: Path, keys: tuple[str, ...], value: dict[str, str]
-) -> None:
+def test_a_score_or_a_precision_without_a_tolerance_fails(run, keys, value):
     _of_record(run, *keys, **value)
     assert "has no tolerance for" in _told(run, "tolerance")[1]
 
 
-def test_a_sut_of_a_known_precision_is_no_engine(run: Path) -> None:
+def test_a_sut_of_a_known_precision_is_no_engine(run):
     _of_record(run, execution="engine")
     verdict_, detail_ = _told(run, "performance-evidence")
     assert verdict_ is FAIL
@@ -358,7 +339,7 @@ def test_a_sut_of_a_known_precision_is_no_engine(run: Path) -> None:
     assert "PyTorch computes in the worker" in _told(run, "performance-evidence")[1]
 
 
-def test_the_rounds_tolerances_are_the_largest_of_the_harness() -> None:
+def test_the_rounds_tolerances_are_the_largest_of_the_harness():
     for round in rules.rounds():
         limits = rules.load(round).project_limits.tolerance
         for model in map(models.load, models.names()):
@@ -393,9 +374,7 @@ def test_the_rounds_tolerances_are_the_largest_of_the_harness() -> None:
         ),
     ],
 )
-def test_only_a_trace_that_would_be_large_may_be_missing(
-    run: Path, logged: dict[str, int], outcome: Verdict, words: str
-) -> None:
+def test_only_a_trace_that_would_be_large_may_be_missing(run, logged, outcome, words):
     (run / "raw" / "performance" / "mlperf_log_trace.json.gz").unlink()
     _of_record(run, "digests", trace=None)
     edit_json(
@@ -409,7 +388,7 @@ def test_only_a_trace_that_would_be_large_may_be_missing(
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
-def test_the_trace_limit_is_the_harness_own(scenario: str, tmp_path: Path) -> None:
+def test_the_trace_limit_is_the_harness_own(scenario, tmp_path):
     own = rules.load().project_limits
     assert own.trace_bytes == {mode: pace.trace_bytes for mode, pace in _PACE.items()}
     for mode, most in own.trace_bytes.items():
@@ -432,7 +411,7 @@ def test_the_trace_limit_is_the_harness_own(scenario: str, tmp_path: Path) -> No
 # Dates.
 
 
-def test_performance_and_accuracy_at_the_same_time_fail(run: Path) -> None:
+def test_performance_and_accuracy_at_the_same_time_fail(run):
     at = {
         "test_datetime": "2026-11-21T11:00:00Z",
         "power_begin": "11-21-2026 11:00:00.000",
@@ -463,9 +442,7 @@ def test_performance_and_accuracy_at_the_same_time_fail(run: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("test", ["performance", "accuracy"])
-def test_the_local_dates_are_of_a_time_zone(
-    run: Path, test: str, begin: str, end: str, outcome: Verdict
-) -> None:
+def test_the_local_dates_are_of_a_time_zone(run, test, begin, end, outcome):
     for name, second in (("performance", 0), ("accuracy", 1)):
         at, local = f"2026-10-21T11:00:0{second}Z", f"10-21-2026 11:00:0{second}"
         detail(run, name, test_datetime=at, power_begin=f"{local}.200", power_end=f"{local}.500")
@@ -476,9 +453,7 @@ def test_the_local_dates_are_of_a_time_zone(
 
 
 @pytest.mark.parametrize("zone", ["IST-5:30", pytest.param("PST8", marks=pytest.mark.long)])
-def test_a_run_may_be_measured_anywhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str
-) -> None:
+def test_a_run_may_be_measured_anywhere(tmp_path, monkeypatch, zone):
     """LoadGen's test_datetime is local time that says Z."""
     monkeypatch.setenv("TZ", zone)
     run = tree.build(tmp_path / "quick-1")
@@ -488,7 +463,7 @@ def test_a_run_may_be_measured_anywhere(
     assert found["test01-loadgen"].verdict is PASS, found["test01-loadgen"].detail
 
 
-def test_a_date_at_the_end_of_time_is_a_finding(run: Path) -> None:
+def test_a_date_at_the_end_of_time_is_a_finding(run):
     for test in ("performance", "accuracy"):
         detail(
             run,
@@ -503,7 +478,7 @@ def test_a_date_at_the_end_of_time_is_a_finding(run: Path) -> None:
 # What others may do with a reason, and we may not.
 
 
-def _of_loadgen(change: Callable[[dict[str, Any]], None], run: Path) -> None:
+def _of_loadgen(change, run):
     d = _values(run)
     told = {key: d[key] for key in ("loadgen_version", "loadgen_file_sha1")}
     change(told)
@@ -511,21 +486,21 @@ def _of_loadgen(change: Callable[[dict[str, Any]], None], run: Path) -> None:
         detail(run, test, **told)
 
 
-def _from_a_checkout(told: dict[str, Any]) -> None:
+def _from_a_checkout(told):
     del told["loadgen_file_sha1"]["/mlperf_conf.h"]
     told["loadgen_file_sha1"]["/tests/basic.cc"] = "a" * 40
 
 
-def _another_tag(told: dict[str, Any]) -> None:
+def _another_tag(told):
     told["loadgen_version"] = told["loadgen_version"].partition(" @ ")[0] + " @ b66003e1c2"
     told["loadgen_file_sha1"]["/loadgen.cc"] = "a" * 40
 
 
-def _altered(told: dict[str, Any]) -> None:
+def _altered(told):
     told["loadgen_file_sha1"]["/loadgen.cc"] = "a" * 40
 
 
-def _another_version(told: dict[str, Any]) -> None:
+def _another_version(told):
     told["loadgen_version"] = "5.0.0 @ b66003e1c2"
 
 
@@ -538,9 +513,7 @@ def _another_version(told: dict[str, Any]) -> None:
         (_another_version, FAIL),
     ],
 )
-def test_a_loadgen_that_is_not_the_wheel(
-    run: Path, change: Callable[[dict[str, Any]], None], outcome: Verdict
-) -> None:
+def test_a_loadgen_that_is_not_the_wheel(run, change, outcome):
     _of_loadgen(change, run)
     assert _told(run, "performance-loadgen")[0] is FAIL
     check = _check(_bare(run), "accuracy-loadgen")
@@ -548,13 +521,13 @@ def test_a_loadgen_that_is_not_the_wheel(
     assert outcome is FAIL or "those of a tag of mlcommons/inference" in check.fix
 
 
-def test_loadgen_built_again_between_the_tests(run: Path) -> None:
+def test_loadgen_built_again_between_the_tests(run):
     detail(run, "accuracy", loadgen_build_date_utc="2026-01-01T00:00:00")
     assert _told(run, "loadgen-of-both-tests")[0] is FAIL
     assert _told(_bare(run), "loadgen-of-both-tests")[0] is MANUAL
 
 
-def test_more_than_a_session_between_the_tests(run: Path) -> None:
+def test_more_than_a_session_between_the_tests(run):
     span = {"power_begin": "11-01-2026 11:00:00.200", "power_end": "11-01-2026 11:00:00.500"}
     detail(run, "accuracy", test_datetime="2026-11-01T11:00:00Z", **span)
     assert _told(run, "dates")[0] is FAIL
@@ -565,7 +538,7 @@ def test_more_than_a_session_between_the_tests(run: Path) -> None:
 # The stated accuracy.
 
 
-def _score(run: Path, how: Callable[[str], str]) -> Path:
+def _score(run, how):
     path = scenario_folder(run) / "accuracy" / "accuracy.txt"
     path.write_text(how(path.read_text()))
     return _bare(run)
@@ -582,9 +555,7 @@ def _score(run: Path, how: Callable[[str], str]) -> Path:
         lambda text: text + '{"passed": false}\n',
     ],
 )
-def test_an_accuracy_that_does_not_say_it_passed_fails(
-    run: Path, how: Callable[[str], str]
-) -> None:
+def test_an_accuracy_that_does_not_say_it_passed_fails(run, how):
     outcome, told = _told(_score(run, how), "accuracy-score")
     assert outcome is FAIL and "says that the score did not pass" in told
     assert _told(run, "accuracy-score")[0] is FAIL
@@ -594,11 +565,11 @@ def test_an_accuracy_that_does_not_say_it_passed_fails(
     "how",
     [lambda text: text.split("\n", 1)[1], lambda text: "\ufeff\n \n" + text.split("\n", 1)[1]],
 )
-def test_an_accuracy_without_a_score_fails(run: Path, how: Callable[[str], str]) -> None:
+def test_an_accuracy_without_a_score_fails(run, how):
     assert _told(_score(run, how), "accuracy-score") == (FAIL, "accuracy.txt has no score")
 
 
-def test_the_hash_may_come_first(run: Path) -> None:
+def test_the_hash_may_come_first(run):
     bare = _score(run, lambda text: "\r\n".join(reversed(text.splitlines())) + "\r\n")
     assert (_told(bare, "accuracy-score")[0], _told(bare, "accuracy-hash")[0]) == (MANUAL, MANUAL)
 
@@ -614,9 +585,7 @@ def test_the_hash_may_come_first(run: Path) -> None:
         ('{"exact_match": 80.0, "f1": 9.0.9}', "9.0.9"),
     ],
 )
-def test_a_metric_that_cannot_be_fails_in_the_open_division_too(
-    run: Path, line: str, found: str
-) -> None:
+def test_a_metric_that_cannot_be_fails_in_the_open_division_too(run, line, found):
     bare = _score(run, lambda text: f"{line}\n{text}")
     assert _told(bare, "accuracy-target") == (
         FAIL,
@@ -624,7 +593,7 @@ def test_a_metric_that_cannot_be_fails_in_the_open_division_too(
     )
 
 
-def test_a_metric_that_can_be_is_nothing_to_the_open_division(run: Path) -> None:
+def test_a_metric_that_can_be_is_nothing_to_the_open_division(run):
     assert (
         _told(
             _score(run, lambda text: '{"exact_match": 0.0, "f1": 1.5}\n' + text), "accuracy-target"
@@ -644,9 +613,7 @@ def test_a_metric_that_can_be_is_nothing_to_the_open_division(run: Path) -> None
         ("reference.npz", 1 << 40, "digests", "reference.npz has 1099511627776 bytes"),
     ],
 )
-def test_a_file_of_any_size_is_not_hashed(
-    run: Path, file: str, size: int, check: str, words: str
-) -> None:
+def test_a_file_of_any_size_is_not_hashed(run, file, size, check, words):
     os.truncate(run / file, size)
     outcome, told = _told(run, check)
     assert outcome is FAIL and words in told
@@ -658,7 +625,7 @@ def test_a_file_of_any_size_is_not_hashed(
 @pytest.mark.parametrize(
     "files", [{"LICENSE": "x"}, {"COPYING": "x", "README.rst": "x"}, {"main.py": ""}]
 )
-def test_a_source_without_a_program_fails(run: Path, files: dict[str, str]) -> None:
+def test_a_source_without_a_program_fails(run, files):
     bare = _bare(run)
     folder = base(bare) / "src" / "bert-tiny"
     for name, text in files.items():
@@ -670,7 +637,7 @@ def test_a_source_without_a_program_fails(run: Path, files: dict[str, str]) -> N
 
 
 @pytest.mark.parametrize("text", ["\n", " \t\r\n", "\u200b\n"])
-def test_a_readme_that_says_nothing_fails(run: Path, text: str) -> None:
+def test_a_readme_that_says_nothing_fails(run, text):
     assert _told(run, "readme")[0] is PASS
     (scenario_folder(run) / "README.md").write_text(text)
     assert _told(run, "readme")[0] is FAIL
@@ -702,9 +669,7 @@ def test_a_readme_that_says_nothing_fails(run: Path, text: str) -> None:
         ({"framework": ""}, FAIL),
     ],
 )
-def test_a_system_description_is_filled_as_the_official_checker_takes_it(
-    run: Path, change: dict[str, Any], outcome: Verdict
-) -> None:
+def test_a_system_description_is_filled_as_the_official_checker_takes_it(run, change, outcome):
     bare = _bare(run)
     edit_json(base(bare) / "systems" / f"{tree.SYSTEM}.json", lambda d: {**d, **change})
     assert _told(bare, "system-description")[0] is outcome
@@ -723,9 +688,7 @@ def test_a_system_description_is_filled_as_the_official_checker_takes_it(
         ([1], FAIL),
     ],
 )
-def test_measurements_may_be_lists_that_say_something(
-    run: Path, value: Any, outcome: Verdict
-) -> None:
+def test_measurements_may_be_lists_that_say_something(run, value, outcome):
     bare = _bare(run)
     edit_json(
         scenario_folder(bare) / "measurements.json",
@@ -734,7 +697,7 @@ def test_measurements_may_be_lists_that_say_something(
     assert _told(bare, "measurements-json")[0] is outcome
 
 
-def test_a_benchmark_of_another_suite_is_a_reason_against_eligibility(run: Path) -> None:
+def test_a_benchmark_of_another_suite_is_a_reason_against_eligibility(run):
     assert "is not a benchmark" not in _told(run, "eligibility")[1]
     edit_json(
         base(run) / "systems" / f"{tree.SYSTEM}.json", lambda d: {**d, "system_type": "datacenter"}
@@ -749,9 +712,9 @@ def test_a_benchmark_of_another_suite_is_a_reason_against_eligibility(run: Path)
 # Closed and network.
 
 
-def _in_division(run: Path, division: str, **system: str) -> Path:
+def _in_division(run, division, **system):
     root = run.parent / division / "tree"
-    where = Path(shutil.copytree(run / "open", root / division)) / tree.SUBMITTER
+    where = shutil.copytree(run / "open", root / division) / tree.SUBMITTER
     edit_json(
         where / "systems" / f"{tree.SYSTEM}.json", lambda d: {**d, "division": division, **system}
     )
@@ -769,9 +732,7 @@ def _in_division(run: Path, division: str, **system: str) -> Path:
         (["no", "yes"], MANUAL),
     ],
 )
-def test_retraining_is_for_a_person_to_judge_in_the_closed_division(
-    run: Path, stated: Any, outcome: Verdict
-) -> None:
+def test_retraining_is_for_a_person_to_judge_in_the_closed_division(run, stated, outcome):
     edit_json(scenario_folder(run) / "measurements.json", lambda d: {**d, "retraining": stated})
     assert _told(_in_division(run, "closed"), "retraining")[0] is outcome
     assert _told(run, "retraining")[0] is NA
@@ -780,7 +741,7 @@ def test_retraining_is_for_a_person_to_judge_in_the_closed_division(
 @pytest.mark.parametrize(
     "name", ["calibration.md", "documentation/calibration.md", "documentation/calibration.adoc"]
 )
-def test_a_closed_submission_describes_its_calibration(run: Path, name: str) -> None:
+def test_a_closed_submission_describes_its_calibration(run, name):
     closed = _in_division(run, "closed")
     assert _told(closed, "calibration")[0] is MANUAL
     path = closed / "closed" / tree.SUBMITTER / name
@@ -791,7 +752,7 @@ def test_a_closed_submission_describes_its_calibration(run: Path, name: str) -> 
     assert _told(closed, "calibration") == (PASS, name)
 
 
-def test_the_network_division_is_of_networks(run: Path) -> None:
+def test_the_network_division_is_of_networks(run):
     outcome, told = _told(_in_division(run, "network"), "network")
     assert outcome is FAIL and told.startswith(
         'is_network is absent; the network division requires "true"; sut_name is '
@@ -802,7 +763,7 @@ def test_the_network_division_is_of_networks(run: Path) -> None:
     assert _told(_in_division(run, "network", is_network="true"), "network")[0] is PASS
 
 
-def test_the_closed_division_is_of_none(run: Path) -> None:
+def test_the_closed_division_is_of_none(run):
     assert _told(_in_division(run, "closed"), "network")[0] is PASS
     shutil.rmtree(run.parent / "closed")
     assert _told(_in_division(run, "closed", is_network="true"), "network")[0] is FAIL

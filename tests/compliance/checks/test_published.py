@@ -1,9 +1,6 @@
 """What published submissions have and the checkers of their rounds accept."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -12,28 +9,28 @@ from compliance.checks.logs import latencies
 from compliance.loadgen import schedule
 from compliance.loadgen.latency_keys import PERCENTILES, SAMPLES
 from compliance.logs import Detail
-from formats.checks import Check, RequiredBy, Verdict
+from formats.checks import RequiredBy, Verdict
 
 
 @pytest.fixture
-def theirs(run: Path, tmp_path: Path) -> Path:
+def theirs(run, tmp_path):
     """The good tree as another submitter's, without its run directory."""
     root = tmp_path / "theirs"
     shutil.copytree(run / "open", root / "open")
     return root
 
 
-def _scenario(root: Path) -> Path:
+def _scenario(root):
     (folder,) = root.glob("open/*/results/*/*/*")
     return folder
 
 
-def _failed(root: Path) -> dict[str, Check]:
+def _failed(root):
     checks = audit.audit(root).checks_for("quick")
     return {c.id: c for c in checks if c.verdict is Verdict.FAIL}
 
 
-def _of_several_models(root: Path, target: str = "1") -> None:
+def _of_several_models(root, target="1"):
     """Let user.conf have the lines of several models, and none of the folder's name."""
     conf = _scenario(root) / "user.conf"
     text = conf.read_text(encoding="utf-8").replace("bert-tiny.", "bert.")
@@ -44,12 +41,12 @@ def _of_several_models(root: Path, target: str = "1") -> None:
     conf.write_text(others + text, encoding="utf-8")
 
 
-def test_a_user_conf_may_serve_several_models(theirs: Path) -> None:
+def test_a_user_conf_may_serve_several_models(theirs):
     _of_several_models(theirs)
     assert not _failed(theirs)
 
 
-def test_a_setting_that_no_model_of_user_conf_has_fails(theirs: Path) -> None:
+def test_a_setting_that_no_model_of_user_conf_has_fails(theirs):
     _of_several_models(theirs, target="9")
     failed = _failed(theirs)
     assert list(failed) == ["performance-requested-settings"]
@@ -59,12 +56,12 @@ def test_a_setting_that_no_model_of_user_conf_has_fails(theirs: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["summary.html", "cpu_info.json", "performance/run_1/metadata.json"]
 )
-def test_files_of_the_official_tools_may_be_there(theirs: Path, name: str) -> None:
+def test_files_of_the_official_tools_may_be_there(theirs, name):
     (_scenario(theirs) / name).write_text("x")
     assert not _failed(theirs)
 
 
-def test_a_log_that_was_truncated_on_windows_is_read(theirs: Path) -> None:
+def test_a_log_that_was_truncated_on_windows_is_read(theirs):
     accuracy = _scenario(theirs) / "accuracy"
     log, words = accuracy / "mlperf_log_accuracy.json", accuracy / "accuracy.txt"
     whole = log.read_bytes()
@@ -81,9 +78,7 @@ def test_a_log_that_was_truncated_on_windows_is_read(theirs: Path) -> None:
         ('"weight_data_types"', '"weight_data_typed"', RequiredBy.CHECKER),
     ],
 )
-def test_the_checker_reads_a_key_twice_and_misses_one_that_is_gone(
-    theirs: Path, old: str, new: str, required_by: RequiredBy
-) -> None:
+def test_the_checker_reads_a_key_twice_and_misses_one_that_is_gone(theirs, old, new, required_by):
     path = _scenario(theirs) / "measurements.json"
     text = path.read_text(encoding="utf-8")
     assert text.count(old) == 1
@@ -92,7 +87,7 @@ def test_the_checker_reads_a_key_twice_and_misses_one_that_is_gone(
 
 
 @pytest.mark.parametrize("folder", ["performance/run1", "perf/run_1", "Performance/run_1"])
-def test_a_renamed_folder_is_named_with_the_file_that_is_missing(theirs: Path, folder: str) -> None:
+def test_a_renamed_folder_is_named_with_the_file_that_is_missing(theirs, folder):
     path = _scenario(theirs) / folder
     path.parent.mkdir(exist_ok=True)
     (_scenario(theirs) / "performance" / "run_1").rename(path)
@@ -101,9 +96,7 @@ def test_a_renamed_folder_is_named_with_the_file_that_is_missing(theirs: Path, f
     assert f"performance/run_1/{log} is missing: {folder}/{log} is there" in detail
 
 
-def test_logs_that_stop_leave_one_failure_and_the_checks_that_need_them_unmade(
-    theirs: Path,
-) -> None:
+def test_logs_that_stop_leave_one_failure_and_the_checks_that_need_them_unmade(theirs):
     path = _scenario(theirs) / "performance" / "run_1" / "mlperf_log_detail.txt"
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text("".join(lines[:40]), encoding="utf-8")
@@ -113,9 +106,7 @@ def test_logs_that_stop_leave_one_failure_and_the_checks_that_need_them_unmade(
     ]
 
 
-def test_an_accuracy_log_in_the_performance_folder_is_judged_as_one_of_another_test(
-    theirs: Path,
-) -> None:
+def test_an_accuracy_log_in_the_performance_folder_is_judged_as_one_of_another_test(theirs):
     folder, log = _scenario(theirs), "mlperf_log_detail.txt"
     shutil.copy(folder / "accuracy" / log, folder / "performance" / "run_1" / log)
     assert "performance-test-and-scenario" in _failed(theirs)
@@ -130,8 +121,8 @@ def test_an_accuracy_log_in_the_performance_folder_is_judged_as_one_of_another_t
     ],
 )
 def test_a_score_that_a_library_prints_as_its_scalar_is_shown_with_the_library(
-    theirs: Path, printed: str, sentence: str
-) -> None:
+    theirs, printed, sentence
+):
     _score(theirs, f'{{"exact_match": np.float64(83.7), "f1": {printed}}}')
     (eligibility,) = (c for c in audit.audit(theirs).checks if c.id == "eligibility")
     assert sentence in eligibility.detail
@@ -139,9 +130,7 @@ def test_a_score_that_a_library_prints_as_its_scalar_is_shown_with_the_library(
 
 @pytest.mark.parametrize("value", ["nan", "NaN", "np.float64(nan)", "inf", "-Infinity"])
 @pytest.mark.parametrize("benchmark", ["", "something-else"])
-def test_a_score_that_is_no_finite_number_fails_in_the_open_division(
-    theirs: Path, value: str, benchmark: str
-) -> None:
+def test_a_score_that_is_no_finite_number_fails_in_the_open_division(theirs, value, benchmark):
     _score(theirs, f'{{"exact_match": 83.7, "f1": {value}}}')
     if benchmark:
         folder = _scenario(theirs).parent
@@ -150,7 +139,7 @@ def test_a_score_that_is_no_finite_number_fails_in_the_open_division(
     assert check.verdict is Verdict.FAIL and check.faults[0].line == 1
 
 
-def _score(root: Path, line: str) -> None:
+def _score(root, line):
     path = _scenario(root) / "accuracy" / "accuracy.txt"
     rest = path.read_text(encoding="utf-8").splitlines()[1:]
     path.write_text("\n".join([line, *rest, ""]), encoding="utf-8")
@@ -159,9 +148,7 @@ def _score(root: Path, line: str) -> None:
 @pytest.mark.parametrize(
     ("hashes", "required_by"), [("", RequiredBy.LOGS), ("hash=" + "1" * 64, RequiredBy.RULES)]
 )
-def test_published_results_have_two_hashes_and_never_none(
-    theirs: Path, hashes: str, required_by: RequiredBy
-) -> None:
+def test_published_results_have_two_hashes_and_never_none(theirs, hashes, required_by):
     path = _scenario(theirs) / "accuracy" / "accuracy.txt"
     lines = path.read_text(encoding="utf-8").splitlines()
     kept = lines if hashes else [line for line in lines if not line.startswith("hash=")]
@@ -169,14 +156,14 @@ def test_published_results_have_two_hashes_and_never_none(
     assert _failed(theirs)["accuracy-hash"].required_by is required_by
 
 
-def test_a_missing_accuracy_txt_is_missing(theirs: Path) -> None:
+def test_a_missing_accuracy_txt_is_missing(theirs):
     (_scenario(theirs) / "accuracy" / "accuracy.txt").unlink()
     failed = _failed(theirs)
     for check in ("accuracy-hash", "accuracy-score"):
         assert failed[check].detail == "accuracy.txt is missing"
 
 
-def test_the_order_of_a_log_before_1_0_is_not_judged(theirs: Path) -> None:
+def test_the_order_of_a_log_before_1_0_is_not_judged(theirs):
     detail = _scenario(theirs) / "accuracy" / "mlperf_log_detail.txt"
     detail.write_text('"pid": 442, "tid": 442, "ts": 8187ns : version : .5a1 @ 5a4803e37b\n')
     (check,) = [c for c in audit.audit(theirs).checks if c.id == "accuracy-order"]
@@ -184,7 +171,7 @@ def test_the_order_of_a_log_before_1_0_is_not_judged(theirs: Path) -> None:
 
 
 @pytest.mark.parametrize(("samples", "faults"), [(7_920_000, 0), (24_576, 1)])
-def test_a_sum_of_latencies_beyond_63_bits_has_no_mean(samples: int, faults: int) -> None:
+def test_a_sum_of_latencies_beyond_63_bits_has_no_mean(samples, faults):
     low, high = 2_448_658_552, 1_180_000_000_000
     values = {SAMPLES.percentile.format(name): high for name in PERCENTILES}
     values |= {SAMPLES.minimum: low, SAMPLES.maximum: high, SAMPLES.mean: low - 1}
@@ -194,8 +181,6 @@ def test_a_sum_of_latencies_beyond_63_bits_has_no_mean(samples: int, faults: int
 
 
 @pytest.mark.parametrize(("rate", "queries"), [(650_000.0, 390_133_433), (1.0, 600)])
-def test_a_schedule_too_long_to_compute_has_about_so_many_queries(
-    rate: float, queries: int
-) -> None:
+def test_a_schedule_too_long_to_compute_has_about_so_many_queries(rate, queries):
     """The first is a published result of dlrm-v2-99 in v5.1."""
     assert abs(schedule.about(rate, 600_000) - queries) < 2 * queries**0.5

@@ -2,31 +2,25 @@
 one change.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from compliance import audit, rules
-from compliance.findings.verdict import Audit
 from formats.checks import RequiredBy, Verdict
 from tests.support import tree as runs
-from tests.support.endpoints import RESULTS, SEEDS, Files, published, submission
+from tests.support.endpoints import RESULTS, SEEDS, published, submission
 
 CHECKER, LOGS, TEXT = RequiredBy.CHECKER, RequiredBy.LOGS, RequiredBy.RULES
 
 
-def _failed(report: Audit) -> dict[str, RequiredBy]:
+def _failed(report):
     return {c.id: c.required_by for c in report.checks if c.verdict is Verdict.FAIL}
 
 
-def test_the_published_results_pass_with_their_published_figures(tmp_path: Path) -> None:
+def test_the_published_results_pass_with_their_published_figures(tmp_path):
     system = submission(tmp_path)
     for name in RESULTS:
         published(name).write(system / name)
@@ -44,7 +38,7 @@ def test_the_published_results_pass_with_their_published_figures(tmp_path: Path)
     assert len(report.results) == len(RESULTS) == 6
 
 
-def test_without_a_submission_the_data_set_shows_the_benchmark(tmp_path: Path) -> None:
+def test_without_a_submission_the_data_set_shows_the_benchmark(tmp_path):
     report = audit.audit(published("deepseek-r1/Server").write(tmp_path / "run" / "Server"))
     (line,) = report.results
     assert not _failed(report) and report.passes("quick")
@@ -56,81 +50,80 @@ def test_without_a_submission_the_data_set_shows_the_benchmark(tmp_path: Path) -
     assert {c.level for c in report.checks} == {"quick"}
 
 
-def _entry(files: Files) -> dict[str, Any]:
-    entry: dict[str, Any] = files.accuracy["accuracy_scores"][0]
-    return entry
+def _entry(files):
+    return files.accuracy["accuracy_scores"][0]
 
 
-def _score(value: Any) -> Callable[[Files], None]:
-    def change(files: Files) -> None:
+def _score(value):
+    def change(files):
         files.accuracy["average_accuracy"] = value
         _entry(files)["score"] = value
 
     return change
 
 
-def _answers(**counts: Any) -> Callable[[Files], None]:
+def _answers(**counts):
     return lambda files: _entry(files)["response_counts"].update(counts)
 
 
-def _summary(**values: Any) -> Callable[[Files], None]:
+def _summary(**values):
     return lambda files: files.summary.update(values)
 
 
-def _series(kind: str, **values: Any) -> Callable[[Files], None]:
+def _series(kind, **values):
     return lambda files: files.summary[kind].update(values)
 
 
-def _percentile(kind: str, measured: Any, estimate: Any) -> Callable[[Files], None]:
+def _percentile(kind, measured, estimate):
     return _series(
         kind, percentiles={"99.0": measured}, early_stopping_percentiles={"99.0": estimate}
     )
 
 
-def _tokens(total: int) -> Callable[[Files], None]:
+def _tokens(total):
     """Another sum of tokens, with the mean and the rate that it gives."""
 
-    def change(files: Files) -> None:
+    def change(files):
         lengths = {"total": total, "avg": total / 600000, "min": 1, "max": 1e6}
         files.summary.update(output_sequence_lengths=lengths, tps=total / 1934.954861194)
 
     return change
 
 
-def _runtime(**values: Any) -> Callable[[Files], None]:
+def _runtime(**values):
     return lambda files: files.config["settings"]["runtime"].update(values)
 
 
-def _load(**values: Any) -> Callable[[Files], None]:
+def _load(**values):
     """Another load pattern, in both files."""
 
-    def change(files: Files) -> None:
+    def change(files):
         files.config["settings"]["load_pattern"].update(values)
         files.summary["run_config"]["load_pattern"].update(values)
 
     return change
 
 
-def _both(*changes: Callable[[Files], None]) -> Callable[[Files], None]:
-    def change(files: Files) -> None:
+def _both(*changes):
+    def change(files):
         for each in changes:
             each(files)
 
     return change
 
 
-def _incomplete(files: Files) -> None:
+def _incomplete(files):
     _entry(files)["complete"] = False
     _answers(missing=289, scored=4099)(files)
 
 
-def _part_of_the_data(files: Files) -> None:
+def _part_of_the_data(files):
     _entry(files).update(unit_samples=439, total_samples=439)
     _answers(issued=439, scored=439)(files)
     _entry(files)["output_sequence_lengths"]["total"] = 439 * 3800
 
 
-CHANGES: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = {
+CHANGES = {
     "accuracy run that ended early": (_incomplete, {"accuracy-log": LOGS}, "complete is False"),
     "no answer scored": (
         _both(_incomplete, _answers(missing=4388, scored=0), _score(0.0)),
@@ -418,7 +411,7 @@ CHANGES: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_changed_copy_is_refused_for_its_reason(tmp_path: Path, name: str) -> None:
+def test_a_changed_copy_is_refused_for_its_reason(tmp_path, name):
     change, failed, words = CHANGES[name]
     folder = published("deepseek-r1/Server", change).write(tmp_path / "deepseek-r1" / "Server")
     report = audit.audit(folder)
@@ -428,7 +421,7 @@ def test_a_changed_copy_is_refused_for_its_reason(tmp_path: Path, name: str) -> 
     assert any(words in detail for detail in details), details
 
 
-OFFLINE: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = {
+OFFLINE = {
     "a window without the setting": (
         _summary(legacy_loadgen_window_duration_ns=5124404179908),
         {"counts": LOGS},
@@ -471,7 +464,7 @@ OFFLINE: dict[str, tuple[Callable[[Files], Any], dict[str, RequiredBy], str]] = 
 
 
 @pytest.mark.parametrize("name", OFFLINE)
-def test_a_changed_copy_of_offline_is_refused_for_its_reason(tmp_path: Path, name: str) -> None:
+def test_a_changed_copy_of_offline_is_refused_for_its_reason(tmp_path, name):
     change, failed, words = OFFLINE[name]
     folder = published("deepseek-r1/Offline", change).write(tmp_path / "deepseek-r1" / "Offline")
     report = audit.audit(folder)
@@ -479,7 +472,7 @@ def test_a_changed_copy_of_offline_is_refused_for_its_reason(tmp_path: Path, nam
     assert any(words in c.detail for c in report.checks if c.verdict is Verdict.FAIL)
 
 
-def test_the_limit_of_a_model_without_token_limits_is_on_the_whole_answer(tmp_path: Path) -> None:
+def test_the_limit_of_a_model_without_token_limits_is_on_the_whole_answer(tmp_path):
     for estimate, failed in ((1.5e9, {}), (1.6e9, {"benchmark": CHECKER})):
         change = _percentile("latency", 1.5e9, estimate)
         files = published("qwen3-vl-235b-a22b/Interactive", change)
@@ -487,21 +480,21 @@ def test_the_limit_of_a_model_without_token_limits_is_on_the_whole_answer(tmp_pa
         assert _failed(report) == failed
 
 
-def test_the_checker_compares_the_score_of_one_model(tmp_path: Path) -> None:
+def test_the_checker_compares_the_score_of_one_model(tmp_path):
     files = published("qwen3-vl-235b-a22b/Server", _score(0.5))
     report = audit.audit(files.write(tmp_path / "qwen3-vl-235b-a22b" / "Server"))
     assert _failed(report) == {"accuracy-target": CHECKER}
 
 
-def test_the_type_of_interactive_is_not_looked_at_by_the_checker(tmp_path: Path) -> None:
+def test_the_type_of_interactive_is_not_looked_at_by_the_checker(tmp_path):
     files = published("deepseek-r1/Interactive", lambda f: f.config.update(type="offline"))
     report = audit.audit(files.write(tmp_path / "deepseek-r1" / "Interactive"))
     assert _failed(report) == {"inferred-scenario": TEXT}
     assert not report.passes("quick", strict=False)
 
 
-def test_percentiles_may_be_written_without_a_fraction(tmp_path: Path) -> None:
-    def change(files: Files) -> None:
+def test_percentiles_may_be_written_without_a_fraction(tmp_path):
+    def change(files):
         for kind in ("ttft", "tpot", "latency"):
             for block in ("percentiles", "early_stopping_percentiles"):
                 files.summary[kind][block] = {"99": files.summary[kind][block]["99.0"]}
@@ -510,8 +503,8 @@ def test_percentiles_may_be_written_without_a_fraction(tmp_path: Path) -> None:
     assert not _failed(audit.audit(folder))
 
 
-def test_the_figure_of_single_stream_is_a_mean_latency(tmp_path: Path) -> None:
-    def change(files: Files) -> None:
+def test_the_figure_of_single_stream_is_a_mean_latency(tmp_path):
+    def change(files):
         files.config["type"] = "online"
         _load(type="concurrency", target_concurrency=1)(files)
         files.summary["latency"] = {"avg": 17977183306}
@@ -525,7 +518,7 @@ def test_the_figure_of_single_stream_is_a_mean_latency(tmp_path: Path) -> None:
         assert audit.audit(folder).results[0].figure == figure
 
 
-def test_the_open_division_has_no_limits(tmp_path: Path) -> None:
+def test_the_open_division_has_no_limits(tmp_path):
     system = submission(tmp_path, "open")
     change = _both(_score(12.0), _percentile("ttft", 3e9, 3e9))
     published("deepseek-r1/Server", change).write(system / "deepseek-r1" / "Server")
@@ -534,8 +527,8 @@ def test_the_open_division_has_no_limits(tmp_path: Path) -> None:
     assert not _failed(report) and {"benchmark", "accuracy-target"} <= na
 
 
-def test_a_result_of_no_benchmark_is_judged_by_its_figures_only(tmp_path: Path) -> None:
-    def change(files: Files) -> None:
+def test_a_result_of_no_benchmark_is_judged_by_its_figures_only(tmp_path):
+    def change(files):
         _entry(files)["dataset_name"] = "my-questions"
 
     report = audit.audit(published("deepseek-r1/Server", change).write(tmp_path / "Server"))
@@ -544,7 +537,7 @@ def test_a_result_of_no_benchmark_is_judged_by_its_figures_only(tmp_path: Path) 
     assert "names a benchmark" in na["benchmark"] and "accuracy-target" in na
 
 
-def test_a_benchmark_that_endpoints_may_not_measure_is_refused(tmp_path: Path) -> None:
+def test_a_benchmark_that_endpoints_may_not_measure_is_refused(tmp_path):
     files = published("deepseek-r1/Server")
     report = audit.audit(files.write(tmp_path / "llama2-70b-99.9" / "Server"))
     details = {c.id: c.detail for c in report.checks if c.verdict is Verdict.FAIL}
@@ -560,9 +553,7 @@ def test_a_benchmark_that_endpoints_may_not_measure_is_refused(tmp_path: Path) -
         (None, "audit_output_caching_test.json is missing"),
     ],
 )
-def test_a_benchmark_may_require_a_compliance_test(
-    tmp_path: Path, outcome: dict[str, Any] | None, words: str
-) -> None:
+def test_a_benchmark_may_require_a_compliance_test(tmp_path, outcome, words):
     folder = submission(tmp_path) / "wan-2.2-t2v-a14b" / "Offline"
     published("deepseek-r1/Offline").write(folder)
     if outcome:
@@ -574,7 +565,7 @@ def test_a_benchmark_may_require_a_compliance_test(
     assert "nothing-beside-the-scenarios" not in _failed(report)
 
 
-def test_a_benchmark_may_limit_the_mean_length_of_answers(tmp_path: Path) -> None:
+def test_a_benchmark_may_limit_the_mean_length_of_answers(tmp_path):
     files = published("deepseek-r1/Offline")
     report = audit.audit(files.write(tmp_path / "gpt-oss-120b" / "Offline"))
     (check,) = [c for c in report.checks if c.id == "test09"]
@@ -582,8 +573,8 @@ def test_a_benchmark_may_limit_the_mean_length_of_answers(tmp_path: Path) -> Non
     assert "gpt-oss-120b requires 1150.38 to 1406.02" in check.detail
 
 
-def test_scores_of_several_data_sets_are_weighted_by_their_size(tmp_path: Path) -> None:
-    def change(files: Files) -> None:
+def test_scores_of_several_data_sets_are_weighted_by_their_size(tmp_path):
+    def change(files):
         first = _entry(files)
         second = {**first, "dataset_name": "gpqa", "score": 0.7, "unit_samples": 198}
         second.update(num_repeats=5, total_samples=990, response_counts=None)
@@ -597,7 +588,7 @@ def test_scores_of_several_data_sets_are_weighted_by_their_size(tmp_path: Path) 
     assert "exact_match 0.870293" in passed["accuracy-target"] and "accuracy-score" in passed
 
 
-def test_a_score_is_shown_as_its_file_has_it(tmp_path: Path) -> None:
+def test_a_score_is_shown_as_its_file_has_it(tmp_path):
     for score, failed in (
         (0.5, "exact_match is 0.5; gpt-oss-120b requires at least 0.822987"),
         (83.0, "exact_match is 83.0; it must be a number from 0 to 1"),
@@ -625,10 +616,8 @@ ROUGE = {
         ("12.0", {"accuracy-target": TEXT}, "ROUGE1 is 12.0; llama3.1-8b requires at least 38.39"),
     ],
 )
-def test_scores_of_several_values_may_be_texts_without_an_average(
-    tmp_path: Path, rouge1: str, failed: dict[str, RequiredBy], words: str
-) -> None:
-    def change(files: Files) -> None:
+def test_scores_of_several_values_may_be_texts_without_an_average(tmp_path, rouge1, failed, words):
+    def change(files):
         files.accuracy.pop("average_accuracy")
         _entry(files).update(score={**ROUGE, "rouge1": rouge1})
         _entry(files).update(unit_samples=13368, total_samples=13368)
@@ -640,7 +629,7 @@ def test_scores_of_several_values_may_be_texts_without_an_average(
     assert any(words in c.detail for c in report.checks if c.id == "accuracy-target")
 
 
-def test_the_checker_reads_scores_in_several_forms(tmp_path: Path) -> None:
+def test_the_checker_reads_scores_in_several_forms(tmp_path):
     name = "qwen3-vl-235b-a22b/Server"
     for number, score in enumerate(("0.7874153796727632", {"f1": 0.7874153796727632})):
         files = published(name, lambda files: _entry(files).update(score=score))  # noqa: B023
@@ -660,7 +649,7 @@ def test_the_checker_reads_scores_in_several_forms(tmp_path: Path) -> None:
         (None, "config.yaml is missing"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str | None, words: str) -> None:
+def test_a_file_that_cannot_be_read_is_named(tmp_path, text, words):
     folder = published("deepseek-r1/Server").write(tmp_path / "Server")
     (folder / "config.yaml").unlink()
     if text:
@@ -674,7 +663,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str | None, w
     assert not report.passes("quick", strict=False)
 
 
-def test_the_configuration_may_have_another_name_and_aliases(tmp_path: Path) -> None:
+def test_the_configuration_may_have_another_name_and_aliases(tmp_path):
     folder = published("deepseek-r1/Server").write(tmp_path / "deepseek-r1" / "Server")
     text = (folder / "config.yaml").read_text()
     (folder / "config.yaml").unlink()
@@ -686,7 +675,7 @@ def test_the_configuration_may_have_another_name_and_aliases(tmp_path: Path) -> 
     assert any(c.file.endswith("config.yml") for c in report.checks if c.id == "performance-seeds")
 
 
-def test_one_in_a_submission_is_no_broken_tree(run: Path, tmp_path: Path) -> None:
+def test_one_in_a_submission_is_no_broken_tree(run, tmp_path):
     shutil.copytree(run / "open", tmp_path / "open")
     submitter = tmp_path / "open" / runs.SUBMITTER
     (submitter / "src" / "deepseek-r1").mkdir()
@@ -700,7 +689,7 @@ def test_one_in_a_submission_is_no_broken_tree(run: Path, tmp_path: Path) -> Non
     assert len(report.results) == 2
 
 
-def _places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def _places(value, place=()):
     """Yield the place of each value within a document."""
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, inner in items:
@@ -710,7 +699,7 @@ def _places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 
 
 @pytest.mark.parametrize("part", ["summary", "accuracy", "config"])
-def test_no_value_breaks_the_audit_off(tmp_path: Path, part: str) -> None:
+def test_no_value_breaks_the_audit_off(tmp_path, part):
     for place in _places(getattr(published("deepseek-r1/Server"), part)):
         for value in (None, {"x": [1]}, "x", -1, 1e308):
             files = published("deepseek-r1/Server")
@@ -722,7 +711,7 @@ def test_no_value_breaks_the_audit_off(tmp_path: Path, part: str) -> None:
             assert "audit" not in _failed(report), (place, value)
 
 
-def test_the_rate_of_tokens_may_have_the_error_of_a_rounded_mean(tmp_path: Path) -> None:
+def test_the_rate_of_tokens_may_have_the_error_of_a_rounded_mean(tmp_path):
     name = "qwen3-vl-235b-a22b/Interactive"
     total = round(42.87 * 872000)  # published are 37386153
     lengths = {"total": total, "avg": 42.87}
@@ -730,13 +719,13 @@ def test_the_rate_of_tokens_may_have_the_error_of_a_rounded_mean(tmp_path: Path)
     assert not _failed(audit.audit(folder))
 
 
-def _chosen_by(folder: Path, **seeds: int) -> tuple[str, str]:
+def _chosen_by(folder, **seeds):
     files = published("deepseek-r1/Server", _runtime(**seeds))
     report = audit.audit(files.write(folder / "deepseek-r1" / "Server"))
     return report.round, report.round_chosen_by
 
 
-def test_the_round_is_chosen_by_the_seeds_of_the_result(tmp_path: Path) -> None:
+def test_the_round_is_chosen_by_the_seeds_of_the_result(tmp_path):
     by_seeds = ("v6.1", "by the seeds in config.yaml")
     assert _chosen_by(tmp_path / "published") == by_seeds
     older = rules.load("v6.0").seeds  # v6.0 has no results of mlcommons/endpoints
@@ -746,7 +735,7 @@ def test_the_round_is_chosen_by_the_seeds_of_the_result(tmp_path: Path) -> None:
     assert round == "v6.1" and how.startswith("as the newest round")
 
 
-def test_no_value_that_is_missing_is_called_none(tmp_path: Path) -> None:
+def test_no_value_that_is_missing_is_called_none(tmp_path):
     parts = ("summary", "accuracy", "config")
     for part in parts:
         for place in _places(getattr(published("deepseek-r1/Server"), part)):

@@ -2,15 +2,10 @@
 where the rule stands.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,18 +19,18 @@ from tests.support import tree as runs
 from tests.support.mutations import DETAIL, SUMMARY
 
 
-def of(found: list[Check], check_id: str) -> Check:
+def of(found, check_id):
     (check,) = [c for c in found if c.id == check_id]
     return check
 
 
-def line_of(path: Path, words: str) -> int:
+def line_of(path, words):
     """The number of the one line that holds them."""
     (number,) = [n for n, line in enumerate(path.read_text().splitlines(), 1) if words in line]
     return number
 
 
-def test_a_sentence_is_a_fault_of_nothing_but_itself() -> None:
+def test_a_sentence_is_a_fault_of_nothing_but_itself():
     check = judge("counts", ["a is missing", Fault("b is cut", line=3, file="b")], "", file="a")
     assert check.faults == (Fault("a is missing", file="a"), Fault("b is cut", line=3, file="b"))
     assert (check.verdict, check.detail, str(check.faults[0])) == (
@@ -45,7 +40,7 @@ def test_a_sentence_is_a_fault_of_nothing_but_itself() -> None:
     )
 
 
-def test_the_detail_says_five_and_the_faults_are_all_there_up_to_a_hundred() -> None:
+def test_the_detail_says_five_and_the_faults_are_all_there_up_to_a_hundred():
     check = judge("counts", (f"fault {n}" for n in range(250)), "")
     assert check.detail == "fault 0; fault 1; fault 2; fault 3; fault 4 (and 245 more)"
     assert [f.text for f in check.faults] == [f"fault {n}" for n in range(100)]
@@ -53,27 +48,27 @@ def test_the_detail_says_five_and_the_faults_are_all_there_up_to_a_hundred() -> 
     assert not judge("counts", ["a"], "").faults_left_out
 
 
-def test_two_values_make_the_sentence() -> None:
+def test_two_values_make_the_sentence():
     assert mismatch("the seed", 1, 2, "v6.1 has", line=7) == Fault(
         "the seed is 1; v6.1 has 2", "2", "1", "", 7
     )
 
 
-def test_a_value_of_megabytes_is_cut() -> None:
+def test_a_value_of_megabytes_is_cut():
     fault = mismatch("x", "a" * 10**6, ["b"] * 10**6)
     assert max(map(len, (fault.expected, fault.found))) <= 201 and len(fault.text) < 500
     assert len(judge("counts", ["c" * 10**6], "").detail) <= 1001
     assert len(judge("counts", [], "d" * 10**6).detail) <= 1001
 
 
-def test_a_line_on_a_terminal_is_one_line_without_control_characters() -> None:
+def test_a_line_on_a_terminal_is_one_line_without_control_characters():
     hostile = "x\n[PASS] everything: good\x1b[2J\u202e\udcff"
     line = Check("x", hostile, Verdict.FAIL, hostile, place=hostile).line()
     assert line.isprintable() and "\\n[PASS]" in line and "\\x1b[2J" in line
     assert escape("Ω → ü") == "Ω → ü"
 
 
-def test_a_seed_is_told_with_both_values_and_its_line(run: Path) -> None:
+def test_a_seed_is_told_with_both_values_and_its_line(run):
     runs.detail(run, "performance", effective_qsl_rng_seed=1)
     check = of(audit.audit(run).checks_for("quick"), "performance-seeds")
     log = runs.both(run, "performance", DETAIL)[1]
@@ -83,7 +78,7 @@ def test_a_seed_is_told_with_both_values_and_its_line(run: Path) -> None:
     assert check.rule_ids == ("B1",) and "seeds_check" in check.source and "seeds" in check.rule
 
 
-def test_a_line_of_the_summary_is_told_with_its_number(run: Path) -> None:
+def test_a_line_of_the_summary_is_told_with_its_number(run):
     runs.change(
         run,
         "performance",
@@ -96,14 +91,14 @@ def test_a_line_of_the_summary_is_told_with_its_number(run: Path) -> None:
     ) and fault.found.startswith("9")
 
 
-def test_a_figure_the_trace_contradicts_is_of_a_line_of_the_detail_log(run: Path) -> None:
+def test_a_figure_the_trace_contradicts_is_of_a_line_of_the_detail_log(run):
     runs.detail(run, "performance", result_max_latency_ns=lambda v: v + 1)
     fault = of(audit.audit(run).checks_for("quick"), "trace-figures").faults[0]
     assert fault.file.endswith(DETAIL) and int(fault.found) == int(fault.expected) + 1
     assert fault.line == line_of(run / fault.file, '"result_max_latency_ns"')
 
 
-def test_eligibility_gives_its_reasons_one_by_one(run: Path) -> None:
+def test_eligibility_gives_its_reasons_one_by_one(run):
     check = of(audit.audit(run).checks_for("quick"), "eligibility")
     assert check.verdict is Verdict.MANUAL and "its weights are random" in [
         f.text for f in check.faults
@@ -111,9 +106,7 @@ def test_eligibility_gives_its_reasons_one_by_one(run: Path) -> None:
     assert check.detail.endswith("; ".join(f.text for f in check.faults))
 
 
-def test_a_scenario_among_several_is_named_apart_from_its_checks(
-    measured: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_a_scenario_among_several_is_named_apart_from_its_checks(measured, tmp_path):
     for kind in ("Offline", "SingleStream"):
         shutil.copytree(measured(kind) / "open", tmp_path / "open", dirs_exist_ok=True)
     # Of the whole tree.
@@ -123,7 +116,7 @@ def test_a_scenario_among_several_is_named_apart_from_its_checks(
     assert not [c.place for c in audit.audit(measured("Offline")).checks_for("quick") if c.place]
 
 
-def test_as_json_everything_is_there_and_as_the_schema_says(run: Path) -> None:
+def test_as_json_everything_is_there_and_as_the_schema_says(run):
     runs.detail(run, "performance", effective_qsl_rng_seed=1)
     found = audit.audit(run).checks_for("submission")
     told = json.loads(json.dumps({"checks": [dataclasses.asdict(c) for c in found]}))
@@ -148,25 +141,25 @@ def test_as_json_everything_is_there_and_as_the_schema_says(run: Path) -> None:
         {"id": "two words"},
     ],
 )
-def test_the_schema_refuses_what_is_none(change: dict[str, Any]) -> None:
+def test_the_schema_refuses_what_is_none(change):
     good = dataclasses.asdict(judge("validity", ["y"], ""))
     good = json.loads(json.dumps(good))
     assert not metadata.faults_of({"checks": [good]}, "checks")
     assert metadata.faults_of({"checks": [{**good, **change}]}, "checks")
 
 
-def test_every_rule_a_check_applies_is_in_the_list_and_none_there_is_unused() -> None:
+def test_every_rule_a_check_applies_is_in_the_list_and_none_there_is_unused():
     assert {rule_id for entry in registry.entries().values() for rule_id in entry.rules} == set(
         sources.entries()
     )
 
 
-def _tests_of(chosen: rules.Rules) -> list[str]:
+def _tests_of(chosen):
     return [*chosen.compliance_tests, *chosen.scored_tests]
 
 
 @pytest.mark.parametrize("round", rules.rounds())
-def test_every_compliance_test_of_a_round_has_its_ids(round: str) -> None:
+def test_every_compliance_test_of_a_round_has_its_ids(round):
     chosen = rules.load(round)
     wanted = {name.lower() for name in _tests_of(chosen)}
     wanted |= {
@@ -186,22 +179,20 @@ def test_every_compliance_test_of_a_round_has_its_ids(round: str) -> None:
     assert wanted <= set(registry.entries())
 
 
-def test_an_id_is_a_slug_and_a_name_is_of_one_check() -> None:
+def test_an_id_is_a_slug_and_a_name_is_of_one_check():
     names = [entry.name for entry in registry.entries().values()]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", check_id) for check_id in registry.entries())
     assert {entry.level for entry in registry.entries().values()} == set(verdict.LEVELS)
 
 
-def test_an_unknown_id_names_the_file_it_belongs_in() -> None:
+def test_an_unknown_id_names_the_file_it_belongs_in():
     with pytest.raises(ValueError, match=r"check no-such: checks\.toml lacks it"):
         judge("no-such", [], "")
 
 
 @pytest.mark.parametrize("kind", ["Offline", "SingleStream", "tokens"])
-def test_ids_are_unique_in_a_report_and_listed_with_their_name_rules_and_level(
-    measured: Callable[[str], Path], kind: str
-) -> None:
+def test_ids_are_unique_in_a_report_and_listed_with_their_name_rules_and_level(measured, kind):
     found = audit.audit(measured(kind)).checks
     assert len({c.id for c in found}) == len(found)
     for check in found:
@@ -212,7 +203,7 @@ def test_ids_are_unique_in_a_report_and_listed_with_their_name_rules_and_level(
 
 
 @pytest.mark.parametrize("rule_id", sources.entries())
-def test_a_rule_is_one_sentence_of_documents_and_sections(rule_id: str) -> None:
+def test_a_rule_is_one_sentence_of_documents_and_sections(rule_id):
     source = sources.get(rule_id)
     assert source.rule.endswith(".") and ". " not in source.rule
     assert source.citations and all(
@@ -223,19 +214,17 @@ def test_a_rule_is_one_sentence_of_documents_and_sections(rule_id: str) -> None:
     assert all(p.section for p in source.citations)
 
 
-def test_an_unknown_rule_names_those_there_are() -> None:
+def test_an_unknown_rule_names_those_there_are():
     with pytest.raises(ValueError, match="rule Z9: sources.toml has A1, "):
         sources.get("Z9")
 
 
 @pytest.mark.parametrize("kind", ["Offline", "SingleStream", "tokens"])
-def test_every_check_that_fails_says_what_to_do(
-    measured: Callable[[str], Path], tmp_path: Path, kind: str
-) -> None:
+def test_every_check_that_fails_says_what_to_do(measured, tmp_path, kind):
     """With every document emptied of what it says, nearly all fail. Compliance tests have but one
     remedy, and tell it once.
     """
-    run = Path(shutil.copytree(measured(kind), tmp_path / "quick-1"))
+    run = shutil.copytree(measured(kind), tmp_path / "quick-1")
     for path in run.rglob("*"):
         if path.is_file():
             path.write_text(

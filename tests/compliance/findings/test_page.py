@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 
@@ -32,7 +30,7 @@ class Reader(HTMLParser):
     be.
     """
 
-    def __init__(self, content: str):
+    def __init__(self, content):
         super().__init__(convert_charrefs=True)
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.open: list[str] = []
@@ -41,24 +39,24 @@ class Reader(HTMLParser):
         self.close()
         assert not self.open, self.open
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
         if tag not in _VOID:
             self.open.append(tag)
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if "style" not in self.open:
             self.text += data + " "
 
 
-def render(checks: list[Check], level: str = "quick", directory: str = "runs/a") -> str:
+def render(checks, level="quick", directory="runs/a"):
     return page.render(directory, level, Audit("v6.1", (), tuple(checks)), WHEN)
 
 
-def read(checks: list[Check], level: str = "quick", directory: str = "runs/a") -> Reader:
+def read(checks, level="quick", directory="runs/a"):
     return Reader(render(checks, level, directory))
 
 
@@ -79,7 +77,7 @@ LATER = judge("minimum-duration-setting", ["300 ms; the round requires 600000 ms
 ALL = [GOOD, PERSON, ABSENT, NOT_ELIGIBLE, BAD, LATER]
 
 
-def test_a_failure_is_told_with_rule_source_values_place_and_remedy() -> None:
+def test_a_failure_is_told_with_rule_source_values_place_and_remedy():
     text = read(ALL).text
     for part in (
         "TWO",
@@ -97,7 +95,7 @@ def test_a_failure_is_told_with_rule_source_values_place_and_remedy() -> None:
     )
 
 
-def test_failures_stand_before_what_people_judge_and_that_before_what_holds() -> None:
+def test_failures_stand_before_what_people_judge_and_that_before_what_holds():
     text = read(ALL).text
     parts = [
         text.index(words)
@@ -113,7 +111,7 @@ def test_failures_stand_before_what_people_judge_and_that_before_what_holds() ->
     assert parts == sorted(parts)
 
 
-def test_each_level_says_whether_it_holds_and_what_of_it_fails() -> None:
+def test_each_level_says_whether_it_holds_and_what_of_it_fails():
     text = read([GOOD, LATER]).text
     assert "Level quick of v6.1 passes" in text and "quick passes" in text.replace("  ", " ")
     assert (
@@ -122,7 +120,7 @@ def test_each_level_says_whether_it_holds_and_what_of_it_fails() -> None:
     )
 
 
-def test_reasons_against_eligibility_are_a_list_and_no_finding() -> None:
+def test_reasons_against_eligibility_are_a_list_and_no_finding():
     found = read(ALL)
     assert (
         [tag for tag, _ in found.tags].count("li") == 2
@@ -131,12 +129,12 @@ def test_reasons_against_eligibility_are_a_list_and_no_finding() -> None:
     )
 
 
-def test_a_fault_without_values_is_its_sentence() -> None:
+def test_a_fault_without_values_is_its_sentence():
     found = read([judge("counts", ["a is missing"], "", file="f")])
     assert "a is missing" in found.text and ("table", {"class": "faults"}) not in found.tags
 
 
-def test_what_was_left_out_is_counted() -> None:
+def test_what_was_left_out_is_counted():
     assert (
         "and 900 more"
         in read([judge("counts", (Fault(str(n), "1") for n in range(1000)), "")]).text
@@ -144,9 +142,7 @@ def test_what_was_left_out_is_counted() -> None:
     assert "and 500 more" in read([BAD] * 1500).text
 
 
-def test_several_scenarios_have_a_line_each_and_their_failures_stand_by_place(
-    measured: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_several_scenarios_have_a_line_each_and_their_failures_stand_by_place(measured, tmp_path):
     for kind in ("Offline", "SingleStream"):
         shutil.copytree(measured(kind) / "open", tmp_path / "open", dirs_exist_ok=True)
     (next(tmp_path.rglob("Offline")) / "README.md").unlink()
@@ -174,7 +170,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_is_text_wherever_it_stands(text: str) -> None:
+def test_hostile_text_is_text_wherever_it_stands(text):
     fault = Fault(text, text, text, text, 1)
     checks = [
         Check(
@@ -200,7 +196,7 @@ def test_hostile_text_is_text_wherever_it_stands(text: str) -> None:
     assert not set("\x1b\r\x00\u202e") & set(content) and content.encode()
 
 
-def _harmless(check: Check) -> Check:
+def _harmless(check):
     """The same check with harmless texts: the page must have the same elements."""
     fault = Fault("x", "x", "x", "x", 1)
     return Check(
@@ -216,7 +212,7 @@ def _harmless(check: Check) -> Check:
     )
 
 
-def test_the_page_needs_nothing_and_runs_nothing() -> None:
+def test_the_page_needs_nothing_and_runs_nothing():
     content = render(ALL)
     found = Reader(content)
     assert not {"script", "link", "img", "iframe", "object", "form", "base"} & {
@@ -238,7 +234,7 @@ def test_the_page_needs_nothing_and_runs_nothing() -> None:
     )
 
 
-def test_every_finding_has_an_anchor_of_its_own_and_the_same_whatever_its_words(run: Path) -> None:
+def test_every_finding_has_an_anchor_of_its_own_and_the_same_whatever_its_words(run):
     found = audit.audit(run).checks
     page_of = Reader(render(found, "submission"))
     anchors = [attributes["id"] for _, attributes in page_of.tags if "id" in attributes]
@@ -249,9 +245,7 @@ def test_every_finding_has_an_anchor_of_its_own_and_the_same_whatever_its_words(
 # The command line.
 
 
-def test_the_flag_writes_the_page_beside_what_is_printed(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_flag_writes_the_page_beside_what_is_printed(run, tmp_path, capsys):
     file = tmp_path / "page.html"
     assert cli.main(["audit", str(run), "--html", str(file)]) == 0
     assert (
@@ -261,9 +255,7 @@ def test_the_flag_writes_the_page_beside_what_is_printed(
     )
 
 
-def test_the_flag_goes_with_json_and_keeps_the_exit_code(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_flag_goes_with_json_and_keeps_the_exit_code(run, tmp_path, capsys):
     (runs.scenario_folder(run) / "README.md").unlink()
     assert cli.main(["audit", str(run), "--json", "--html", str(tmp_path / "page.html")]) == 1
     out = capsys.readouterr()
@@ -272,9 +264,7 @@ def test_the_flag_goes_with_json_and_keeps_the_exit_code(
 
 
 @pytest.mark.parametrize("where", ["no/such/folder/page.html", "."])
-def test_a_file_that_cannot_be_written_is_a_usage_error(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str
-) -> None:
+def test_a_file_that_cannot_be_written_is_a_usage_error(run, tmp_path, capsys, where):
     assert (
         cli.main(["audit", str(run), "--html", str(tmp_path / where)]) == UsageError.exit_code == 2
     )
@@ -283,8 +273,8 @@ def test_a_file_that_cannot_be_written_is_a_usage_error(
 
 
 def test_a_page_is_never_written_over_what_is_no_page_nor_into_what_is_audited(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    run, tmp_path, capsys
+):
     mine, link = tmp_path / "mine.txt", tmp_path / "link.html"
     mine.write_text("mine")
     link.symlink_to(run / "record.json")
@@ -305,7 +295,7 @@ def test_a_page_is_never_written_over_what_is_no_page_nor_into_what_is_audited(
         assert cli.main(["audit", str(run), "--html", str(tmp_path / "page.html")]) == 0
 
 
-def test_the_page_says_what_was_claimed_by_whom(run: Path) -> None:
+def test_the_page_says_what_was_claimed_by_whom(run):
     found = audit.audit(run)
     (claim,) = found.results
     assert (claim.benchmark, claim.official, claim.scenario, claim.verdict) == (
@@ -319,7 +309,7 @@ def test_the_page_says_what_was_claimed_by_whom(run: Path) -> None:
     assert claim.figure.endswith(" samples/s") and all(part and part in text for part in shown)
 
 
-def test_a_round_has_a_table_of_submitters_and_kinds_with_three_groups_apart() -> None:
+def test_a_round_has_a_table_of_submitters_and_kinds_with_three_groups_apart():
     ours, theirs = "closed/Ours/results/s/bert-99/Offline", "closed/Theirs/results/s/resnet/Server"
     lines = []
     for place in (ours, theirs):
@@ -347,7 +337,7 @@ def test_a_round_has_a_table_of_submitters_and_kinds_with_three_groups_apart() -
     assert "Failures by submitter" not in page.render("x", "quick", one, WHEN)
 
 
-def test_a_name_that_is_no_utf_8_can_be_written(run: Path, tmp_path: Path) -> None:
+def test_a_name_that_is_no_utf_8_can_be_written(run, tmp_path):
     (runs.scenario_folder(run) / "stray-\udcff.txt").write_text("x")
     assert cli.main(["audit", str(run), "--quiet", "--html", str(tmp_path / "page.html")]) == 1
     assert "stray-\\udcff.txt" in (tmp_path / "page.html").read_text(encoding="utf-8")

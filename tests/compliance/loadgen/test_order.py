@@ -2,12 +2,9 @@
 compliance.loadgen makes of the seeds.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,9 +33,7 @@ lg.StartTestWithLogSettings(sut, qsl, settings, log, folder + "/no-audit.config"
 """
 
 
-def measured(
-    folder: Path, scenario: str, mode: str, total: int, loaded: int, equal: bool, queries: int = 300
-) -> logs.Detail:
+def measured(folder, scenario, mode, total, loaded, equal, queries=300):
     qps = 100_000 if mode == "AccuracyOnly" else 1000  # Server waits for its schedule there too
     rate = {"target_qps": qps} if scenario in ("Offline", "Server") else {"target_latency": 1}
     conf = {
@@ -52,7 +47,7 @@ def measured(
     return logs.read_detail(folder / "mlperf_log_detail.txt")
 
 
-def draws_of(detail: logs.Detail, total: int, loaded: int, kept: int | None) -> Draws:
+def draws_of(detail, total, loaded, kept):
     """The one that makes the loaded sets; both do where the sizes are powers of two."""
     seed = rules.load().seeds["qsl_rng_seed"]
     sets, each = (
@@ -66,7 +61,7 @@ def draws_of(detail: logs.Detail, total: int, loaded: int, kept: int | None) -> 
     )
 
 
-def settings_of(scenario: str, equal: bool, detail: logs.Detail) -> order.IssueSettings:
+def settings_of(scenario, equal, detail):
     each = counts.samples_per_query(detail, scenario)
     return order.IssueSettings(
         scenario=scenario,

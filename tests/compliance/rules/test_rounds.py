@@ -1,7 +1,5 @@
 """Earlier rounds: their layout is read, and what their LoadGen leaves out of its logs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -11,7 +9,7 @@ import pytest
 from compliance import audit, logs, rules
 from compliance import subject as tree
 from compliance.checks.logs import sample_order
-from formats.checks import Check, Verdict
+from formats.checks import Verdict
 from tests.support import tree as runs
 from tests.support.tree import base, scenario_folder
 
@@ -20,7 +18,7 @@ _LOADED = [26, 8, 16, 36, 29, 33, 5, 21, 34, 30, 6, 11, 4, 19, 35, 28, 12, 2, 1,
 
 
 @pytest.fixture
-def v51_tree(run: Path, tmp_path: Path) -> Path:
+def v51_tree(run, tmp_path):
     """The good tree in the layout of v5.1, without its run directory. Its logs stay those of the
     current LoadGen.
     """
@@ -33,10 +31,10 @@ def v51_tree(run: Path, tmp_path: Path) -> Path:
         (folder / name).rename(measurements / name)
     (folder / "measurements.json").rename(measurements / f"{system}_{scenario}.json")
     (submitter / "src").rename(submitter / "code")
-    return Path(shutil.copytree(run / "open", tmp_path / "submission" / "open")).parent
+    return shutil.copytree(run / "open", tmp_path / "submission" / "open").parent
 
 
-def found(directory: Path, round: str) -> dict[str, Check]:
+def found(directory, round):
     return {check.key: check for check in audit.audit(directory, round).checks}
 
 
@@ -50,7 +48,7 @@ FILES = (
 )
 
 
-def test_the_layout_of_v51_is_read(v51_tree: Path) -> None:
+def test_the_layout_of_v51_is_read(v51_tree):
     checks = found(v51_tree, "v5.1")
     assert [checks[name].verdict for name in FILES] == [Verdict.PASS] * len(FILES), [
         checks[n].line() for n in FILES
@@ -66,11 +64,11 @@ def test_the_layout_of_v51_is_read(v51_tree: Path) -> None:
 @pytest.mark.parametrize(
     "name", [n for n in FILES if n not in ("names-and-sizes", "no-other-files")]
 )
-def test_of_another_round_the_same_tree_lacks_files(v51_tree: Path, name: str) -> None:
+def test_of_another_round_the_same_tree_lacks_files(v51_tree, name):
     assert found(v51_tree, "v6.1")[name].verdict is not Verdict.PASS
 
 
-def test_what_lies_among_the_compliance_tests_is_looked_at(v51_tree: Path) -> None:
+def test_what_lies_among_the_compliance_tests_is_looked_at(v51_tree):
     measurements = next(v51_tree.rglob("measurements/*/*/*/user.conf")).parent
     folder = Path(str(measurements).replace("measurements", "compliance")) / "TEST99"
     folder.mkdir(parents=True)
@@ -80,7 +78,7 @@ def test_what_lies_among_the_compliance_tests_is_looked_at(v51_tree: Path) -> No
     )
 
 
-def test_what_its_loadgen_leaves_unsaid_is_filled_in(tmp_path: Path) -> None:
+def test_what_its_loadgen_leaves_unsaid_is_filled_in(tmp_path):
     """As 5.1.2 logs it: no effective_accuracy_sample_count, and a loaded set drawn from the whole
     library of 37.
     """

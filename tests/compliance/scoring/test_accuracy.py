@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -25,24 +23,22 @@ SPREAD = REFERENCE["logits"][np.arange(NEW) < COUNTS[:FORCED, None]].std()
 CLASSES = {"logits": LOGITS[:, 0, :2]}
 
 
-def predicted(logits: np.ndarray) -> dict[int, bytes]:
+def predicted(logits):
     return {i: row.astype(np.float32).tobytes() for i, row in enumerate(logits)}
 
 
-def generated(tokens: np.ndarray) -> dict[int, bytes]:
+def generated(tokens):
     return {
         i: row[:n].astype(np.int32).tobytes()
         for i, (row, n) in enumerate(zip(tokens, COUNTS, strict=True))
     }
 
 
-def score_logits(answers: dict[int, bytes]) -> accuracy.Accuracy:
+def score_logits(answers):
     return accuracy.score("logits", answers, CLASSES, TOLERANCE, ("logits",), None)
 
 
-def score_tokens(
-    answers: dict[int, bytes], logits: np.ndarray | None = LOGITS[:FORCED], **tolerance: float
-) -> accuracy.Accuracy:
+def score_tokens(answers, logits=LOGITS[:FORCED], **tolerance):
     return accuracy.score(
         "tokens", answers, REFERENCE, {**TOLERANCE, **tolerance}, ("tokens",), logits
     )
@@ -279,7 +275,7 @@ ENDED = {
 }
 
 
-def score_ended(answers: dict[int, bytes]) -> accuracy.Accuracy:
+def score_ended(answers):
     return accuracy.score(
         "tokens",
         answers,
@@ -332,7 +328,7 @@ OWN_TOLERANCE = {**TOLERANCE, "argmax_fraction": 0.99, "rounding_step": 0.007812
 OWN = np.repeat(REFERENCE["top_logits"][..., :1], 2, axis=-1)  # every token is the SUT's own argmax
 
 
-def score_own(own: np.ndarray | None, **tolerance: float) -> accuracy.Accuracy:
+def score_own(own, **tolerance):
     limits = {**OWN_TOLERANCE, **tolerance}
     return accuracy.score(
         "tokens",

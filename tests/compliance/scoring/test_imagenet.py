@@ -1,10 +1,7 @@
 """The accuracy of resnet is that of the official script."""
 
-from __future__ import annotations
-
 import hashlib
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +19,7 @@ b66003e1 printed with `--dtype int64` for the log of `tests.support.imagenet_fil
 CONTENT = imagenet_files.listing(imagenet_files.labels()).encode()
 
 
-def run_directory(folder: Path) -> tuple[Path, Official]:
+def run_directory(folder):
     """A run directory with only the list."""
     (folder / official.FOLDER).mkdir()
     (folder / official.FOLDER / LIST).write_bytes(CONTENT)

@@ -1,7 +1,5 @@
 """A SUT whose shards are processes: its ranks make the same calls, and a lost one ends the test."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

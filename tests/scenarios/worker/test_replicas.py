@@ -2,8 +2,6 @@
 of most tests are threads that speak to the dispatcher over real connections.
 """
 
-from __future__ import annotations
-
 import ast
 import itertools
 import os

@@ -5,14 +5,11 @@
 tokenization.py of NVIDIA's DeepLearningExamples, from the files of `tests.support.squad_files`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -64,7 +61,7 @@ def test_the_line_of_accuracy_is_that_of_the_official_script_to_the_last_digit(m
     assert scored.values == {"F1": json.loads(RECORDED["line"])["f1"]}
 
 
-def run_directory(folder: Path) -> tuple[Path, Official]:
+def run_directory(folder):
     """A run directory with only the files of the metric."""
     contents = {squad_files.DATA: CONTENT, squad_files.VOCABULARY: VOCABULARY}
     (folder / official.FOLDER).mkdir()
@@ -113,7 +110,7 @@ def test_other_answers_of_a_performance_test_are_judged_by_the_metric(
     real = rules.load()
     row = msgspec.structs.replace(real.benchmarks["bert-99"], accuracy={"F1": target})
     of = msgspec.structs.replace(real, benchmarks={"bert-99": row})
-    record: Any = SimpleNamespace(
+    record = SimpleNamespace(
         official=replace(judged, not_closed=not_closed),
         benchmark=SimpleNamespace(official="bert-99"),
         cell=SimpleNamespace(scenario="Offline"),

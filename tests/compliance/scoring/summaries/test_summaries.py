@@ -5,8 +5,6 @@ b66003e1, and the packages of its requirements.txt (NLTK 3.8.1 with its data `pu
 0.4.0, rouge-score 0.1.2, Transformers 4.46.2), from the files of `tests.support.article_files`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -26,7 +24,7 @@ READER = article_files.tokenizer()
 ANSWERS = article_files.answers(READER)
 
 
-def contents(cleans: bool = True) -> dict[str, bytes]:
+def contents(cleans=True):
     targets = [article_files.summary(number) for number in range(article_files.ARTICLES)]
     return {
         TARGETS: json.dumps(targets).encode(),
@@ -35,7 +33,7 @@ def contents(cleans: bool = True) -> dict[str, bytes]:
     }
 
 
-def run_directory(folder: Path) -> tuple[Path, Official]:
+def run_directory(folder):
     """A run directory with only the files of the metric."""
     (folder / official.FOLDER).mkdir()
     digests = {}
