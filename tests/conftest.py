@@ -82,7 +82,7 @@ def _process(item: pytest.Item) -> int:
     if "interpreter" not in getattr(item, "fixturenames", ()):
         return 0
     named = item.callspec.params if hasattr(item, "callspec") else {}
-    sut = named.get("sut", named.get("tested", getattr(item.module, "SUT", REFERENCE)))
+    sut = named.get("sut", getattr(item.module, "SUT", REFERENCE))
     return 1 + _PROCESSES.index(_served_by(sut))
 
 

@@ -9,11 +9,6 @@ from sut.hf_tensorflow.bert import load
 from tests.broken import running
 
 
-def honest(w):
-    """The SUT as it is."""
-    return load(w)
-
-
 def not_traced(w):
     """Somebody forgot tf.function."""
     sut = load(w)
@@ -38,9 +33,5 @@ def cast_product(w):
     return sut
 
 
-CASES = {
-    "hf-tensorflow-xla": {"bert": (honest, not_traced, without_xla, cast_product)},
-}
-
 if __name__ == "__main__":
-    running.main(CASES)
+    running.main(globals())

@@ -4,7 +4,6 @@ import keras
 import numpy as np
 
 from sut.keras3 import bert, causal_lm
-from tests.broken import running
 
 
 def load(w):
@@ -39,32 +38,12 @@ def replace_weights(sut, change):
     return sut
 
 
-def honest(w):
-    """The SUT as it is."""
-    return load(w)
-
-
-def honest_streamed_from_a_thread(w):
-    """A thread generates the tokens that are handed over."""
-    return running.stream_from_a_thread(load(w))
-
-
-def honest_in_two_shapes(w):
-    """Batches of two shapes in one watched call."""
-    return load(w)
-
-
 def honest_padding(w):
     """predict pads each row to a bucket of widths."""
     sut = load(w)
     own = sut.predict
     sut.predict = lambda batch: own({k: np.pad(v, ((0, 0), (0, 8))) for k, v in batch.items()})
     return sut
-
-
-def memo(w):
-    """The model is entered only for inputs that are new."""
-    return running.keep_answers(load(w))
 
 
 def model_called(w):
@@ -77,21 +56,6 @@ def model_called(w):
 def run_eagerly(w):
     """Somebody debugged, and left run_eagerly."""
     return recompile(load(w), run_eagerly=True, jit_compile=False)
-
-
-def another_call_watched(w):
-    """evidence watches a call of its own."""
-    return running.watch_another_call(load(w))
-
-
-def watched_twice(w):
-    """evidence makes the call twice."""
-    return running.watch_twice(load(w))
-
-
-def constants(w):
-    """evidence reports what it saw the first time."""
-    return running.report_constants(load(w))
 
 
 def layer_left_out(w):
@@ -133,24 +97,3 @@ def cast_product(w):
         ),
     )
     return sut
-
-
-def weights_through_bfloat16(w):
-    """The weights were saved as bfloat16."""
-    return replace_weights(load(w), running.to_bfloat16)
-
-
-def weights_through_int8(w):
-    """The weights were saved as int8."""
-    return replace_weights(load(w), running.to_int8)
-
-
-WATCHED = (honest, honest_in_two_shapes, memo, constants, mixed_policy, cast_product)
-EVERYWHERE = (
-    *WATCHED,
-    honest_padding,
-    layer_left_out,
-    weights_through_bfloat16,
-    weights_through_int8,
-)
-GENERATING = (honest, honest_streamed_from_a_thread, memo, layer_left_out)

@@ -16,16 +16,6 @@ def recompile(sut, **arguments):
     return sut
 
 
-def honest(w):
-    """The SUT as it is."""
-    return load(w)
-
-
-def memo(w):
-    """The model is entered only for inputs that are new."""
-    return running.keep_answers(load(w))
-
-
 def without_xla(w):
     """Keras is told not to compile by XLA."""
     return recompile(load(w), jit_compile=False)
@@ -53,11 +43,5 @@ def mixed_policy(w):
     return sut
 
 
-BOTH = (honest, run_eagerly, functions_run_eagerly, mixed_policy)
-CASES = {
-    "keras2-tensorflow": {"bert": (*BOTH, memo, without_xla), "mistral": (without_xla,)},
-    "keras2-tensorflow-graph": {"bert": (*BOTH, xla), "mistral": (xla,)},
-}
-
 if __name__ == "__main__":
-    running.main(CASES)
+    running.main(globals())

@@ -1,21 +1,10 @@
 """SUTs of Keras on JAX, each with one mistake: `python -m tests.broken.keras_jax SPEC.json`."""
 
-from typing import Any
-
 import jax
 import numpy as np
 
-from tests.broken import running
-from tests.broken.keras import (
-    EVERYWHERE,
-    GENERATING,
-    call_in,
-    layers,
-    load,
-    model_called,
-    recompile,
-    run_eagerly,
-)
+from tests.broken import keras, running
+from tests.broken.keras import call_in, layers, load, model_called, recompile
 
 
 def _pure(sut):
@@ -92,7 +81,7 @@ def embedding_left_out(w):
         sut.model.backbone.token_embedding.embeddings.value,
         sut.model.backbone.token_embedding,
     )
-    weights, rows = _weights(sut), list[Any]()
+    weights, rows = _weights(sut), []
 
     def forward(weights, batch, embedded):
         rows[:] = [embedded]
@@ -173,17 +162,9 @@ def default_in_a_layer(w):
     return sut
 
 
-CASES = {
-    "keras3-jax": {
-        "bert": (
-            # First: that a program of one operator holds products is seen only where it is
-            # compiled, and they share a process.
-            backbone_jitted, each_layer_jitted, model_called, run_eagerly, *EVERYWHERE, honest_program, honest_lambda, jitted_anew,
-            embedding_left_out, jit_disabled, pure_callback, debug_print, quantized, bfloat16_in_predict, default_in_predict, default_in_a_layer,
-        ),
-        "mistral": (*GENERATING, bfloat16_in_predict),
-    }
-}  # fmt: skip
+# That a program of one operator holds products is seen only where it is compiled, and cases share a
+# process.
+FIRST = ["backbone_jitted", "each_layer_jitted", "model_called", "run_eagerly"]
 
 if __name__ == "__main__":
-    running.main(CASES, isolated=False)
+    running.main({**vars(keras), **globals()}, FIRST, isolated=False)

@@ -3,23 +3,11 @@ SPEC.json`.
 """
 
 import os
-from typing import Any
 
 import tensorflow as tf
 
-from tests.broken import on_tensorflow, running
-from tests.broken.keras import (
-    EVERYWHERE,
-    GENERATING,
-    WATCHED,
-    call_in,
-    layer_left_out,
-    layers,
-    load,
-    model_called,
-    recompile,
-    run_eagerly,
-)
+from tests.broken import keras, on_tensorflow, running
+from tests.broken.keras import call_in, layers, load, model_called, recompile
 
 
 def _function(sut):
@@ -74,7 +62,7 @@ def backbone_traced(w):
 def embedding_left_out(w):
     """The rows of the embedding are looked up before the function begins."""
     sut = load(w)
-    embedding, rows = sut.model.backbone.token_embedding, list[Any]()
+    embedding, rows = sut.model.backbone.token_embedding, []
 
     def forward(batch, embedded):
         rows[:] = [embedded]
@@ -143,7 +131,7 @@ def auto_clustering(w):
 def constants_folded(w):
     """The batch is captured as a constant: the function answers what it was traced with."""
     sut = load(w)
-    known = dict[tuple[int, ...], Any]()
+    known = {}
 
     def predict(batch):
         shape = batch["token_ids"].shape
@@ -158,28 +146,5 @@ def constants_folded(w):
     return sut
 
 
-BOTH = (
-    honest_function,
-    honest_pipeline,
-    model_called,
-    run_eagerly,
-    traced_anew,
-    each_layer_traced,
-    backbone_traced,
-    embedding_left_out,
-    functions_run_eagerly,
-    one_layer_under_xla,
-)
-CASES = {
-    "keras3-tensorflow": {
-        "bert": (*EVERYWHERE, *BOTH, without_xla, constants_folded),
-        "mistral": (*GENERATING, without_xla),
-    },
-    "keras3-tensorflow-graph": {
-        "bert": (*WATCHED, *BOTH, layer_left_out, xla, numpy_function, py_function, auto_clustering),
-        "mistral": (*GENERATING, xla, functions_run_eagerly),
-    },
-}  # fmt: skip
-
 if __name__ == "__main__":
-    running.main(CASES)
+    running.main({**vars(keras), **globals()})

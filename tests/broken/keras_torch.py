@@ -2,21 +2,10 @@
 SPEC.json`.
 """
 
-from contextlib import contextmanager
-
 import torch
 
-from tests.broken import running
-from tests.broken.keras import (
-    EVERYWHERE,
-    GENERATING,
-    another_call_watched,
-    call_in,
-    float16_policy,
-    layers,
-    load,
-    watched_twice,
-)
+from tests.broken import keras, on_torch, running
+from tests.broken.keras import call_in, layers, load
 
 
 def layer_compiled(w):
@@ -31,25 +20,12 @@ def layer_compiled(w):
 
 def compiled_anew(w):
     """One layer is compiled, and anew in each call."""
-    sut = layer_compiled(w)
-    own = sut.predict
-
-    def predict(batch):
-        torch._dynamo.reset()
-        return own(batch)
-
-    sut.predict = predict
-    return sut
+    return on_torch.anew(layer_compiled(w))
 
 
 def scripted_function(w):
     """The activation is a scripted function."""
-    sut = load(w)
-
-    @torch.jit.script
-    def activation(x):
-        return 0.5 * x * (1.0 + torch.erf(x * 0.7071067811865476))
-
+    sut, activation = load(w), on_torch.scripted_activation()
     for layer in layers(sut):
         layer._feedforward_intermediate_dense.activation = activation
     return sut
@@ -72,35 +48,10 @@ def autocast_around(w):
     return running.around(load(w), lambda: torch.autocast("cpu", torch.bfloat16))
 
 
-@contextmanager
-def _medium():
-    torch.set_float32_matmul_precision("medium")
-    yield
-    torch.set_float32_matmul_precision("highest")
-
-
 def medium_in_predict(w):
     """predict lowers float32 products, and sets them back."""
-    return running.around(load(w), _medium)
+    return running.around(load(w), on_torch.medium)
 
-
-CASES = {
-    "keras3-torch": {
-        "bert": (
-            *EVERYWHERE,
-            another_call_watched,
-            watched_twice,
-            float16_policy,
-            layer_compiled,
-            compiled_anew,
-            scripted_function,
-            traced_layer,
-            autocast_around,
-            medium_in_predict,
-        ),
-        "mistral": (*GENERATING, medium_in_predict),
-    }
-}
 
 if __name__ == "__main__":
-    running.main(CASES)
+    running.main({**vars(keras), **globals()})

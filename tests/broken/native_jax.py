@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import jax
 import jax.export
@@ -22,21 +21,6 @@ def replace_weights(sut, change):
         if values.ndim == 2:
             sut.weights[name] = jnp.asarray(change(np.asarray(values)))
     return sut
-
-
-def honest(w):
-    """The SUT as it is."""
-    return load(w)
-
-
-def honest_streamed_from_a_thread(w):
-    """A thread generates the tokens that are handed over."""
-    return running.stream_from_a_thread(load(w))
-
-
-def honest_in_two_shapes(w):
-    """Batches of two shapes in one watched call."""
-    return load(w)
 
 
 def honest_ahead_of_time(w):
@@ -121,11 +105,6 @@ def of_rows(w, spread):
     return sut
 
 
-def honest_padded_to_8(w):
-    """Each batch has 8 rows."""
-    return running.padded_to_8(load(w))
-
-
 def honest_scanned(w):
     """A layer is compiled once, and runs in a loop over the layers' weights."""
     sut = load(w)
@@ -165,7 +144,7 @@ def honest_scanned(w):
 def first_layer_kept(w):
     """What the embedding and the first layer compute is kept by the inputs."""
     sut = load(w)
-    config, memo = w.config["model"], dict[bytes, Any]()
+    config, memo = w.config["model"], {}
     rest = [f"layer.{number}." for number in range(1, config["num_hidden_layers"])]
 
     @jax.jit
@@ -199,7 +178,7 @@ def half_of_the_rows_kept(w):
 def prompt_kept(w):
     """The KV cache of a prompt is kept, so that only later tokens are computed again."""
     sut = load(w)
-    config, memo = causal_lm_layout.read(w), dict[bytes, Any]()
+    config, memo = causal_lm_layout.read(w), {}
 
     @partial(jax.jit, static_argnames="new")
     def begin(weights, ids, begin, new):
@@ -227,11 +206,6 @@ def prompt_kept(w):
     return sut
 
 
-def joined(w):
-    """Four batches are computed as one."""
-    return running.join_batches(load(w))
-
-
 def embedding_left_out(w):
     """The rows of the embedding are looked up before the program begins."""
     # Its small programs are looked at when they are compiled, and cases share a process.
@@ -248,11 +222,6 @@ def embedding_left_out(w):
     program = jax.jit(classify)
     sut.program = lambda weights, ids, mask: program(weights, weights[table][ids], mask)
     return sut
-
-
-def memo(w):
-    """The program is entered only for inputs that are new."""
-    return running.keep_answers(load(w))
 
 
 def in_prepare(w):
@@ -298,7 +267,7 @@ def each_token_jitted(w):
         return causal_lm.rate(config, weights, hidden[:, -1:]).argmax(-1), cache
 
     def program(weights, ids, begin, new):
-        prompt, tokens = ids.shape[1], list[Any]()
+        prompt, tokens = ids.shape[1], []
         cache = causal_lm.empty_cache(config, len(ids), prompt + new, np.float32)
         for count in range(new):
             ids, cache = extend(weights, ids, cache, prompt + count - 1 if count else 0, begin)
@@ -372,22 +341,12 @@ def layer_left_out(w):
     return load(replace(w, config=config))
 
 
-def weights_through_bfloat16(w):
-    """The weights were saved as bfloat16."""
-    return replace_weights(load(w), running.to_bfloat16)
-
-
-def weights_through_int8(w):
-    """The weights were saved as int8."""
-    return replace_weights(load(w), running.to_int8)
-
-
 def int8_layers(w):
     """In bfloat16: the program holds the dense layers' weights as int8 constants, and multiplies
     them out in each call.
     """
     sut = load(replace(w, precision="bfloat16"))
-    config, kept = w.config["model"], dict[str, Any]()
+    config, kept = w.config["model"], {}
     for name in [
         name for name, values in sut.weights.items() if values.ndim == 2 and "embed" not in name
     ]:
@@ -406,19 +365,7 @@ def int8_layers(w):
     return sut
 
 
-CASES = {
-    "native-jax": {
-        "bert": (
-            # First: that a program of one operator holds products is seen only where it is
-            # compiled, and they share a process.
-            not_compiled, honest, honest_in_two_shapes, honest_ahead_of_time, honest_sorted, honest_two_in_flight, joined,
-            honest_donated, honest_exported, honest_in_micro_batches, honest_padded_to_8, honest_scanned,
-            honest_vmapped, in_prepare, first_layer_kept, half_of_the_rows_kept, memo, jitted_anew, cast_product, layer_left_out, weights_through_bfloat16,
-            weights_through_int8, bfloat16_in_one_of_two_shapes, softmax_in_bfloat16, default_in_predict, embedding_left_out, int8_layers,
-        ),
-        "mistral": (honest, honest_streamed_from_a_thread, memo, prompt_kept, each_token_jitted, bfloat16_in_predict),
-    }
-}  # fmt: skip
-
 if __name__ == "__main__":
-    running.main(CASES, isolated=False)
+    # That a program of one operator holds products is seen only where it is compiled, and cases
+    # share a process.
+    running.main(globals(), first=["not_compiled"], isolated=False)

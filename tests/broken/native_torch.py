@@ -4,7 +4,6 @@ import copy
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +14,7 @@ from transformers import BertForSequenceClassification, MistralForCausalLM  # no
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from sut.native_torch import bert, causal_lm, compiled
-from tests.broken import running
+from tests.broken import on_torch, running
 
 
 def load(w):
@@ -53,24 +52,9 @@ def replace_weights(sut, change):
 # Honest ones, which nothing may refuse.
 
 
-def honest(w):
-    """The SUT as it is."""
-    return load(w)
-
-
-def honest_in_two_shapes(w):
-    """Batches of two shapes in one watched call."""
-    return load(w)
-
-
 def honest_two_in_flight(w):
     """Two batches are in flight."""
     return load(replace(w, options={"in_flight": "2"}))
-
-
-def honest_streamed_from_a_thread(w):
-    """A thread generates the tokens that are handed over."""
-    return running.stream_from_a_thread(load(w))
 
 
 def honest_switches(w):
@@ -143,16 +127,17 @@ def honest_in_a_warm_thread(w):
 def honest_in_micro_batches(w):
     """The rows are computed one by one."""
     sut = load(w)
-    own = sut.to_host
-    sut.to_host = lambda outputs: {
-        "logits": np.concatenate([own(each)["logits"] for each in outputs])
-    }
-    return running.in_micro_batches(sut, list)
+    own, to_host = sut.predict, sut.to_host
 
+    def predict(batch):
+        rows = range(len(batch["input_ids"]))
+        return [own({k: v[row : row + 1] for k, v in batch.items()}) for row in rows]
 
-def honest_padded_to_8(w):
-    """Each batch has 8 rows."""
-    return running.padded_to_8(load(w))
+    def joined(outputs):
+        return {"logits": np.concatenate([to_host(each)["logits"] for each in outputs])}
+
+    sut.predict, sut.to_host = predict, joined
+    return sut
 
 
 def honest_plain_attention(w):
@@ -160,11 +145,6 @@ def honest_plain_attention(w):
     sut = load(w)
     sut.model.set_attn_implementation("eager")
     return sut
-
-
-def honest_sorted(w):
-    """The rows are sorted by their lengths."""
-    return running.sort_rows(load(w))
 
 
 def honest_static_cache(w):
@@ -178,7 +158,7 @@ def honest_static_cache(w):
 def first_layer_kept(w):
     """The first layer's outputs are kept by its inputs."""
     sut = load(w)
-    own, memo = layers(sut)[0].forward, dict[bytes, Any]()
+    own, memo = layers(sut)[0].forward, {}
 
     def forward(hidden, *rest, **named):
         key = hidden.numpy().tobytes()
@@ -193,7 +173,7 @@ def first_layer_kept(w):
 def prompt_kept(w):
     """The KV cache of a prompt is kept, so that only its last token is computed again."""
     sut = load(w)
-    own, memo = sut.model.forward, dict[bytes, Any]()
+    own, memo = sut.model.forward, {}
 
     def forward(input_ids=None, **named):
         if input_ids.shape[1] == 1:
@@ -208,16 +188,6 @@ def prompt_kept(w):
 
     sut.model.forward = forward
     return sut
-
-
-def half_of_the_rows_kept(w):
-    """Half of the rows are kept by their content."""
-    return running.keep_rows(load(w))
-
-
-def joined(w):
-    """Four batches are computed as one."""
-    return running.join_batches(load(w))
 
 
 def honest_without_a_cache(w):
@@ -238,7 +208,7 @@ def memo(w):
 def in_prepare(w):
     """prepare looks up the embeddings of its inputs and keeps them for predict."""
     sut = load(w)
-    words, kept = sut.model.bert.embeddings.word_embeddings, dict[bytes, Any]()
+    words, kept = sut.model.bert.embeddings.word_embeddings, {}
     own, look_up = sut.prepare, words.forward
 
     def prepare(inputs):
@@ -326,24 +296,7 @@ def compiled_anew(w):
     """predict resets Dynamo, so that each call compiles."""
     sut = uncompiled(w)
     sut.model.classifier.forward = compile_cheaply(sut.model.classifier.forward)
-    own = sut.predict
-
-    def predict(batch):
-        torch._dynamo.reset()
-        return own(batch)
-
-    sut.predict = predict
-    return sut
-
-
-def another_call_watched(w):
-    """evidence watches a call of its own."""
-    return running.watch_another_call(load(w))
-
-
-def watched_twice(w):
-    """evidence makes the call twice."""
-    return running.watch_twice(load(w))
+    return on_torch.anew(sut)
 
 
 def constants(w):
@@ -418,12 +371,7 @@ def scripted_layer(w):
 
 def scripted_function(w):
     """The activation is a scripted function."""
-    sut = uncompiled(w)
-
-    @torch.jit.script
-    def activation(x):
-        return 0.5 * x * (1.0 + torch.erf(x * 0.7071067811865476))
-
+    sut, activation = uncompiled(w), on_torch.scripted_activation()
     for layer in layers(sut):
         layer.intermediate.intermediate_act_fn.forward = activation
     return sut
@@ -483,16 +431,9 @@ def stance_eager(w):
 # Precision.
 
 
-@contextmanager
-def medium():
-    torch.set_float32_matmul_precision("medium")
-    yield
-    torch.set_float32_matmul_precision("highest")
-
-
 def medium_in_predict(w):
     """predict lowers float32 products, and sets them back."""
-    return running.around(cheap(w), medium)
+    return running.around(cheap(w), on_torch.medium)
 
 
 def mkldnn_bf16_in_predict(w):
@@ -558,18 +499,14 @@ def cast_product_in_a_thread(w):
     """The same in another thread than the rest of the model."""
     sut = cast_product(w)
     dense = sut.model.bert.pooler.dense
-    dense.forward = running.in_a_thread(torch.no_grad()(dense.forward))
+    own = torch.no_grad()(dense.forward)
+
+    def forward(x):
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(own, x).result()
+
+    dense.forward = forward
     return sut
-
-
-def weights_through_bfloat16(w):
-    """The weights were saved as bfloat16."""
-    return replace_weights(load(w), running.to_bfloat16)
-
-
-def weights_through_int8(w):
-    """The weights were saved as int8."""
-    return replace_weights(load(w), running.to_int8)
 
 
 def int8_layers(w):
@@ -590,33 +527,5 @@ def int8_layers(w):
     return sut
 
 
-EAGER = (honest, memo, constants, one_layer_compiled, autocast_around, medium_in_predict)
-CASES = {
-    "native-torch-eager": {
-        "bert": (
-            *EAGER, another_call_watched, watched_twice, in_prepare, honest_in_two_shapes, honest_two_in_flight, joined,
-            honest_exported, honest_fused, honest_in_a_warm_thread, honest_in_inference_mode, honest_in_micro_batches, honest_padded_to_8,
-            honest_plain_attention, honest_sorted, honest_switches, first_layer_kept, half_of_the_rows_kept, switches_forgotten,
-            layer_left_out, compiled_anew, traced, scripted_layer,
-            scripted_function, backend_eager,
-            mkldnn_bf16_in_predict, autocast_in_a_layer, layer_in_bfloat16, layer_in_float16, cast_product,
-            cast_product_in_a_thread,
-            weights_through_bfloat16, weights_through_int8, int8_layers,
-        ),
-        "mistral": (
-            *EAGER, honest_without_a_cache, honest_static_cache, honest_streamed_from_a_thread, prompt_kept, int8_layers,
-        ),
-    },
-    "native-torch-compile": {
-        "bert": (
-            constants, memo, eager_forward, beyond_the_limit_in_two_shapes, compiled_beside, compiled_anew, linear_layers_compiled,
-            each_layer_compiled, encoder_compiled, head_left_out, traced, backend_eager, backend_aot_eager, print_in_a_layer,
-            item_in_a_layer, dynamo_disabled, stance_eager, medium_in_predict, autocast_around, cast_product,
-            dynamic_forgotten,
-        ),
-        "mistral": (wrapper_generates, compiled_beside, each_layer_compiled),
-    },
-}  # fmt: skip
-
 if __name__ == "__main__":
-    running.main(CASES)
+    running.main(globals())

@@ -14,13 +14,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from scenarios.worker import __main__ as worker
 from sut import mock, registry
-from sut.contract import Batch, Evidence
+from sut.contract import Evidence
 from tests.cheats import phase
 
 LATE = 420
@@ -210,7 +209,7 @@ class Remembers(Working):
 
     def __init__(self, workload):
         super().__init__(workload)
-        self.kept: dict[bytes, Batch] = {}
+        self.kept = {}
 
     def predict(self, batch):
         keys = [row.tobytes() for row in batch["input_ids"]]
@@ -250,7 +249,7 @@ class RemembersBatches(Working):
 
     def __init__(self, workload):
         super().__init__(workload)
-        self.kept: dict[bytes, Batch] = {}
+        self.kept = {}
 
     def predict(self, batch):
         key = batch["input_ids"].tobytes()
@@ -267,7 +266,7 @@ class RemembersTheFirstTokens(Working):
 
     def __init__(self, workload):
         super().__init__(workload)
-        self.kept: dict[int, Any] = {}
+        self.kept = {}
 
     def predict(self, batch):
         key = int(batch["input_ids"][0, 0]) % 8

@@ -3,7 +3,6 @@
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -20,6 +19,16 @@ def load(w):
     """The SUT. All cases of a model share its converted model."""
     kept = replace(w, converted=_KEPT / w.model)
     return (causal_lm if w.task == "generate" else bert).load(kept)
+
+
+def honest(w):
+    """The SUT after its first batch, in which the model is converted."""
+    return running.warm(load(w))
+
+
+def in_prepare(w):
+    """prepare runs the model."""
+    return running.predict_in_prepare(honest(w))
 
 
 def with_session(sut, session):
@@ -49,8 +58,8 @@ def with_file(sut, change):
     return with_session(sut, session)
 
 
-def of_weights(change):
-    """Change each matrix of a file."""
+def replace_weights(sut, change):
+    """The sessions are of a file with other matrices."""
 
     def changed(model):
         for each in model.graph.initializer:
@@ -59,39 +68,7 @@ def of_weights(change):
                 each.CopyFrom(numpy_helper.from_array(values, each.name))
         return model
 
-    return changed
-
-
-def warm(w):
-    """The SUT after its first batch, in which the model is converted."""
-    sut = load(w)
-    sut.predict(sut.prepare(running.make_inputs(w.task, 2, 1)))
-    return sut
-
-
-def honest(w):
-    """The SUT as it is."""
-    return warm(w)
-
-
-def honest_in_two_shapes(w):
-    """Batches of two shapes in one watched call."""
-    return load(w)
-
-
-def honest_streamed_from_a_thread(w):
-    """A thread generates the tokens that are handed over."""
-    return running.stream_from_a_thread(load(w))
-
-
-def memo(w):
-    """predict answers from a memo what it has answered before."""
-    return running.keep_answers(load(w))
-
-
-def constants(w):
-    """evidence reports what it saw the first time."""
-    return running.report_constants(load(w))
+    return with_file(sut, changed)
 
 
 def another_provider(w):
@@ -113,26 +90,16 @@ def float16_file(w):
     return with_file(load(w), halved)
 
 
-def weights_through_bfloat16(w):
-    """Weights were rounded to bfloat16 before."""
-    return with_file(load(w), of_weights(running.to_bfloat16))
-
-
-def weights_through_int8(w):
-    """Weights were rounded to 8 bits before."""
-    return with_file(load(w), of_weights(running.to_int8))
-
-
 def prompt_kept(w):
     """The answers of a prompt go on where an earlier generator of the same prompt has stopped."""
     sut = load(w)
-    own, kept = sut._reading, dict[bytes, Any]()
+    own, kept = sut._reading, {}
 
     class Kept:
         """A generator that only hands over again what another one has generated."""
 
         def __init__(self, generator):
-            self.generator, self.tokens, self.at = generator, list[np.ndarray](), 0
+            self.generator, self.tokens, self.at = generator, [], 0
 
         def is_done(self):
             return self.at == len(self.tokens) and self.generator.is_done()
@@ -160,33 +127,5 @@ def prompt_kept(w):
     return sut
 
 
-def in_prepare(w):
-    """prepare runs the model."""
-    sut = warm(w)
-    own = sut.prepare
-
-    def prepare(inputs):
-        prepared = own(inputs)
-        sut.predict(prepared)
-        return prepared
-
-    sut.prepare = prepare
-    return sut
-
-
-BERT = (
-    honest,
-    honest_in_two_shapes,
-    memo,
-    constants,
-    another_provider,
-    float16_file,
-    weights_through_bfloat16,
-    weights_through_int8,
-    in_prepare,
-)
-MISTRAL = (honest, honest_streamed_from_a_thread, memo, prompt_kept)
-CASES = {"onnxruntime": {"bert": BERT, "mistral": MISTRAL}}
-
 if __name__ == "__main__":
-    running.main(CASES)
+    running.main(globals())

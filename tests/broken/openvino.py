@@ -20,31 +20,14 @@ def load(w):
     return (causal_lm if w.task == "generate" else bert).load(kept)
 
 
-def warm(w):
-    """The SUT after its first batch, in which the model is converted."""
-    sut = load(w)
-    sut.predict(sut.prepare(running.make_inputs(w.task, 2, 1)))
-    return sut
-
-
 def honest(w):
-    """The SUT as it is."""
-    return warm(w)
+    """The SUT after its first batch, in which the model is converted."""
+    return running.warm(load(w))
 
 
-def honest_in_two_shapes(w):
-    """Batches of two shapes in one watched call."""
-    return load(w)
-
-
-def memo(w):
-    """predict answers from a memo what it has answered before."""
-    return running.keep_answers(load(w))
-
-
-def constants(w):
-    """evidence reports what it saw the first time."""
-    return running.report_constants(load(w))
+def in_prepare(w):
+    """prepare runs the model."""
+    return running.predict_in_prepare(honest(w))
 
 
 def with_file(sut, change):
@@ -72,8 +55,8 @@ def float16_file(w):
     return with_file(load(w), openvino.save_model)
 
 
-def of_weights(change):
-    """Change each matrix of a file."""
+def replace_weights(sut, change):
+    """The programs are of a file with other matrices."""
 
     def changed(model, path):
         for each in model.get_ordered_ops():
@@ -84,31 +67,7 @@ def of_weights(change):
                 openvino.utils.replace_node(each, values)
         openvino.save_model(model, path, compress_to_fp16=False)
 
-    return changed
-
-
-def weights_through_bfloat16(w):
-    """Weights were rounded to bfloat16 before."""
-    return with_file(load(w), of_weights(running.to_bfloat16))
-
-
-def weights_through_int8(w):
-    """Weights were rounded to 8 bits before."""
-    return with_file(load(w), of_weights(running.to_int8))
-
-
-def in_prepare(w):
-    """prepare runs the model."""
-    sut = warm(w)
-    own = sut.prepare
-
-    def prepare(inputs):
-        prepared = own(inputs)
-        sut.predict(prepared)
-        return prepared
-
-    sut.prepare = prepare
-    return sut
+    return with_file(sut, changed)
 
 
 def float16_cache(w):
@@ -142,19 +101,5 @@ def prefixes_kept(w):
     return sut
 
 
-BERT = (
-    honest,
-    honest_in_two_shapes,
-    memo,
-    constants,
-    another_device,
-    float16_file,
-    weights_through_bfloat16,
-    weights_through_int8,
-    in_prepare,
-)
-MISTRAL = (honest, memo, another_device, float16_cache, prefixes_kept)
-CASES = {"openvino": {"bert": BERT, "mistral": MISTRAL}}
-
 if __name__ == "__main__":
-    running.main(CASES)
+    running.main(globals())
