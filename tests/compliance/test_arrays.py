@@ -74,22 +74,17 @@ def test_equal_arrays_use_nothing_of_the_tolerance():
 
 def test_a_pixel_a_float_and_an_integer_are_each_seen():
     pixel = score(changed("mask", (2, 0, 0), ~REFERENCE["mask"][2, 0, 0]))
-    assert (
-        not pixel.passed
-        and pixel.detail["mask_smallest_iou"] < 0.9
-        and pixel.detail["iou_error"] == 0
-    )
+    assert not pixel.passed
+    assert pixel.detail["mask_smallest_iou"] < 0.9
+    assert pixel.detail["iou_error"] == 0
     number = score(changed("iou", (1, 1), REFERENCE["iou"][1, 1] + 0.1))
-    assert not number.passed and number.detail["iou_error"] == pytest.approx(
-        0.1 / REFERENCE["iou"].std(), rel=1e-5
-    )
+    assert not number.passed
+    assert number.detail["iou_error"] == pytest.approx(0.1 / REFERENCE["iou"].std(), rel=1e-5)
     assert number.value == pytest.approx(number.detail["iou_error"] / 1e-3)
     label = score(changed("label", (0, 0), 99))
-    assert (
-        label.passed
-        and label.detail["label_equal_fraction"] == 0.98
-        and label.value == pytest.approx(2 / 3)
-    )
+    assert label.passed
+    assert label.detail["label_equal_fraction"] == 0.98
+    assert label.value == pytest.approx(2 / 3)
     rows = {key: array[::-1] for key, array in REFERENCE.items()}
     assert not score(rows).passed
 

@@ -220,12 +220,10 @@ def test_eligibility_says_why_not_and_fails_nothing(run):
 def test_checks_as_json_are_as_their_schema_says(run):
     (runs.scenario_folder(run) / "README.md").unlink()
     told = json.loads(json.dumps(dataclasses.asdict(audit.audit(run).document("here", "valid"))))
-    assert (
-        not metadata.faults_of(told, "audit")
-        and not told["holds"]
-        and told["levels"] == []
-        and told["round"] == "v6.1"
-    )
+    assert not metadata.faults_of(told, "audit")
+    assert not told["holds"]
+    assert told["levels"] == []
+    assert told["round"] == "v6.1"
 
 
 def test_a_folder_that_cannot_be_listed_is_the_one_finding(run, monkeypatch):
@@ -238,10 +236,8 @@ def test_a_folder_that_cannot_be_listed_is_the_one_finding(run, monkeypatch):
 
     monkeypatch.setattr(os, "scandir", refusing)
     (check,) = audit.audit(run).checks_for("quick")
-    assert (
-        "raw/accuracy cannot be listed (Permission denied)" in check.detail
-        and check.verdict is Verdict.FAIL
-    )
+    assert "raw/accuracy cannot be listed (Permission denied)" in check.detail
+    assert check.verdict is Verdict.FAIL
 
 
 @pytest.mark.parametrize(

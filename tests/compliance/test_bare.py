@@ -97,10 +97,8 @@ def test_a_user_conf_that_loadgen_refuses_sets_nothing(tmp_path):
     _change(folder, "user.conf", "target_latency = 10", "target_latency = 10 # ms")
     report = audit.audit(folder)
     faults = {check.id: [fault.text for fault in check.faults] for check in report.checks}
-    assert (
-        "line 2, " in faults["user-conf-keys"][0]
-        and "return code -22" in faults["user-conf-keys"][0]
-    )
+    assert "line 2, " in faults["user-conf-keys"][0]
+    assert "return code -22" in faults["user-conf-keys"][0]
     refused = (
         "LoadGen refuses user.conf, and its default is target_qps = 1; requested_server_target"
     )
@@ -430,7 +428,8 @@ def test_a_log_of_loadgen_before_1_0_is_not_judged(tmp_path):
     assert not report.passes("quick") and report.results[0].scenario == "Offline"
     assert report.sentence("quick") == "level quick does not pass: nothing could be checked"
     assert not report.round_chosen_by
-    assert check.verdict is Verdict.NA and check.detail == (
+    assert check.verdict is Verdict.NA
+    assert check.detail == (
         "LoadGen .5a1 @ 5a4803e37b wrote it in the form before 1.0, which is not judged; line 4"
         " reports an error: 'Ran out of generated queries to issue.'; the summary says VALID"
     )
@@ -449,7 +448,8 @@ def test_a_log_of_a_loadgen_before_every_round_is_judged_if_it_has_the_keys(tmp_
     kept = [line for line in text.splitlines(keepends=True) if "early_stopping_met" not in line]
     (folder / DETAIL).write_text("".join(kept), encoding="utf-8")
     (check,) = audit.audit(folder).checks
-    assert check.verdict is Verdict.NA and check.detail == (
+    assert check.verdict is Verdict.NA
+    assert check.detail == (
         "LoadGen 4.1 @ 5232291860 wrote it, which is older than v5.1, the earliest round that has"
         " rules, and does not log early_stopping_met: it is not judged"
     )

@@ -77,9 +77,8 @@ def test_a_folder_that_is_a_link_hides_what_is_in_it(run, tmp_path, folder):
 
 def test_a_link_on_the_way_to_the_directory_is_the_readers_own(run, tmp_path):
     (tmp_path / "latest").symlink_to(run)
-    assert verdict.passes(audit.audit(tmp_path / "latest").checks_for("quick")) and verdict.passes(
-        audit.audit(run).checks_for("quick")
-    )
+    assert verdict.passes(audit.audit(tmp_path / "latest").checks_for("quick"))
+    assert verdict.passes(audit.audit(run).checks_for("quick"))
 
 
 def test_links_are_followed_where_nothing_is_audited(tmp_path):
@@ -154,10 +153,8 @@ def test_a_tree_of_too_many_entries_is_a_finding(run, monkeypatch):
     for n in range(600):
         (folder / str(n)).touch()
     found = files.walk(runs.base(run))
-    assert (
-        len(found.entries) == 500
-        and found.problem == "it has more than 500 entries; only those were audited"
-    )
+    assert len(found.entries) == 500
+    assert found.problem == "it has more than 500 entries; only those were audited"
     assert found.problem in failed(whole(audit.audit(run).checks))["names-and-sizes"]
 
 
@@ -167,10 +164,8 @@ def test_a_tree_that_is_too_deep_is_a_finding(run):
         folder = folder / "d"
     folder.mkdir(parents=True)
     found = files.walk(runs.base(run))
-    assert (
-        "more than 32 deep" in found.problem
-        and max(len(p.relative_to(runs.base(run)).parts) for p in found.entries) <= 32
-    )
+    assert "more than 32 deep" in found.problem
+    assert max(len(p.relative_to(runs.base(run)).parts) for p in found.entries) <= 32
     check = next(c for c in whole(audit.audit(run).checks) if c.id == "names-and-sizes")
     assert found.problem in [fault.text for fault in check.faults]
 
@@ -180,10 +175,8 @@ def test_a_tree_of_too_many_scenarios_is_a_finding(run, monkeypatch):
     for n in range(3):
         (runs.scenario_folder(run).parent / f"Other{n}").mkdir()
     found = whole(audit.audit(run).checks)
-    assert (
-        failed(found)["submission-tree"].startswith("it has 4 result folders")
-        and len({c.place for c in found if "Other" in c.place}) <= 2
-    )
+    assert failed(found)["submission-tree"].startswith("it has 4 result folders")
+    assert len({c.place for c in found if "Other" in c.place}) <= 2
 
 
 # JSON.
@@ -371,11 +364,9 @@ def test_a_row_written_otherwise_is_the_same_row(tmp_path):
         ' 3, "data" : "" }\n]\n'
     )
     found = logs.read_accuracy(path)
-    assert (
-        not found.problems
-        and found.payloads == {7: b"\x00\xff", 3: b""}
-        and list(found.seq_ids) == [0, 1]
-    )
+    assert not found.problems
+    assert found.payloads == {7: b"\x00\xff", 3: b""}
+    assert list(found.seq_ids) == [0, 1]
     assert 5 not in found.payloads and "x" not in found.payloads and len(found.payloads) == 2
     with pytest.raises(KeyError):
         found.payloads[5]
@@ -463,12 +454,10 @@ def test_where_the_audit_itself_breaks_off_the_other_parts_go_on(run, monkeypatc
     )
     found = audit.audit(run).checks_for("quick")
     ((name, why),) = failed(found).items()
-    assert (
-        name == "audit"
-        and "the audit of evidence failed" in why
-        and "ZeroDivisionError: nobody thought of this" in why
-        and len(found) == before + 1
-    )
+    assert name == "audit"
+    assert "the audit of evidence failed" in why
+    assert "ZeroDivisionError: nobody thought of this" in why
+    assert len(found) == before + 1
     assert not verdict.passes(found)
 
 

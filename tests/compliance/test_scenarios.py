@@ -540,7 +540,8 @@ def test_the_least_samples_of_offline_are_not_asked_of_logs_it_is_inferred_from(
         built.root.joinpath("closed", built.base.name, "results", SYSTEM, "yolo-99")
     )
     found = findings(built.root)
-    assert "benchmark" in found and not [
+    assert "benchmark" in found
+    assert not [
         check.line() for check in found.values() if "effective_samples_per_query" in check.detail
     ]
 

@@ -80,7 +80,8 @@ def test_a_good_run_fails_nothing_and_says_what_does_not_apply(complied, kind):
     if kind == "SingleStream":
         assert na >= {"test06", "output-length"}
     else:
-        assert na >= {"test06-first-token", "test06-token-count", "test06-eos"} and passed >= {
+        assert na >= {"test06-first-token", "test06-token-count", "test06-eos"}
+        assert passed >= {
             "test06-samples",
             "output-length",
         }
@@ -307,11 +308,9 @@ def test_two_end_tokens_fail_where_the_tokenizer_says_which_they_are(run):
 def test_answers_that_differ_within_the_models_tolerance_pass_and_say_so(run):
     answers("TEST01", other_bytes(0))(run)  # the lowest bits of a float32
     check = found(run)["test01-answers"]
-    assert (
-        check.verdict is Verdict.PASS
-        and "are not the accuracy run's bytes" in check.detail
-        and "within the tolerance" in check.detail
-    )
+    assert check.verdict is Verdict.PASS
+    assert "are not the accuracy run's bytes" in check.detail
+    assert "within the tolerance" in check.detail
     assert "TEST FAIL" in (folder(run, "TEST01") / "verify_accuracy.txt").read_text()
     for name in ("baseline_accuracy.txt", "compliance_accuracy.txt"):
         assert json.loads((folder(run, "TEST01") / "accuracy" / name).read_text())["passed"]

@@ -51,8 +51,5 @@ def test_nothing_is_verified_beside_a_run_that_is_not_valid():
     found = speed.compare(
         V61.compliance_tests["TEST01"], "Offline", V61, invalid, scored("Offline", 100.0)
     )
-    assert (
-        found is not None
-        and found.passes
-        and "TEST FAIL: Invalid results" in speed.verify_text(found)
-    )
+    assert found.passes
+    assert "TEST FAIL: Invalid results" in speed.verify_text(found)

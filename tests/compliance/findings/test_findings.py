@@ -86,9 +86,8 @@ def test_a_line_of_the_summary_is_told_with_its_number(run):
         lambda text: text.replace("samples_per_query : ", "samples_per_query : 9"),
     )
     (fault,) = of(audit.audit(run).checks_for("quick"), "performance-summary").faults
-    assert fault.line == line_of(
-        runs.both(run, "performance", SUMMARY)[1], "samples_per_query"
-    ) and fault.found.startswith("9")
+    assert fault.line == line_of(runs.both(run, "performance", SUMMARY)[1], "samples_per_query")
+    assert fault.found.startswith("9")
 
 
 def test_a_figure_the_trace_contradicts_is_of_a_line_of_the_detail_log(run):
@@ -100,9 +99,8 @@ def test_a_figure_the_trace_contradicts_is_of_a_line_of_the_detail_log(run):
 
 def test_eligibility_gives_its_reasons_one_by_one(run):
     check = of(audit.audit(run).checks_for("quick"), "eligibility")
-    assert check.verdict is Verdict.MANUAL and "its weights are random" in [
-        f.text for f in check.faults
-    ]
+    assert check.verdict is Verdict.MANUAL
+    assert "its weights are random" in [f.text for f in check.faults]
     assert check.detail.endswith("; ".join(f.text for f in check.faults))
 
 
@@ -122,12 +120,10 @@ def test_as_json_everything_is_there_and_as_the_schema_says(run):
     told = json.loads(json.dumps({"checks": [dataclasses.asdict(c) for c in found]}))
     assert not metadata.faults_of(told, "checks")
     (seeds,) = [c for c in told["checks"] if c["id"] == "performance-seeds"]
-    assert (
-        seeds["faults"][0]["expected"] == "2085463073848966840"
-        and seeds["rule_ids"] == ["B1"]
-        and seeds["rule"]
-        and seeds["source"]
-    )
+    assert seeds["faults"][0]["expected"] == "2085463073848966840"
+    assert seeds["rule_ids"] == ["B1"]
+    assert seeds["rule"]
+    assert seeds["source"]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +202,8 @@ def test_ids_are_unique_in_a_report_and_listed_with_their_name_rules_and_level(m
 def test_a_rule_is_one_sentence_of_documents_and_sections(rule_id):
     source = sources.get(rule_id)
     assert source.rule.endswith(".") and ". " not in source.rule
-    assert source.citations and all(
+    assert source.citations
+    assert all(
         p.document.split(":")[0]
         in ("endpoints", "inference", "inference_policies", "policies", "this project")
         for p in source.citations

@@ -31,12 +31,10 @@ def test_a_real_log_has_no_problem_and_exact_integers(measured):
 
 def test_the_last_value_counts_and_all_are_kept(tmp_path):
     found = detail(tmp_path, ENTRY % ("a", 1, "false") + ENTRY % ("a", 2, "false"))
-    assert (
-        found.get("a") == 2
-        and found.all("a") == [1, 2]
-        and found.get("b", 7) == 7
-        and found.all("b") == []
-    )
+    assert found.get("a") == 2
+    assert found.all("a") == [1, 2]
+    assert found.get("b", 7) == 7
+    assert found.all("b") == []
 
 
 def test_error_lines_are_kept_with_their_number(tmp_path):
@@ -123,11 +121,9 @@ def test_a_real_summary_has_its_labels(measured):
         measured("SingleStream") / "raw" / "performance" / "mlperf_log_summary.txt"
     )
     assert not found.problems
-    assert (
-        found.values["Scenario"] == "SingleStream"
-        and found.values["Result is"] == "VALID"
-        and found.values["samples_per_query"] == "1"
-    )
+    assert found.values["Scenario"] == "SingleStream"
+    assert found.values["Result is"] == "VALID"
+    assert found.values["samples_per_query"] == "1"
 
 
 def test_a_real_accuracy_log_has_each_sample_once(measured):
@@ -234,7 +230,6 @@ def test_pairs_of_a_trace_are_read_as_one_by_one(lines):
     """A block may begin with the end of a pair, and end with the beginning of one."""
     text = "\n".join(PAIRS.splitlines()[slice(*lines)]).encode()
     found = trace._pairs(text)
-    assert found is not None
     assert found.tolist() == trace._numbers(trace._SAMPLE.findall(text)).tolist()
 
 

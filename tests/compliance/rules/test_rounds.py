@@ -97,10 +97,8 @@ def test_what_its_loadgen_leaves_unsaid_is_filled_in(tmp_path):
         )
     )
     detail = tree._completed(logs.read_detail(log), V51)
-    assert (
-        detail.get("effective_accuracy_sample_count") == 37
-        and detail.get("requested_accuracy_sample_count_override") == 0
-    )
+    assert detail.get("effective_accuracy_sample_count") == 37
+    assert detail.get("requested_accuracy_sample_count_override") == 0
     test = runs.performance_run(tmp_path, detail)
     assert list(sample_order._loaded(test, V51)) == []
     assert list(sample_order._loaded(test, rules.load())) != []
