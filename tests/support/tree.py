@@ -418,25 +418,23 @@ def detail(run: Path, test: str, **values: Any) -> None:
     """Set keys of the detail log; `__` in a name stands for a dot. A function gets the old value;
     None removes the line.
     """
+    change(run, test, "mlperf_log_detail.txt", lambda text: with_entries(text, **values))
+
+
+def with_entries(text: str, **values: Any) -> str:
+    """The text of a detail log with other values (`detail`)."""
     wanted = {key.replace("__", "."): value for key, value in values.items()}
-
-    def rewritten(line: str) -> str:
+    lines = []
+    for line in text.splitlines():
         entry = json.loads(line.removeprefix(":::MLLOG "))
-        value = (
-            wanted.get(entry["key"], entry["value"]) if entry["key"] in wanted else entry["value"]
-        )
-        entry["value"] = value(entry["value"]) if callable(value) else value
-        return ":::MLLOG " + json.dumps(entry) + "\n"
-
-    def how(text: str) -> str:
-        lines = [line for line in text.splitlines() if (wanted.get(_key(line), "kept")) is not None]
-        return "".join(rewritten(line) if _key(line) in wanted else line + "\n" for line in lines)
-
-    change(run, test, "mlperf_log_detail.txt", how)
-
-
-def _key(line: str) -> str:
-    return str(json.loads(line.removeprefix(":::MLLOG "))["key"])
+        if entry["key"] in wanted:
+            value = wanted[entry["key"]]
+            if value is None:
+                continue
+            entry["value"] = value(entry["value"]) if callable(value) else value
+            line = ":::MLLOG " + json.dumps(entry)
+        lines.append(line)
+    return "\n".join([*lines, ""])
 
 
 def edit_json(path: Path, how: Callable[[Any], Any]) -> None:

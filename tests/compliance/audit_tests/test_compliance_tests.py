@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -13,13 +12,13 @@ from compliance.audit_tests import compliance_tests
 from compliance.folders import result_folders
 from compliance.loadgen import sampling
 from formats.checks import Verdict
-from tests.support import mutations
+from tests.support import mutations as m
 from tests.support import tree as runs
+from tests.support.mutations import ANSWERS, DETAIL
 from tests.support.rounds import loosened
 
 KINDS = ("SingleStream", "tokens")
 LOOSE = loosened()
-DETAIL, ANSWERS = "mlperf_log_detail.txt", "mlperf_log_accuracy.json"
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ def complied(tmp_path_factory):
     slower than the others.
     """
     folder = tmp_path_factory.mktemp("complied")
-    made = dict[str, Path]()
+    made = {}
 
     def get(kind):
         attempts = range(0 if kind in made else 3)
@@ -45,14 +44,13 @@ def complied(tmp_path_factory):
 
 @pytest.fixture
 def run(complied, tmp_path, request):
-    return Path(
-        shutil.copytree(complied(getattr(request, "param", "SingleStream")), tmp_path / "quick-1")
-    )
+    kind = getattr(request, "param", "SingleStream")
+    return shutil.copytree(complied(kind), tmp_path / "quick-1")
 
 
-def found(run, of=LOOSE):
-    (place,) = result_folders(run, of)
-    return {check.key: check for check in compliance_tests.checks(tree.read(place, of))}
+def found(run):
+    (place,) = result_folders(run, LOOSE)
+    return {check.key: check for check in compliance_tests.checks(tree.read(place, LOOSE))}
 
 
 def failing(run):
@@ -66,30 +64,19 @@ def folder(run, test):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_good_run_fails_nothing_and_says_what_does_not_apply(complied, kind):
     checks = found(complied(kind))
-    assert [c.line() for c in checks.values() if c.verdict is Verdict.FAIL] == []
-    passed = {name for name, check in checks.items() if check.verdict is Verdict.PASS}
-    assert passed >= {
-        "test01-answers",
-        "test01-samples",
-        "test01-performance",
-        "test04-performance",
-        "test04-settings",
-        "test01-hash",
+    assert not failing(complied(kind))
+    of = {
+        verdict: {name for name in checks if checks[name].verdict is verdict} for verdict in Verdict
     }
-    na = {name for name, check in checks.items() if check.verdict is Verdict.NA}
+    passed, na = of[Verdict.PASS], of[Verdict.NA]
+    assert passed >= {"test01-answers", "test01-samples", "test01-performance", "test01-hash"}
+    assert passed >= {"test04-performance", "test04-settings"}
     if kind == "SingleStream":
         assert na >= {"test06", "output-length"}
     else:
         assert na >= {"test06-first-token", "test06-token-count", "test06-eos"}
-        assert passed >= {
-            "test06-samples",
-            "output-length",
-        }
+        assert passed >= {"test06-samples", "output-length"}
     assert {check.level for check in checks.values()} == {"submission"}
-
-
-def logged(test, **values):
-    return lambda run: runs.detail(run, test, **values)
 
 
 def answers(test, how):
@@ -112,23 +99,13 @@ def other_bytes(position, row=1):
     """
 
     def how(rows):
-        start, data, end = (
-            rows[row].rpartition('"data" : "')[0],
-            *rows[row].rpartition('"data" : "')[2].split('"', 1),
-        )
+        start, data, end = _data(rows[row])
         at = position % len(data)
         other = "1" if data[at] != "1" else "2"
-        return [
-            *rows[:row],
-            f'{start}"data" : "{data[:at]}{other}{data[at + 1 :]}"{end}',
-            *rows[row + 1 :],
-        ]
+        changed = f"{start}{data[:at]}{other}{data[at + 1 :]}{end}"
+        return [*rows[:row], changed, *rows[row + 1 :]]
 
     return how
-
-
-def record(**values):
-    return mutations.record(lambda d: {**d, **values})
 
 
 def edited(test, name, old, new):
@@ -144,35 +121,21 @@ def edited(test, name, old, new):
     return do
 
 
-def submitted(name, content):
-    """Of a file in the tree alone; None: gone."""
-
-    def do(run):
-        path = runs.scenario_folder(run) / name
-        path.unlink() if content is None else path.write_text(content)
-
-    return do
-
-
-def of_outcome(test, **values):
-    return mutations.outcome(test, **values)
+def _data(row):
+    """The text before a row's answer, the answer, and the text behind it."""
+    start, mark, rest = row.rpartition('"data" : "')
+    data, quote, end = rest.partition('"')
+    return start + mark, data, quote + end
 
 
 def two_ends(rows):
-    start, data = (
-        rows[1].rpartition('"data" : "')[0],
-        rows[1].rpartition('"data" : "')[2].split('"')[0],
-    )
-    return [rows[0], f'{start}"data" : "{data[:-16]}0200000002000000" }},', *rows[2:]]
+    start, data, _ = _data(rows[1])
+    return [rows[0], f'{start}{data[:-16]}0200000002000000" }},', *rows[2:]]
 
 
 def half(rows):
-    cut = []
-    for row in rows:
-        start, found, rest = row.rpartition('"data" : "')
-        data, _, end = rest.partition('"')
-        cut.append(f'{start}{found}{data[: len(data) // 2]}"{end}' if found else row)
-    return cut
+    parts = [_data(row) if "data" in row else (row, "", "") for row in rows]
+    return [f"{start}{data[: len(data) // 2]}{end}" for start, data, end in parts]
 
 
 def latencies_of_the_performance_run(run):
@@ -185,12 +148,12 @@ TESTS_MUTATED = {
     ("test01-answers", "SingleStream"): {
         "another answer": answers("TEST01", other_bytes(-1)),
         "no answers": answers("TEST01", lambda rows: ["[", "]"]),
-        "verify_accuracy.txt says other": submitted("TEST01/verify_accuracy.txt", "TEST FAIL\n"),
-        "verify_accuracy.txt says it otherwise": submitted(
-            "TEST01/verify_accuracy.txt", "TEST PASSED not at all\n"
+        "verify_accuracy.txt says other": m.written("TEST FAIL\n", "TEST01/verify_accuracy.txt"),
+        "verify_accuracy.txt says it otherwise": m.written(
+            "TEST PASSED not at all\n", "TEST01/verify_accuracy.txt"
         ),
-        "verify_accuracy.txt says both": submitted(
-            "TEST01/verify_accuracy.txt", "TEST PASS\nTEST FAIL\n"
+        "verify_accuracy.txt says both": m.written(
+            "TEST PASS\nTEST FAIL\n", "TEST01/verify_accuracy.txt"
         ),
     },
     ("test01-samples", "SingleStream"): {
@@ -204,69 +167,69 @@ TESTS_MUTATED = {
         "half of each answer": answers("TEST01", half),
     },
     ("test01-hash", "SingleStream"): {
-        "another submitted log of answers": submitted(f"TEST01/accuracy/{ANSWERS}", "[\n]\n"),
-        "another hash": submitted("TEST01/accuracy/accuracy.txt", f"{{}}\nhash={'0' * 64}\n"),
+        "another submitted log of answers": m.written("[\n]\n", f"TEST01/accuracy/{ANSWERS}"),
+        "another hash": m.written(f"{{}}\nhash={'0' * 64}\n", "TEST01/accuracy/accuracy.txt"),
     },
     ("test04-loadgen", "SingleStream"): {
         "the latencies are the performance run's": latencies_of_the_performance_run,
-        "another library": logged("TEST04", qsl_reported_total_count=7),
+        "another library": m.logged("TEST04", qsl_reported_total_count=7),
     },
     ("test01-performance", "SingleStream"): {
-        "verify_performance.txt says other": submitted(
-            "TEST01/verify_performance.txt", "TEST FAIL\n"
+        "verify_performance.txt says other": m.written(
+            "TEST FAIL\n", "TEST01/verify_performance.txt"
         ),
-        "slower while sampled": logged("TEST01", early_stopping_latency_ss=lambda v: v * 9),
-        "no score": logged(
+        "slower while sampled": m.logged("TEST01", early_stopping_latency_ss=lambda v: v * 9),
+        "no score": m.logged(
             "TEST01", early_stopping_latency_ss=None, result_90__00_percentile_latency_ns=None
         ),
     },
     ("test04-files", "SingleStream"): {
-        "verify_performance.txt gone": submitted("TEST04/verify_performance.txt", None),
+        "verify_performance.txt gone": m.gone(f"{m.SCENARIO}/TEST04/verify_performance.txt"),
     },
     ("test01-files", "SingleStream"): {
-        "a stranger among the files": submitted("TEST01/notes.txt", "x"),
+        "a stranger among the files": m.written("x", "TEST01/notes.txt"),
     },
     ("test01-settings", "SingleStream"): {
-        "another sampling target": logged("TEST01", effective_accuracy_log_sampling_target=64),
-        "another sampling seed": logged("TEST01", requested_accuracy_log_rng_seed=1),
-        "another seed": logged("TEST01", effective_sample_index_rng_seed=1),
-        "an accuracy run": logged("TEST01", effective_test_mode="AccuracyOnly"),
+        "another sampling target": m.logged("TEST01", effective_accuracy_log_sampling_target=64),
+        "another sampling seed": m.logged("TEST01", requested_accuracy_log_rng_seed=1),
+        "another seed": m.logged("TEST01", effective_sample_index_rng_seed=1),
+        "an accuracy run": m.logged("TEST01", effective_test_mode="AccuracyOnly"),
         "no audit.config found": edited("TEST01", DETAIL, "Found Audit Config", "Found nothing"),
     },
     ("test04-settings", "SingleStream"): {
-        "a shorter test": logged("TEST04", requested_min_duration_ms=1),
-        "another index again and again": logged("TEST04", effective_performance_issue_same_index=0),
-        "many samples after all": logged("TEST04", effective_performance_issue_same=False),
+        "a shorter test": m.logged("TEST04", requested_min_duration_ms=1),
+        "another index again and again": m.logged(
+            "TEST04", effective_performance_issue_same_index=0
+        ),
+        "many samples after all": m.logged("TEST04", effective_performance_issue_same=False),
     },
     ("test06-settings", "tokens"): {
-        "more queries than asked for": logged("TEST06", effective_samples_per_query=101),
-        "equal issue left on": logged("TEST06", effective_sample_concatenate_permutation=True),
+        "more queries than asked for": m.logged("TEST06", effective_samples_per_query=101),
+        "equal issue left on": m.logged("TEST06", effective_sample_concatenate_permutation=True),
     },
     ("test01-loadgen", "SingleStream"): {
-        "another LoadGen": logged("TEST01", loadgen_version="6.0.16 @ 2b5f63eb56"),
-        "an earlier date": logged(
+        "another LoadGen": m.logged("TEST01", loadgen_version="6.0.16 @ 2b5f63eb56"),
+        "an earlier date": m.logged(
             "TEST01", power_begin="01-01-2026 00:00:00.000", power_end="01-01-2026 00:00:09.000"
         ),
     },
     ("test04-log", "SingleStream"): {
-        "an error": logged("TEST04", num_errors=1),
+        "an error": m.logged("TEST04", num_errors=1),
         "a summary that contradicts": edited(
             "TEST04", "mlperf_log_summary.txt", "Result is : VALID", "Result is : INVALID"
         ),
     },
     ("test04-performance", "SingleStream"): {
-        "one sample is faster": logged("TEST04", early_stopping_latency_ss=lambda v: v // 9),
+        "one sample is faster": m.logged("TEST04", early_stopping_latency_ss=lambda v: v // 9),
     },
     ("test01-run", "SingleStream"): {
         "another user.conf": edited("TEST01", "user.conf", "min_duration", "max_duration"),
         "another audit.config": edited("TEST01", "audit.config", "mode = 2", "mode = 0"),
-        "another precision seen": of_outcome(
-            "TEST01", evidence_after=mutations.seen(0, "bfloat16")
-        ),
-        "a worker that died": of_outcome("TEST01", status="oom", reason="no memory"),
+        "another precision seen": m.outcome("TEST01", evidence_after=m.seen(0, "bfloat16")),
+        "a worker that died": m.outcome("TEST01", status="oom", reason="no memory"),
     },
     ("test04-run", "SingleStream"): {
-        "evidence that is none": of_outcome("TEST04", evidence_after=["none"]),
+        "evidence that is none": m.outcome("TEST04", evidence_after=["none"]),
     },
 }
 
@@ -277,7 +240,7 @@ def _moved(row):
     return f"{head}{index}{(int(number) + 1) % 256}{comma}{rest}"
 
 
-@pytest.mark.parametrize("mutation", list(mutations.mutations(TESTS_MUTATED)), ids=lambda m: m.name)
+@pytest.mark.parametrize("mutation", m.mutations(TESTS_MUTATED), ids=lambda each: each.name)
 def test_a_single_change_fails_its_check(complied, tmp_path, mutation):
     run = shutil.copytree(complied(mutation.kind), tmp_path / "quick-1")
     mutation.do(run)
@@ -285,7 +248,7 @@ def test_a_single_change_fails_its_check(complied, tmp_path, mutation):
 
 
 def test_a_submitted_log_of_a_test_is_the_raw_one(run):
-    submitted(f"TEST01/performance/run_1/{DETAIL}", ":::MLLOG {}\n")(run)
+    m.written(":::MLLOG {}\n", f"TEST01/performance/run_1/{DETAIL}")(run)
     (check,) = [check for check in audit.audit(run).checks if check.id == "raw-logs"]
     assert check.verdict is Verdict.FAIL and "differs from raw/TEST01/" in check.detail
 
@@ -294,13 +257,12 @@ def test_a_submitted_log_of_a_test_is_the_raw_one(run):
 def test_two_end_tokens_fail_where_the_tokenizer_says_which_they_are(run):
     answers("TEST06", two_ends)(run)
     assert found(run)["test06-eos"].verdict is Verdict.NA
-    record(end_tokens=[2])(run)
+    m.record(end_tokens=[2])(run)
     runs.resubmit_compliance(run, LOOSE)
     assert found(run)["test06-eos"].verdict is Verdict.FAIL
-    assert (
-        "TEST06 verification failed" in (folder(run, "TEST06") / "verify_accuracy.txt").read_text()
-    )
-    record(end_tokens=[5])(run)
+    text = (folder(run, "TEST06") / "verify_accuracy.txt").read_text()
+    assert "TEST06 verification failed" in text
+    m.record(end_tokens=[5])(run)
     runs.resubmit_compliance(run, LOOSE)
     assert found(run)["test06-eos"].verdict is Verdict.PASS
 
@@ -317,11 +279,8 @@ def test_answers_that_differ_within_the_models_tolerance_pass_and_say_so(run):
 
 
 def test_answers_that_differ_without_a_reference_are_left_to_a_person(run):
-    judged = runs.read_json(run / "record.json")
-    record(
-        accuracy={**judged["accuracy"], "reason": "too large here"},
-        digests={**judged["digests"], "reference": ""},
-    )(run)
+    m.record("accuracy", reason="too large here")(run)
+    m.record("digests", reference="")(run)
     (run / "reference.npz").unlink()
     answers("TEST01", other_bytes(0))(run)
     check = found(run)["test01-answers"]
@@ -329,9 +288,9 @@ def test_answers_that_differ_without_a_reference_are_left_to_a_person(run):
 
 
 def test_a_test_that_is_not_valid_counts_where_the_run_is_to_be(run):
-    logged("TEST04", result_validity="INVALID")(run)
+    m.logged("TEST04", result_validity="INVALID")(run)
     assert found(run)["test04-verdict"].verdict is Verdict.NA
-    record(mode="valid")(run)
+    m.record(mode="valid")(run)
     assert found(run)["test04-verdict"].verdict is Verdict.FAIL
     assert found(run)["test01-verdict"].verdict is Verdict.PASS
 
@@ -339,9 +298,8 @@ def test_a_test_that_is_not_valid_counts_where_the_run_is_to_be(run):
 def test_a_test_that_was_broken_off_is_told_as_that(run):
     shutil.rmtree(folder(run, "TEST04"))
     (run / "raw" / "TEST04" / "outcome.json").unlink()
-    assert [c.line() for n, c in found(run).items() if n.startswith("test04")] == [
-        "[FAIL] TEST04 run: it was not finished"
-    ]
+    lines = [check.line() for name, check in found(run).items() if name.startswith("test04")]
+    assert lines == ["[FAIL] TEST04 run: it was not finished"]
 
 
 @pytest.mark.parametrize(
@@ -355,16 +313,15 @@ def test_a_test_that_is_not_there_fails_where_it_is_asked_for(run, division, out
     shutil.rmtree(mapped / "SingleStream" / "TEST01")
     shutil.rmtree(run / "raw" / "TEST01")
     (run / "open").rename(run / division)
-    (place,) = result_folders(run, LOOSE)
-    checks = {c.key: c for c in compliance_tests.checks(tree.read(place, LOOSE))}
-    assert checks["test01"].verdict is outcome
-    assert ("open division does not require it" in checks["test01"].detail) == (division == "open")
+    check = found(run)["test01"]
+    assert check.verdict is outcome
+    assert ("open division does not require it" in check.detail) == (division == "open")
 
 
 def test_a_bare_submission_is_judged_by_the_logs_it_holds(complied, tmp_path):
     shutil.copytree(complied("SingleStream") / "open", tmp_path / "submission" / "open")
     checks = found(tmp_path / "submission")
-    assert not [c.line() for c in checks.values() if c.verdict is Verdict.FAIL]
+    assert not failing(tmp_path / "submission")
     assert checks["test01-settings"].verdict is checks["test04-performance"].verdict is Verdict.PASS
     # 256 answers make a log that is truncated.
     assert checks["test01-answers"].verdict is Verdict.MANUAL

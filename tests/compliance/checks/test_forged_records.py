@@ -11,7 +11,6 @@ from fnmatch import fnmatch
 import pytest
 
 from compliance import audit, rules
-from compliance.findings import verdict
 from compliance.logs import files
 from formats.checks import Verdict
 from formats.job import Limits
@@ -22,8 +21,9 @@ from harness.submission import inference
 from results import documents
 from scenarios.worker import loadgen, preflight
 from tests.support import mock_job, tree
-from tests.support.mutations import ANSWERS, DETAIL, SUMMARY, own_result
-from tests.support.tree import base, detail, edit_json, scenario_folder
+from tests.support import mutations as m
+from tests.support.mutations import ANSWERS, SUMMARY
+from tests.support.tree import base, detail, scenario_folder
 
 PASS, FAIL, MANUAL, NA = Verdict.PASS, Verdict.FAIL, Verdict.MANUAL, Verdict.NA
 MACHINE = {
@@ -46,13 +46,13 @@ MACHINE = {
 }
 
 
-def _check(directory, name):
-    found = {c.key: c for c in tree.whole(audit.audit(directory, harness=HARNESS).checks)}
-    return found[name]
+def _checks(directory):
+    checks = tree.whole(audit.audit(directory, harness=HARNESS).checks)
+    return {check.key: check for check in checks}
 
 
 def _told(directory, name):
-    check = _check(directory, name)
+    check = _checks(directory)[name]
     return check.verdict, check.detail
 
 
@@ -60,68 +60,54 @@ def _bare(run):
     return shutil.copytree(run / "open", run.parent / "bare" / "open").parent
 
 
-def _of_record(run, *keys, **values):
-    def how(record):
-        inner = record
-        for key in keys:
-            inner = inner[key]
-        inner.update(values)
-
-    edit_json(run / "record.json", how)
-
-
 @pytest.fixture
 def described(run):
     """The good run with a whole machine in its record, a tree as the harness makes it of that, and
     a result.json.
     """
-    _of_record(run, machine=MACHINE, submitter=tree.SUBMITTER)
+    m.record(machine=MACHINE, submitter=tree.SUBMITTER)(run)
     versions = {"python": "3.11.7", "numpy": "2.4.6"}
-    _of_record(run, "environment", versions=versions)
-    edit_json(run / "raw/performance/outcome.json", lambda d: {**d, "versions": versions})
+    m.record("environment", versions=versions)(run)
+    m.outcome("performance", versions=versions)(run)
     record = files.record(run / "record.json")
-    (base(run) / "systems" / f"{tree.SYSTEM}.json").unlink()
-    name = documents.system_id(record)
-    (base(run) / "results" / tree.SYSTEM).rename(base(run) / "results" / name)
-    _write(
-        base(run) / "systems" / f"{name}.json",
-        inference.system_description(record, tree.SUBMITTER),
-    )
+    _describe(run)
     _write(scenario_folder(run) / "measurements.json", documents.measurements(record))
-    _write(run / "result.json", own_result(run))
+    _write(run / "result.json", m.own_result(run))
     return run
+
+
+def _describe(run):
+    """Describe the one system of the tree as the harness does."""
+    record = files.record(run / "record.json")
+    name = documents.system_id(record)
+    (path,) = (base(run) / "systems").iterdir()
+    path.unlink()
+    _write(path.with_name(f"{name}.json"), inference.system_description(record, tree.SUBMITTER))
+    (base(run) / "results" / path.stem).rename(base(run) / "results" / name)
 
 
 def _write(path, value):
     path.write_text(json.dumps(value))
 
 
-def _values(run):
-    lines = (
-        json.loads(line.removeprefix(":::MLLOG "))
-        for line in (run / "raw" / "performance" / DETAIL).read_text().splitlines()
-    )
-    return {line["key"]: line["value"] for line in lines}
-
-
 # The tree and the outcomes against the record.
 
 
 def test_a_tree_as_the_harness_makes_it_holds(described):
-    assert verdict.passes(audit.audit(described, harness=HARNESS).checks_for("quick")), [
-        c.line() for c in audit.audit(described).checks_for("quick") if c.verdict is FAIL
+    found = _checks(described)
+    assert not [
+        check.line() for check in found.values() if check.verdict is FAIL and check.level == "quick"
     ]
     names = ("system-of-the-record", "measurements-of-the-record", "outcomes-and-result")
-    assert [_check(described, name).verdict for name in names] == [PASS] * 3
-    assert _told(described, "derived-files")[0] is PASS
-    assert not {*names} & {check.key for check in audit.audit(_bare(described)).checks}
+    assert {found[name].verdict for name in (*names, "derived-files")} == {PASS}
+    assert not {*names} & _checks(_bare(described)).keys()
 
 
 def test_without_a_record_that_can_be_read_nothing_is_compared(described):
     (described / "record.json").write_text("[]")
-    found = {check.key: check.verdict for check in audit.audit(described).checks}
+    found = _checks(described)
     assert "outcomes-and-result" not in found
-    assert found["record"] is found["record-json"] is FAIL
+    assert found["record"].verdict is found["record-json"].verdict is FAIL
 
 
 @pytest.mark.parametrize(
@@ -140,23 +126,17 @@ def test_without_a_record_that_can_be_read_nothing_is_compared(described):
     ],
 )
 def test_a_system_that_is_not_the_recorded_machine_fails(described, key, value):
-    (path,) = (base(described) / "systems").iterdir()
-    edit_json(path, lambda d: {**d, key: value})
+    m.system(**{key: value})(described)
     outcome, told = _told(described, "system-of-the-record")
     assert outcome is FAIL and told.startswith(f"{key} is {value!r}; record.json says ")
 
 
 def test_a_gpu_is_described_as_it_was_recorded(described):
-    _of_record(described, "cell", device="cuda")
+    m.record("cell", device="cuda")(described)
     outcome, told = _told(described, "system-of-the-record")
     assert outcome is FAIL
     assert "accelerator_model_name is 'N/A'; record.json says 'NVIDIA H200'" in told
-    record = files.record(described / "record.json")
-    (path,) = (base(described) / "systems").iterdir()
-    name = documents.system_id(record)
-    _write(path.with_stem(name), inference.system_description(record, tree.SUBMITTER))
-    path.unlink()
-    (base(described) / "results" / path.stem).rename(base(described) / "results" / name)
+    _describe(described)
     assert _told(described, "system-of-the-record")[0] is PASS
 
 
@@ -172,8 +152,7 @@ def test_another_system_folder_fails(described):
 
 
 def test_another_submitter_fails(described):
-    (path,) = (base(described) / "systems").iterdir()
-    edit_json(path, lambda d: {**d, "submitter": "another"})
+    m.system(submitter="another")(described)
     base(described).rename(described / "open" / "another")
     assert _told(described, "system-of-the-record") == (
         FAIL,
@@ -190,7 +169,7 @@ def test_another_submitter_fails(described):
     ],
 )
 def test_measurements_that_are_not_of_the_record_fail(described, key, value):
-    edit_json(scenario_folder(described) / "measurements.json", lambda d: {**d, key: value})
+    m.measurements(**{key: value})(described)
     outcome, told = _told(described, "measurements-of-the-record")
     assert outcome is FAIL and told.startswith(f"{key} is {value!r}; ")
 
@@ -200,24 +179,18 @@ def test_input_types_are_those_the_record_tells(described):
         "image": {"dtype": "float32", "shape": [8, 8, 3]},
         "points": {"dtype": "int32", "shape": [2]},
     }
-    edit_json(described / "record.json", lambda d: {**d, "inputs": shapes})
+    m.record(inputs=shapes)(described)
     told = "input_data_types is 'int32'; the run has 'float32, int32'"
     assert _told(described, "measurements-of-the-record") == (FAIL, told)
-    edit_json(
-        scenario_folder(described) / "measurements.json",
-        lambda d: {**d, "input_data_types": "float32, int32"},
-    )
+    m.measurements(input_data_types="float32, int32")(described)
     assert _told(described, "measurements-of-the-record")[0] is PASS
 
 
 def test_answers_that_are_not_those_that_were_judged_fail(described):
-    edit_json(
-        described / "record.json",
-        lambda d: {**d, "answers": {"boxes": {"dtype": "float32", "shape": [4]}}},
-    )
-    verdict, detail = _told(described, "record")
-    assert verdict is FAIL
-    assert "accuracy.keys is ['logits']; the worker answered ['boxes']" in detail
+    m.record(answers={"boxes": {"dtype": "float32", "shape": [4]}})(described)
+    outcome, told = _told(described, "record")
+    assert outcome is FAIL
+    assert "accuracy.keys is ['logits']; the worker answered ['boxes']" in told
 
 
 @pytest.mark.parametrize(
@@ -230,13 +203,7 @@ def test_answers_that_are_not_those_that_were_judged_fail(described):
     ],
 )
 def test_a_tolerance_of_arrays_is_held_to_the_rounds_limits(described, stated, outcome):
-    edit_json(
-        described / "record.json",
-        lambda d: {
-            **d,
-            "accuracy": {"score": "arrays", "keys": ["mask", "box"], "tolerance": stated},
-        },
-    )
+    m.record("accuracy", score="arrays", keys=["mask", "box"], tolerance=stated)(described)
     assert _told(described, "tolerance")[0] is outcome
 
 
@@ -252,26 +219,19 @@ def test_a_tolerance_of_arrays_is_held_to_the_rounds_limits(described, stated, o
     ],
 )
 def test_an_outcome_that_is_not_of_the_log_fails(run, test, change, word):
-    edit_json(run / "raw" / test / "outcome.json", lambda d: {**d, **change})
+    m.outcome(test, **change)(run)
     outcome, told = _told(run, "outcomes-and-result")
     assert outcome is FAIL and told.startswith(f"{test}: ") and word in told
 
 
 def test_a_result_that_passes_where_the_accuracy_did_not_fails(described):
-    path = scenario_folder(described) / "accuracy" / "accuracy.txt"
-    path.write_text(path.read_text().replace('"passed": true', '"passed": false'))
+    m.accuracy_text(lambda text: text.replace('"passed": true', '"passed": false'))(described)
     assert "accuracy.passed is True" in _told(described, "derived-files")[1]
 
 
 def test_a_result_that_is_not_written_yet_claims_nothing(described):
     (described / "result.json").unlink()
-    found = audit.audit(described, harness=HARNESS).checks
-    assert "derived-files" not in {check.key for check in found}
-
-
-def test_a_result_that_is_no_json_fails(described):
-    (described / "result.json").write_text("samples_per_second: 1e12")
-    assert _told(described, "derived-files")[0] is FAIL
+    assert "derived-files" not in _checks(described)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +240,7 @@ def test_a_result_that_is_no_json_fails(described):
 )
 def test_the_job_of_a_compliance_test_is_its_own(run, change, word):
     shutil.copytree(run / "raw" / "performance", run / "raw" / "TEST01")
-    edit_json(run / "raw" / "TEST01" / "job.json", lambda d: {**d, **change})
+    m.document("raw/TEST01/job.json", **change)(run)
     outcome, told = _told(run, "record")
     assert outcome is FAIL and word in told
 
@@ -297,8 +257,7 @@ def test_the_job_of_a_compliance_test_is_its_own(run, change, word):
 )
 def test_batches_are_cut_only_by_a_switch_of_the_cell(run, tests, word):
     for test in tests:
-        file = run / "raw" / test / "job.json"
-        edit_json(file, lambda d: {**d, "length_buckets": [8, 16]})
+        m.document(f"raw/{test}/job.json", length_buckets=[8, 16])(run)
     outcome, told = _told(run, "record")
     assert outcome is FAIL and word in told
 
@@ -309,7 +268,7 @@ def test_batches_are_cut_only_by_a_switch_of_the_cell(run, tests, word):
 @pytest.mark.parametrize("run", ["Offline", "tokens"], indirect=True)
 def test_a_recorded_tolerance_above_the_rounds_fails(run):
     assert _told(run, "tolerance")[0] is PASS
-    _of_record(run, "accuracy", "tolerance", logit_error=1e9)
+    m.record("accuracy", "tolerance", logit_error=1e9)(run)
     tree.resubmit_answers(run)
     outcome, told = _told(run, "tolerance")
     assert outcome is FAIL
@@ -321,17 +280,17 @@ def test_a_recorded_tolerance_above_the_rounds_fails(run):
     ("keys", "value"), [(("accuracy",), {"score": "none"}), (("cell",), {"precision": "int4"})]
 )
 def test_a_score_or_a_precision_without_a_tolerance_fails(run, keys, value):
-    _of_record(run, *keys, **value)
+    m.record(*keys, **value)(run)
     assert "has no tolerance for" in _told(run, "tolerance")[1]
 
 
 def test_a_sut_of_a_known_precision_is_no_engine(run):
-    _of_record(run, execution="engine")
-    verdict_, detail_ = _told(run, "performance-evidence")
-    assert verdict_ is FAIL
-    assert "the precision float32; that of an engine is unknown, and no other is" in detail_
-    _of_record(run, "cell", precision="unknown")
-    _of_record(run, framework="PyTorch")
+    m.record(execution="engine")(run)
+    outcome, told = _told(run, "performance-evidence")
+    assert outcome is FAIL
+    assert "the precision float32; that of an engine is unknown, and no other is" in told
+    m.record("cell", precision="unknown")(run)
+    m.record(framework="PyTorch")(run)
     assert "PyTorch computes in the worker" in _told(run, "performance-evidence")[1]
 
 
@@ -372,11 +331,8 @@ def test_the_rounds_tolerances_are_the_largest_of_the_harness():
 )
 def test_only_a_trace_that_would_be_large_may_be_missing(run, logged, outcome, words):
     (run / "raw" / "performance" / "mlperf_log_trace.json.gz").unlink()
-    _of_record(run, "digests", trace=None)
-    edit_json(
-        run / "raw" / "performance" / "outcome.json",
-        lambda d: {**d, "plan": {**d["plan"], "trace": False}},
-    )
+    m.record("digests", trace=None)(run)
+    m.document("raw/performance/outcome.json", "plan", trace=False)(run)
     if logged:
         detail(run, "performance", **logged)
     found, told = _told(run, "trace")
@@ -443,9 +399,9 @@ def test_the_local_dates_are_of_a_time_zone(run, test, begin, end, outcome):
         at, local = f"2026-10-21T11:00:0{second}Z", f"10-21-2026 11:00:0{second}"
         detail(run, name, test_datetime=at, power_begin=f"{local}.200", power_end=f"{local}.500")
     detail(run, test, power_begin=begin, power_end=end)
-    check = _check(_bare(run), "dates")
-    assert check.verdict is outcome, check.detail
-    assert outcome is PASS or check.detail.startswith(f"{test}: power_")
+    found, told = _told(_bare(run), "dates")
+    assert found is outcome, told
+    assert outcome is PASS or told.startswith(f"{test}: power_")
 
 
 @pytest.mark.parametrize("zone", ["IST-5:30", pytest.param("PST8", marks=pytest.mark.long)])
@@ -474,45 +430,26 @@ def test_a_date_at_the_end_of_time_is_a_finding(run):
 # What others may do with a reason, and we may not.
 
 
-def _of_loadgen(change, run):
-    d = _values(run)
-    told = {key: d[key] for key in ("loadgen_version", "loadgen_file_sha1")}
-    change(told)
-    for test in ("performance", "accuracy"):
-        detail(run, test, **told)
-
-
-def _from_a_checkout(told):
-    del told["loadgen_file_sha1"]["/mlperf_conf.h"]
-    told["loadgen_file_sha1"]["/tests/basic.cc"] = "a" * 40
-
-
-def _another_tag(told):
-    told["loadgen_version"] = told["loadgen_version"].partition(" @ ")[0] + " @ b66003e1c2"
-    told["loadgen_file_sha1"]["/loadgen.cc"] = "a" * 40
-
-
-def _altered(told):
-    told["loadgen_file_sha1"]["/loadgen.cc"] = "a" * 40
-
-
-def _another_version(told):
-    told["loadgen_version"] = "5.0.0 @ b66003e1c2"
-
-
 @pytest.mark.parametrize(
-    ("change", "outcome"),
+    ("changed", "version", "outcome"),
     [
-        (_from_a_checkout, MANUAL),
-        (_another_tag, MANUAL),
-        (_altered, FAIL),
-        (_another_version, FAIL),
+        ({"/mlperf_conf.h": "", "/tests/basic.cc": "a" * 40}, "", MANUAL),
+        ({"/loadgen.cc": "a" * 40}, "{} @ b66003e1c2", MANUAL),
+        ({"/loadgen.cc": "a" * 40}, "", FAIL),
+        ({}, "5.0.0 @ b66003e1c2", FAIL),
     ],
+    ids=["from a checkout", "another tag", "altered", "another version"],
 )
-def test_a_loadgen_that_is_not_the_wheel(run, change, outcome):
-    _of_loadgen(change, run)
+def test_a_loadgen_that_is_not_the_wheel(run, changed, version, outcome):
+    def sha1(old):
+        return {name: value for name, value in {**old, **changed}.items() if value}
+
+    for test in m.BOTH:
+        detail(run, test, loadgen_file_sha1=sha1)
+        if version:
+            detail(run, test, loadgen_version=lambda old: version.format(old.split(" @ ")[0]))
     assert _told(run, "performance-loadgen")[0] is FAIL
-    check = _check(_bare(run), "accuracy-loadgen")
+    check = _checks(_bare(run))["accuracy-loadgen"]
     assert check.verdict is outcome
     assert outcome is FAIL or "those of a tag of mlcommons/inference" in check.fix
 
@@ -535,8 +472,7 @@ def test_more_than_a_session_between_the_tests(run):
 
 
 def _score(run, how):
-    path = scenario_folder(run) / "accuracy" / "accuracy.txt"
-    path.write_text(how(path.read_text()))
+    m.accuracy_text(how)(run)
     return _bare(run)
 
 
@@ -590,12 +526,8 @@ def test_a_metric_that_cannot_be_fails_in_the_open_division_too(run, line, found
 
 
 def test_a_metric_that_can_be_is_nothing_to_the_open_division(run):
-    assert (
-        _told(
-            _score(run, lambda text: '{"exact_match": 0.0, "f1": 1.5}\n' + text), "accuracy-target"
-        )[0]
-        is NA
-    )
+    bare = _score(run, lambda text: '{"exact_match": 0.0, "f1": 1.5}\n' + text)
+    assert _told(bare, "accuracy-target")[0] is NA
 
 
 # Sizes.
@@ -667,7 +599,7 @@ def test_a_readme_that_says_nothing_fails(run, text):
 )
 def test_a_system_description_is_filled_as_the_official_checker_takes_it(run, change, outcome):
     bare = _bare(run)
-    edit_json(base(bare) / "systems" / f"{tree.SYSTEM}.json", lambda d: {**d, **change})
+    m.system(**change)(bare)
     assert _told(bare, "system-description")[0] is outcome
 
 
@@ -686,18 +618,13 @@ def test_a_system_description_is_filled_as_the_official_checker_takes_it(run, ch
 )
 def test_measurements_may_be_lists_that_say_something(run, value, outcome):
     bare = _bare(run)
-    edit_json(
-        scenario_folder(bare) / "measurements.json",
-        lambda d: {**d, "input_data_types": value, "notes": ""},
-    )
+    m.measurements(input_data_types=value, notes="")(bare)
     assert _told(bare, "measurements-json")[0] is outcome
 
 
 def test_a_benchmark_of_another_suite_is_a_reason_against_eligibility(run):
     assert "is not a benchmark" not in _told(run, "eligibility")[1]
-    edit_json(
-        base(run) / "systems" / f"{tree.SYSTEM}.json", lambda d: {**d, "system_type": "datacenter"}
-    )
+    m.system(system_type="datacenter")(run)
     outcome, told = _told(run, "eligibility")
     assert outcome is MANUAL
     assert "bert-99 is not a benchmark of this system's suite 'datacenter'" in told
@@ -708,10 +635,8 @@ def test_a_benchmark_of_another_suite_is_a_reason_against_eligibility(run):
 
 def _in_division(run, division, **system):
     root = run.parent / division / "tree"
-    where = shutil.copytree(run / "open", root / division) / tree.SUBMITTER
-    edit_json(
-        where / "systems" / f"{tree.SYSTEM}.json", lambda d: {**d, "division": division, **system}
-    )
+    shutil.copytree(run / "open", root / division)
+    m.document(f"{division}/*/systems/*.json", division=division, **system)(root)
     return root
 
 
@@ -727,7 +652,7 @@ def _in_division(run, division, **system):
     ],
 )
 def test_retraining_is_for_a_person_to_judge_in_the_closed_division(run, stated, outcome):
-    edit_json(scenario_folder(run) / "measurements.json", lambda d: {**d, "retraining": stated})
+    m.measurements(retraining=stated)(run)
     assert _told(_in_division(run, "closed"), "retraining")[0] is outcome
     assert _told(run, "retraining")[0] is NA
 
