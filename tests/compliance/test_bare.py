@@ -2,8 +2,6 @@
 
 import re
 import shutil
-import subprocess
-import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -11,8 +9,9 @@ import pytest
 
 from compliance import audit
 from formats.checks import Verdict
+from tests.support import mutations as m
 from tests.support.long import long_unless
-from tests.support.mutations import DETAIL, SUMMARY
+from tests.support.mutations import ANSWERS, DETAIL, SUMMARY
 
 FIELD = Path(__file__).parent / "field"
 
@@ -262,73 +261,19 @@ def test_dates_of_every_time_zone_pass(tmp_path, hours):
     assert "dates" not in _failed(audit.audit(folder))
 
 
-TOKENS_ONE_BY_ONE = """
-import time
-import mlperf_loadgen as lg
-settings = lg.TestSettings()
-settings.mode = lg.TestMode.PerformanceOnly
-assert settings.FromConfig("user.conf", "m", "SingleStream") == 0
-def issue(queries):
-    for query in queries:
-        time.sleep(0.001)
-        lg.FirstTokenComplete([lg.QuerySampleResponse(query.id, 0, 0)])
-        time.sleep(0.001)
-        lg.QuerySamplesComplete([lg.QuerySampleResponse(query.id, 0, 0, 5)])
-sut = lg.ConstructSUT(issue, lambda: None)
-library = lg.ConstructQSL(64, 64, lambda indices: None, lambda indices: None)
-lg.StartTestWithLogSettings(sut, library, settings, lg.LogSettings())
-"""
-
-
-def test_the_rates_of_tokens_one_by_one_have_one_number_of_tokens(tmp_path):
-    keys = ("min_duration = 1", "min_query_count = 100", "use_token_latencies = 1")
-    (tmp_path / "user.conf").write_text("".join(f"*.SingleStream.{key}\n" for key in keys))
-    command = [sys.executable, "-c", TOKENS_ONE_BY_ONE]
-    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path, timeout=60)
-    assert not _failed(audit.audit(tmp_path), "quick")
-    text = (tmp_path / DETAIL).read_text(encoding="utf-8")
-    for key in (
-        "result_token_throughput_with_loadgen_overhead",
-        "result_completed_tokens_per_second",
-    ):
-        rate = re.search(f'"{key}", "value": ([^,]+)', text)
-        assert rate
-        changed = f'"{key}", "value": {float(rate[1]) * 1.2:.6g}'
-        (tmp_path / DETAIL).write_text(text.replace(rate[0], changed), encoding="utf-8")
-        (check,) = [check for check in audit.audit(tmp_path).checks if check.id == "latencies"]
-        assert check.detail.startswith(f"{key} is ")
-
-
-ANSWERS = "mlperf_log_accuracy.json"
-
-
-def _swapped(text):
-    """The answers with two samples exchanged, each still answered once."""
-    (first, second) = re.findall(r'"qsl_idx" : (\d+)', text)[:2]
-    text = text.replace(f'"qsl_idx" : {first},', '"qsl_idx" : x,', 1)
-    text = text.replace(f'"qsl_idx" : {second},', f'"qsl_idx" : {first},', 1)
-    return text.replace('"qsl_idx" : x,', f'"qsl_idx" : {second},', 1)
-
-
-def _without_a_row(text):
-    lines = text.splitlines(keepends=True)
-    return "".join([*lines[:2], *lines[3:]])
-
-
-def _with_a_row_twice(text):
-    lines = text.splitlines(keepends=True)
-    return "".join([*lines[:2], lines[1], *lines[3:]])
-
-
 @pytest.mark.parametrize(
     ("change", "check", "words"),
     [
-        (lambda text: text[: len(text) // 2], "accuracy-log", "the file is cut"),
-        (_without_a_row, "accuracy-log", "different samples were answered; it must be"),
-        (_with_a_row_twice, "accuracy-log", "occurs twice"),
-        (_swapped, "accuracy-order", "sample number 0 has index"),
-        (lambda text: "", "accuracy-log", "the file is empty"),
-        (lambda text: "hello", "accuracy-log", "line 1 is not a row"),
+        (lambda rows: "".join(rows)[:9999], "accuracy-log", "the file is cut"),
+        (
+            lambda rows: [*rows[:2], *rows[3:]],
+            "accuracy-log",
+            "different samples were answered; it must be",
+        ),
+        (lambda rows: [*rows[:2], rows[1], *rows[3:]], "accuracy-log", "occurs twice"),
+        (m.of_other_samples, "accuracy-order", "sample number 0 has index"),
+        (lambda rows: [], "accuracy-log", "the file is empty"),
+        (lambda rows: ["hello"], "accuracy-log", "line 1 is not a row"),
         (None, "accuracy-log", "mlperf_log_accuracy.json is missing"),
     ],
 )
@@ -337,10 +282,10 @@ def test_the_answers_of_an_accuracy_test_are_complete_and_in_the_order_of_the_se
 ):
     folder = run / "raw" / "accuracy"
     assert not _failed(audit.audit(folder), "quick")
-    text = (folder / ANSWERS).read_text(encoding="utf-8")
+    rows = (folder / ANSWERS).read_text().splitlines(keepends=True)
     (folder / ANSWERS).unlink()
     if change:
-        (folder / ANSWERS).write_text(change(text), encoding="utf-8")
+        (folder / ANSWERS).write_text("".join(change(rows)))
     report = audit.audit(folder)
     assert check in _failed(report, "quick")
     assert any(words in detail for detail in _failures(report))

@@ -6,7 +6,9 @@ import pytest
 
 from compliance import audit
 from formats.checks import Verdict
+from tests.support.mutations import DETAIL
 from tests.support.other_scenarios import Kind, measure
+from tests.support.tree import with_entries
 
 CONF = {
     "SingleStream": {"min_duration": 200, "min_query_count": 100, "target_latency": 0.5},
@@ -123,3 +125,38 @@ def test_answers_of_one_token_have_no_figure_of_tokens(tmp_path, scenario, figur
 def test_a_log_of_both_tests_is_not_judged_as_one(tmp_path):
     (check,) = failed(audited(tmp_path, "SingleStream", "SubmissionRun")).values()
     assert "SubmissionRun" in check.detail and "PerformanceOnly" in check.detail
+
+
+@pytest.mark.parametrize(
+    ("scenario", "key", "word"),
+    [
+        ("Server", "target_latency", "-1"),
+        ("Server", "target_latency", "99999999999999999999"),
+        ("Server", "target_latency", "18446744073709"),
+        ("Server", "target_latency", "18446744073710"),
+        ("Server", "max_duration", "-1"),
+        ("SingleStream", "min_duration", "-1"),
+        ("Offline", "min_duration", "-1"),
+    ],
+)
+def test_a_number_of_more_than_63_bits_has_no_contradiction(tmp_path, scenario, key, word):
+    faults = failed(audited(tmp_path, scenario, **{key: word}))
+    (fault,) = faults.pop("user-conf-keys").faults
+    assert "by LoadGen" in fault.text
+    assert fault.line == 1 + list(CONF[scenario] | {key: word}).index(key)
+    settings = {"performance-requested-settings", "performance-effective-settings", "counts"}
+    assert not settings & faults.keys()
+
+
+def test_the_rates_of_tokens_one_by_one_have_one_number_of_tokens(tmp_path):
+    report = audited(tmp_path, "SingleStream", rest={"tokens": 5}, use_token_latencies=1)
+    assert report.passes("quick")
+    log = tmp_path / "logs" / DETAIL
+    before = log.read_text()
+    for key in (
+        "result_token_throughput_with_loadgen_overhead",
+        "result_completed_tokens_per_second",
+    ):
+        log.write_text(with_entries(before, **{key: lambda rate: float(f"{rate * 1.2:.6g}")}))
+        detail = failed(audit.audit(tmp_path / "logs"))["latencies"].detail
+        assert detail.startswith(f"{key} is ")

@@ -5,6 +5,8 @@ one change.
 import json
 import math
 import shutil
+from functools import reduce
+from operator import getitem
 
 import pytest
 
@@ -14,10 +16,21 @@ from tests.support import tree as runs
 from tests.support.endpoints import RESULTS, SEEDS, published, submission
 
 CHECKER, LOGS, TEXT = RequiredBy.CHECKER, RequiredBy.LOGS, RequiredBy.RULES
+SERVER, OFFLINE = "deepseek-r1/Server", "deepseek-r1/Offline"
+QWEN = "qwen3-vl-235b-a22b"
 
 
 def _failed(report):
     return {c.id: c.required_by for c in report.checks if c.verdict is Verdict.FAIL}
+
+
+def _details(report, verdict=Verdict.FAIL):
+    return {c.id: c.detail for c in report.checks if c.verdict is verdict}
+
+
+def _audited(folder, name, change=lambda files: None, at=""):
+    """The audit of a published result after a change, in the folder `at` or in that of its name."""
+    return audit.audit(published(name, change).write(folder / (at or name)))
 
 
 def test_the_published_results_pass_with_their_published_figures(tmp_path):
@@ -38,7 +51,7 @@ def test_the_published_results_pass_with_their_published_figures(tmp_path):
 
 
 def test_without_a_submission_the_data_set_shows_the_benchmark(tmp_path):
-    report = audit.audit(published("deepseek-r1/Server").write(tmp_path / "run" / "Server"))
+    report = _audited(tmp_path, SERVER, at="run/Server")
     (line,) = report.results
     assert not _failed(report) and report.passes("quick")
     assert (line.official, line.scenario) == ("deepseek-r1", "Server")
@@ -412,15 +425,26 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_changed_copy_is_refused_for_its_reason(tmp_path, name):
     change, failed, words = CHANGES[name]
-    folder = published("deepseek-r1/Server", change).write(tmp_path / "deepseek-r1" / "Server")
-    report = audit.audit(folder)
+    report = _audited(tmp_path, SERVER, change)
     assert _failed(report) == failed
     assert not report.passes("quick", strict=False)
-    details = [c.detail for c in report.checks if c.verdict is Verdict.FAIL]
-    assert any(words in detail for detail in details), details
+    assert any(words in detail for detail in _details(report).values()), _details(report)
 
 
-OFFLINE = {
+def _fewer(count):
+    """So many samples, and what follows from that."""
+    duration_s, tokens = 5124.404179908, 3790 * count
+    summary = _summary(
+        n_samples_issued=count,
+        n_samples_completed=count,
+        qps=count / duration_s,
+        tps=tokens / duration_s,
+        output_sequence_lengths={"total": tokens, "avg": 3790.0},
+    )
+    return _both(summary, _runtime(n_samples_to_issue=count))
+
+
+CHANGES_OF_OFFLINE = {
     "a window without the setting": (
         _summary(legacy_loadgen_window_duration_ns=5124404179908),
         {"counts": LOGS},
@@ -432,62 +456,41 @@ OFFLINE = {
         "streaming is on, and result_summary.json lacks latencies of the first token",
     ),
     "fewer samples than the data set": (
-        _both(
-            _summary(
-                n_samples_issued=4000,
-                n_samples_completed=4000,
-                qps=4000 / 5124.404179908,
-                tps=4000 * 3790 / 5124.404179908,
-                output_sequence_lengths={"total": 4000 * 3790, "avg": 3790.0},
-            ),
-            _runtime(n_samples_to_issue=4000),
-        ),
+        _fewer(4000),
         {"least-count": TEXT},
         "n_samples_completed is 4000; the round requires at least 4388",
     ),
     "estimate of too few samples": (
-        _both(
-            _summary(
-                n_samples_issued=600,
-                n_samples_completed=600,
-                qps=600 / 5124.404179908,
-                tps=600 * 3790 / 5124.404179908,
-                output_sequence_lengths={"total": 600 * 3790, "avg": 3790.0},
-            ),
-            _runtime(n_samples_to_issue=600),
-        ),
+        _fewer(600),
         {"least-count": TEXT, "early-stopping": LOGS},
         "with 600 samples there is none",
     ),
 }
 
 
-@pytest.mark.parametrize("name", OFFLINE)
+@pytest.mark.parametrize("name", CHANGES_OF_OFFLINE)
 def test_a_changed_copy_of_offline_is_refused_for_its_reason(tmp_path, name):
-    change, failed, words = OFFLINE[name]
-    folder = published("deepseek-r1/Offline", change).write(tmp_path / "deepseek-r1" / "Offline")
-    report = audit.audit(folder)
+    change, failed, words = CHANGES_OF_OFFLINE[name]
+    report = _audited(tmp_path, OFFLINE, change)
     assert _failed(report) == failed
-    assert any(words in c.detail for c in report.checks if c.verdict is Verdict.FAIL)
+    assert any(words in detail for detail in _details(report).values())
 
 
 def test_the_limit_of_a_model_without_token_limits_is_on_the_whole_answer(tmp_path):
     for estimate, failed in ((1.5e9, {}), (1.6e9, {"benchmark": CHECKER})):
         change = _percentile("latency", 1.5e9, estimate)
-        files = published("qwen3-vl-235b-a22b/Interactive", change)
-        report = audit.audit(files.write(tmp_path / "qwen3-vl-235b-a22b" / "Interactive"))
-        assert _failed(report) == failed
+        assert _failed(_audited(tmp_path, f"{QWEN}/Interactive", change)) == failed
 
 
 def test_the_checker_compares_the_score_of_one_model(tmp_path):
-    files = published("qwen3-vl-235b-a22b/Server", _score(0.5))
-    report = audit.audit(files.write(tmp_path / "qwen3-vl-235b-a22b" / "Server"))
+    report = _audited(tmp_path, f"{QWEN}/Server", _score(0.5))
     assert _failed(report) == {"accuracy-target": CHECKER}
 
 
 def test_the_type_of_interactive_is_not_looked_at_by_the_checker(tmp_path):
-    files = published("deepseek-r1/Interactive", lambda f: f.config.update(type="offline"))
-    report = audit.audit(files.write(tmp_path / "deepseek-r1" / "Interactive"))
+    report = _audited(
+        tmp_path, "deepseek-r1/Interactive", lambda f: f.config.update(type="offline")
+    )
     assert _failed(report) == {"inferred-scenario": TEXT}
     assert not report.passes("quick", strict=False)
 
@@ -498,8 +501,7 @@ def test_percentiles_may_be_written_without_a_fraction(tmp_path):
             for block in ("percentiles", "early_stopping_percentiles"):
                 files.summary[kind][block] = {"99": files.summary[kind][block]["99.0"]}
 
-    folder = published("deepseek-r1/Server", change).write(tmp_path / "deepseek-r1" / "Server")
-    assert not _failed(audit.audit(folder))
+    assert not _failed(_audited(tmp_path, SERVER, change))
 
 
 def test_the_figure_of_single_stream_is_a_mean_latency(tmp_path):
@@ -512,34 +514,31 @@ def test_the_figure_of_single_stream_is_a_mean_latency(tmp_path):
         ("wan-2.2-t2v-a14b", "17.977183306 s (mean latency)"),
         ("qwen3.6-27b", "17977.183306 ms (mean latency)"),
     ):
-        files = published("deepseek-r1/Offline", change)
-        folder = files.write(tmp_path / benchmark / "SingleStream")
-        assert audit.audit(folder).results[0].figure == figure
+        report = _audited(tmp_path, OFFLINE, change, f"{benchmark}/SingleStream")
+        assert report.results[0].figure == figure
 
 
 def test_the_open_division_has_no_limits(tmp_path):
     system = submission(tmp_path, "open")
     change = _both(_score(12.0), _percentile("ttft", 3e9, 3e9))
-    published("deepseek-r1/Server", change).write(system / "deepseek-r1" / "Server")
+    published(SERVER, change).write(system / SERVER)
     report = audit.audit(tmp_path)
-    na = {c.id for c in report.checks if c.verdict is Verdict.NA}
-    assert not _failed(report) and {"benchmark", "accuracy-target"} <= na
+    assert not _failed(report)
+    assert {"benchmark", "accuracy-target"} <= _details(report, Verdict.NA).keys()
 
 
 def test_a_result_of_no_benchmark_is_judged_by_its_figures_only(tmp_path):
     def change(files):
         _entry(files)["dataset_name"] = "my-questions"
 
-    report = audit.audit(published("deepseek-r1/Server", change).write(tmp_path / "Server"))
-    na = {c.id: c.detail for c in report.checks if c.verdict is Verdict.NA}
+    report = _audited(tmp_path, SERVER, change, "Server")
+    na = _details(report, Verdict.NA)
     assert not _failed(report)
     assert "names a benchmark" in na["benchmark"] and "accuracy-target" in na
 
 
 def test_a_benchmark_that_endpoints_may_not_measure_is_refused(tmp_path):
-    files = published("deepseek-r1/Server")
-    report = audit.audit(files.write(tmp_path / "llama2-70b-99.9" / "Server"))
-    details = {c.id: c.detail for c in report.checks if c.verdict is Verdict.FAIL}
+    details = _details(_audited(tmp_path, SERVER, at="llama2-70b-99.9/Server"))
     assert "mlcommons/endpoints may measure llama3.1-8b" in details["benchmark"]
 
 
@@ -553,8 +552,7 @@ def test_a_benchmark_that_endpoints_may_not_measure_is_refused(tmp_path):
     ],
 )
 def test_a_benchmark_may_require_a_compliance_test(tmp_path, outcome, words):
-    folder = submission(tmp_path) / "wan-2.2-t2v-a14b" / "Offline"
-    published("deepseek-r1/Offline").write(folder)
+    folder = published(OFFLINE).write(submission(tmp_path) / "wan-2.2-t2v-a14b" / "Offline")
     if outcome:
         (folder / "audit").mkdir()
         (folder / "audit" / "audit_output_caching_test.json").write_text(json.dumps(outcome))
@@ -565,8 +563,7 @@ def test_a_benchmark_may_require_a_compliance_test(tmp_path, outcome, words):
 
 
 def test_a_benchmark_may_limit_the_mean_length_of_answers(tmp_path):
-    files = published("deepseek-r1/Offline")
-    report = audit.audit(files.write(tmp_path / "gpt-oss-120b" / "Offline"))
+    report = _audited(tmp_path, OFFLINE, at="gpt-oss-120b/Offline")
     (check,) = [c for c in report.checks if c.id == "test09"]
     assert check.verdict is Verdict.FAIL and check.required_by is CHECKER
     assert "gpt-oss-120b requires 1150.38 to 1406.02" in check.detail
@@ -581,9 +578,7 @@ def test_scores_of_several_data_sets_are_weighted_by_their_size(tmp_path):
         files.accuracy["accuracy_scores"].append(second)
         files.accuracy["average_accuracy"] = (0.9 * 1135 + 0.7 * 198) / 1333
 
-    files = published("deepseek-r1/Offline", change)
-    report = audit.audit(files.write(tmp_path / "gpt-oss-120b" / "Offline"))
-    passed = {c.id: c.detail for c in report.checks if c.verdict is Verdict.PASS}
+    passed = _details(_audited(tmp_path, OFFLINE, change, "gpt-oss-120b/Offline"), Verdict.PASS)
     assert "exact_match 0.870293" in passed["accuracy-target"] and "accuracy-score" in passed
 
 
@@ -592,10 +587,8 @@ def test_a_score_is_shown_as_its_file_has_it(tmp_path):
         (0.5, "exact_match is 0.5; gpt-oss-120b requires at least 0.822987"),
         (83.0, "exact_match is 83.0; it must be a number from 0 to 1"),
     ):
-        files = published("deepseek-r1/Offline", _score(score))
-        report = audit.audit(files.write(tmp_path / str(score) / "gpt-oss-120b" / "Offline"))
-        details = [c.detail for c in report.checks if c.verdict is Verdict.FAIL]
-        assert any(failed in detail for detail in details), details
+        details = _details(_audited(tmp_path, OFFLINE, _score(score), "gpt-oss-120b/Offline"))
+        assert any(failed in detail for detail in details.values()), details
 
 
 ROUGE = {
@@ -622,18 +615,15 @@ def test_scores_of_several_values_may_be_texts_without_an_average(tmp_path, roug
         _entry(files).update(unit_samples=13368, total_samples=13368)
         _answers(issued=13368, scored=13368)(files)
 
-    files = published("deepseek-r1/Offline", change)
-    report = audit.audit(files.write(tmp_path / "llama3.1-8b" / "Offline"))
+    report = _audited(tmp_path, OFFLINE, change, "llama3.1-8b/Offline")
     assert _failed(report) == failed
     assert any(words in c.detail for c in report.checks if c.id == "accuracy-target")
 
 
-def test_the_checker_reads_scores_in_several_forms(tmp_path):
-    name = "qwen3-vl-235b-a22b/Server"
-    for number, score in enumerate(("0.7874153796727632", {"f1": 0.7874153796727632})):
-        files = published(name, lambda files: _entry(files).update(score=score))  # noqa: B023
-        report = audit.audit(files.write(tmp_path / str(number) / name))
-        assert not _failed(report)
+@pytest.mark.parametrize("score", ["0.7874153796727632", {"f1": 0.7874153796727632}])
+def test_the_checker_reads_scores_in_several_forms(tmp_path, score):
+    change = lambda files: _entry(files).update(score=score)  # noqa: E731
+    assert not _failed(_audited(tmp_path, f"{QWEN}/Server", change))
 
 
 @pytest.mark.parametrize(
@@ -649,7 +639,7 @@ def test_the_checker_reads_scores_in_several_forms(tmp_path):
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path, text, words):
-    folder = published("deepseek-r1/Server").write(tmp_path / "Server")
+    folder = published(SERVER).write(tmp_path / "Server")
     (folder / "config.yaml").unlink()
     if text:
         (folder / "config.yaml").write_text(text)
@@ -663,7 +653,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, text, words):
 
 
 def test_the_configuration_may_have_another_name_and_aliases(tmp_path):
-    folder = published("deepseek-r1/Server").write(tmp_path / "deepseek-r1" / "Server")
+    folder = published(SERVER).write(tmp_path / SERVER)
     text = (folder / "config.yaml").read_text()
     (folder / "config.yaml").unlink()
     (folder / "config.yml").write_text("seeds: &seeds [1, 2]\nothers: *seeds\n...\n---\n")
@@ -680,7 +670,7 @@ def test_one_in_a_submission_is_no_broken_tree(run, tmp_path):
     (submitter / "src" / "deepseek-r1").mkdir()
     (submitter / "src" / "deepseek-r1" / "run.py").write_text("run()\n")
     system = submitter / "results" / runs.SYSTEM
-    published("deepseek-r1/Offline").write(system / "deepseek-r1" / "Offline")
+    published(OFFLINE).write(system / OFFLINE)
     report = audit.audit(tmp_path)
     of_it = [c for c in report.checks if "deepseek-r1" in c.place]
     assert of_it and not [c for c in of_it if c.verdict is Verdict.FAIL]
@@ -697,30 +687,49 @@ def _places(value, place=()):
             yield from _places(inner, (*place, key))
 
 
-@pytest.mark.parametrize("part", ["summary", "accuracy", "config"])
-def test_no_value_breaks_the_audit_off(tmp_path, part):
-    for place in _places(getattr(published("deepseek-r1/Server"), part)):
+GONE = object()
+PLACES = [
+    (part, place)
+    for part in ("summary", "accuracy", "config")
+    for place in _places(getattr(published(SERVER), part))
+]
+
+
+def _with(part, place, value):
+    """A change: another value at a place of a document, or GONE."""
+
+    def change(files):
+        *above, last = place
+        inner = reduce(getitem, above, getattr(files, part))
+        inner[last] = value
+        if value is GONE:
+            del inner[last]
+
+    return change
+
+
+def test_no_value_breaks_the_audit_off(tmp_path):
+    for part, place in PLACES:
         for value in (None, {"x": [1]}, "x", -1, 1e308):
-            files = published("deepseek-r1/Server")
-            document = getattr(files, part)
-            for key in place[:-1]:
-                document = document[key]
-            document[place[-1]] = value
-            report = audit.audit(files.write(tmp_path / "Server"))
+            report = _audited(tmp_path, SERVER, _with(part, place, value), "Server")
             assert "audit" not in _failed(report), (place, value)
 
 
+def test_no_value_that_is_missing_is_called_none(tmp_path):
+    for part, place in PLACES:
+        details = _details(_audited(tmp_path, SERVER, _with(part, place, GONE)))
+        assert not [each for each in details.values() if "None" in each], (place, details)
+
+
 def test_the_rate_of_tokens_may_have_the_error_of_a_rounded_mean(tmp_path):
-    name = "qwen3-vl-235b-a22b/Interactive"
     total = round(42.87 * 872000)  # published are 37386153
     lengths = {"total": total, "avg": 42.87}
-    folder = published(name, _summary(output_sequence_lengths=lengths)).write(tmp_path / name)
-    assert not _failed(audit.audit(folder))
+    change = _summary(output_sequence_lengths=lengths)
+    assert not _failed(_audited(tmp_path, f"{QWEN}/Interactive", change))
 
 
 def _chosen_by(folder, **seeds):
-    files = published("deepseek-r1/Server", _runtime(**seeds))
-    report = audit.audit(files.write(folder / "deepseek-r1" / "Server"))
+    report = _audited(folder, SERVER, _runtime(**seeds))
     return report.round, report.round_chosen_by
 
 
@@ -732,17 +741,3 @@ def test_the_round_is_chosen_by_the_seeds_of_the_result(tmp_path):
     others = {"scheduler_random_seed": schedule, "dataloader_random_seed": index}
     round, how = _chosen_by(tmp_path / "others", **others)
     assert round == "v6.1" and how.startswith("as the newest round")
-
-
-def test_no_value_that_is_missing_is_called_none(tmp_path):
-    parts = ("summary", "accuracy", "config")
-    for part in parts:
-        for place in _places(getattr(published("deepseek-r1/Server"), part)):
-            files = published("deepseek-r1/Server")
-            document = getattr(files, part)
-            for key in place[:-1]:
-                document = document[key]
-            del document[place[-1]]
-            report = audit.audit(files.write(tmp_path / "deepseek-r1" / "Server"))
-            details = [c.detail for c in report.checks if c.verdict is Verdict.FAIL]
-            assert not [each for each in details if "None" in each], (place, details)

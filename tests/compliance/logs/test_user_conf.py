@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compliance import audit, rules
+from compliance import rules
 from compliance.logs import user_conf
 from compliance.logs.user_conf import parse, read, trap
-from formats.checks import Verdict
 
 RULES = rules.load()
 MODEL = "m.1"
@@ -268,53 +267,6 @@ def test_a_number_that_loadgen_reads_otherwise_is_named_with_the_reason(
 )
 def test_a_number_that_loadgen_reads_as_people_do_is_no_trap(scenario, key, word):
     assert not trap(scenario, key, word)
-
-
-TEST_OF_LOADGEN = """
-import sys
-import mlperf_loadgen as lg
-settings = lg.TestSettings()
-settings.scenario = getattr(lg.TestScenario, sys.argv[1])
-settings.mode = lg.TestMode.PerformanceOnly
-assert settings.FromConfig("user.conf", "m.1", sys.argv[1]) == 0
-def issue(queries):
-    lg.QuerySamplesComplete([lg.QuerySampleResponse(query.id, 0, 0) for query in queries])
-sut = lg.ConstructSUT(issue, lambda: None)
-library = lg.ConstructQSL(64, 64, lambda indices: None, lambda indices: None)
-lg.StartTestWithLogSettings(sut, library, settings, lg.LogSettings())
-"""
-
-
-@pytest.mark.parametrize(
-    ("scenario", "key", "word"),
-    [
-        ("Server", "target_latency", "-1"),
-        ("Server", "target_latency", "99999999999999999999"),
-        ("Server", "target_latency", "18446744073709"),
-        ("Server", "target_latency", "18446744073710"),
-        ("Server", "max_duration", "-1"),
-        ("SingleStream", "min_duration", "-1"),
-        ("Offline", "min_duration", "-1"),
-    ],
-)
-def test_the_log_of_a_number_of_more_than_63_bits_has_no_contradiction(
-    tmp_path, scenario, key, word
-):
-    lines = [
-        "*.*.min_duration = 1",
-        "*.*.min_query_count = 64",
-        "*.*.target_qps = 100",
-        f"m.1.{scenario}.{key} = {word}",
-    ]
-    (tmp_path / "user.conf").write_text("\n".join(lines))
-    command = [sys.executable, "-c", TEST_OF_LOADGEN, scenario]
-    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path, timeout=60)
-    report = audit.audit(tmp_path)
-    failed = {check.id: check.faults for check in report.checks if check.verdict is Verdict.FAIL}
-    (fault,) = failed.pop("user-conf-keys")
-    assert "by LoadGen" in fault.text and fault.line == 4
-    settings = {"performance-requested-settings", "performance-effective-settings", "counts"}
-    assert not settings & set(failed)
 
 
 def test_a_number_of_many_digits_is_read():
