@@ -42,3 +42,15 @@ def run(measured, tmp_path, request):
     return Path(
         shutil.copytree(measured(getattr(request, "param", "Offline")), tmp_path / "quick-1")
     )
+
+
+@pytest.fixture
+def tokens_run(measured, tmp_path):
+    """A copy of a run that generates."""
+    return shutil.copytree(measured("tokens"), tmp_path / "quick-1")
+
+
+@pytest.fixture
+def bare(run, tmp_path):
+    """The submission of `run`, without its run directory."""
+    return shutil.copytree(run / "open", tmp_path / "bare" / "open").parent

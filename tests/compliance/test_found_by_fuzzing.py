@@ -5,30 +5,18 @@ found.
 import io
 import shutil
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from compliance import audit, logs, rules
+from compliance import logs, rules
 from compliance.checks.logs import sample_order
 from compliance.loadgen import sample_order as order
 from compliance.logs import files
-from formats.checks import Verdict
 from tests.support import tree as runs
-from tests.support.tree import whole
+from tests.support.audits import failed
 
 HUGE = 1 << 63
-
-
-def failed(found):
-    return {c.key: c.detail for c in whole(found) if c.verdict is Verdict.FAIL}
-
-
-def changed(complied, tmp_path, test, **values):
-    run = shutil.copytree(complied, tmp_path / "quick-1")
-    runs.detail(run, test, **values)
-    return run
 
 
 def test_a_text_of_more_than_any_is_not_read(tmp_path):
@@ -44,7 +32,7 @@ def test_a_text_of_more_than_any_is_not_read(tmp_path):
 # Archives.
 
 
-@pytest.mark.parametrize("name", ["logits", "tokens"])
+@pytest.mark.parametrize("run", ["Offline", "tokens"], indirect=True)
 @pytest.mark.parametrize(
     ("how", "why"),
     [
@@ -55,17 +43,12 @@ def test_a_text_of_more_than_any_is_not_read(tmp_path):
         (lambda a: np.full(a.shape, 3e38, np.float32) * np.sign(a + 0.5), ""),
     ],
 )
-def test_a_reference_of_odd_numbers_is_a_finding_and_no_warning(measured, tmp_path, name, how, why):
+def test_a_reference_of_odd_numbers_is_a_finding_and_no_warning(run, how, why):
     """A warning is an error to these tests."""
-    run = Path(
-        shutil.copytree(measured("Offline" if name == "logits" else "tokens"), tmp_path / "quick-1")
-    )
     with np.load(run / "reference.npz") as loaded:
         arrays = dict(loaded)
-    np.savez(
-        run / "reference.npz", allow_pickle=False, **{**arrays, "logits": how(arrays["logits"])}
-    )
-    assert why in failed(audit.audit(run).checks)["accuracy-score"]
+    np.savez(run / "reference.npz", **{**arrays, "logits": how(arrays["logits"])})
+    assert why in failed(run)["accuracy-score"].detail
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
@@ -107,7 +90,9 @@ def test_an_archive_packed_as_numpy_packs_none_is_not_unpacked(tmp_path, method)
     ],
 )
 def test_figures_like_those_are_a_finding(complied, tmp_path, test, values):
-    assert failed(audit.audit(changed(complied, tmp_path, test, **values)).checks)
+    run = shutil.copytree(complied, tmp_path / "quick-1")
+    runs.detail(run, test, **values)
+    assert failed(run)
 
 
 def test_a_library_too_large_to_shuffle_is_a_finding(tmp_path, monkeypatch):

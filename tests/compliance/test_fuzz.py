@@ -7,6 +7,7 @@ import shutil
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,8 +17,8 @@ from compliance import audit, rules
 from compliance.findings import page, verdict
 from compliance.logs import strict_json
 from formats.checks import Check
+from tests.support.audits import whole
 from tests.support.damage import FILES, damage, damaged
-from tests.support.tree import whole
 
 MOST_CPU_S = 10
 MOST_MEMORY_KB = 200 << 10
@@ -94,22 +95,12 @@ def assert_clean(found):
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("what", ["gone", "a folder", "empty"])
-def test_a_file_that_is_gone_or_none_is_a_failed_check(measured, tmp_path, name, what):
-    run = shutil.copytree(measured("tokens"), tmp_path / "quick-1")
-    (path,) = run.glob(FILES[name])
+@pytest.mark.parametrize(
+    "put", [None, Path.mkdir, Path.touch, os.mkfifo], ids=["gone", "a folder", "empty", "a pipe"]
+)
+def test_a_file_that_is_gone_or_none_is_a_failed_check(tokens_run, name, put):
+    (path,) = tokens_run.glob(FILES[name])
     path.unlink()
-    if what == "a folder":
-        path.mkdir()
-    elif what == "empty":
-        path.touch()
-    assert not verdict.passes(whole(audit.audit(run).checks_for("quick")))
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_pipe_in_a_files_place_does_not_hold_the_audit_up(measured, tmp_path, name):
-    run = shutil.copytree(measured("tokens"), tmp_path / "quick-1")
-    (path,) = run.glob(FILES[name])
-    path.unlink()
-    os.mkfifo(path)
-    assert not verdict.passes(whole(audit.audit(run).checks_for("quick")))
+    if put:
+        put(path)
+    assert not verdict.passes(whole(audit.audit(tokens_run).checks_for("quick")))

@@ -7,7 +7,6 @@ import io
 import itertools
 import json
 import os
-import shutil
 import zipfile
 from dataclasses import asdict
 
@@ -20,16 +19,12 @@ from compliance.findings import verdict
 from compliance.logs import files, strict_json
 from formats.checks import Verdict
 from tests.support import tree as runs
+from tests.support.audits import checks, failed
 from tests.support.damage import FILES
 from tests.support.long import long_unless
-from tests.support.mutations import ANSWERS, DETAIL, SUMMARY
-from tests.support.tree import whole
+from tests.support.mutations import ANSWERS, DETAIL, SUMMARY, record
 
 SECRET = "root:x:0:0:a-secret-of-this-machine"
-
-
-def failed(found):
-    return {c.key: c.detail for c in found if c.verdict is Verdict.FAIL}
 
 
 # Links.
@@ -44,14 +39,13 @@ def elsewhere(tmp_path):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_that_is_a_link_is_a_finding_and_is_not_read(measured, tmp_path, elsewhere, name):
-    run = shutil.copytree(measured("tokens"), tmp_path / "quick-1")
-    (path,) = run.glob(FILES[name])
+def test_a_file_that_is_a_link_is_a_finding_and_is_not_read(tokens_run, elsewhere, name):
+    (path,) = tokens_run.glob(FILES[name])
     path.unlink()
     path.symlink_to(elsewhere)
-    found = whole(audit.audit(run).checks)
-    assert any("is a link" in detail for detail in failed(found).values()), failed(found)
-    assert not [c.key for c in found if SECRET in json.dumps(asdict(c))]
+    found = checks(tokens_run).values()
+    assert any("is a link" in each.detail for each in found if each.verdict is Verdict.FAIL), found
+    assert not [each.key for each in found if SECRET in json.dumps(asdict(each))]
 
 
 @pytest.mark.parametrize(
@@ -70,15 +64,15 @@ def test_a_folder_that_is_a_link_hides_what_is_in_it(run, tmp_path, folder):
     (path,) = run.glob(folder)
     path.rename(tmp_path / "outside")
     path.symlink_to(tmp_path / "outside")
-    found = failed(whole(audit.audit(run).checks))
-    assert any("link" in detail for detail in found.values()), found
+    found = failed(run).values()
+    assert any("link" in each.detail for each in found), found
     assert not audit.audit(run).levels
 
 
 def test_a_link_on_the_way_to_the_directory_is_the_readers_own(run, tmp_path):
     (tmp_path / "latest").symlink_to(run)
-    assert verdict.passes(audit.audit(tmp_path / "latest").checks_for("quick"))
-    assert verdict.passes(audit.audit(run).checks_for("quick"))
+    for directory in (tmp_path / "latest", run):
+        assert verdict.passes(audit.audit(directory).checks_for("quick"))
 
 
 def test_links_are_followed_where_nothing_is_audited(tmp_path):
@@ -94,10 +88,8 @@ def test_links_in_a_ring_end(run):
     ring = runs.base(run) / "src" / "ring"
     ring.symlink_to(ring)
     (runs.base(run) / "src" / "up").symlink_to(run)
-    assert (
-        "src/ring is a link; src/up is a link"
-        in failed(whole(audit.audit(run).checks))["names-and-sizes"]
-    )
+    detail = failed(run)["names-and-sizes"].detail
+    assert "src/ring is a link; src/up is a link" in detail
 
 
 # Names.
@@ -119,8 +111,8 @@ def test_links_in_a_ring_end(run):
 def test_an_odd_name_of_a_system_does_no_harm(run, name):
     (system,) = (runs.base(run) / "results").iterdir()
     system.rename(system.with_name(name))
-    found = whole(audit.audit(run).checks)
-    assert failed(found) and all(c.line().isprintable() for c in found)
+    assert failed(run)
+    assert all(check.line().isprintable() for check in checks(run).values())
 
 
 @pytest.mark.parametrize(
@@ -138,9 +130,10 @@ def test_an_odd_name_of_a_system_does_no_harm(run, name):
     ],
 )
 def test_a_round_that_is_a_path_is_no_round(run, round):
-    runs.edit_json(run / "record.json", lambda d: {**d, "round": round})
+    record(round=round)(run)
     found = audit.audit(run).checks
-    assert failed(found) and max(len(c.detail) for c in found) < 6000
+    assert any(check.verdict is Verdict.FAIL for check in found)
+    assert max(len(check.detail) for check in found) < 6000
 
 
 # Walking.
@@ -155,7 +148,7 @@ def test_a_tree_of_too_many_entries_is_a_finding(run, monkeypatch):
     found = files.walk(runs.base(run))
     assert len(found.entries) == 500
     assert found.problem == "it has more than 500 entries; only those were audited"
-    assert found.problem in failed(whole(audit.audit(run).checks))["names-and-sizes"]
+    assert found.problem in failed(run)["names-and-sizes"].detail
 
 
 def test_a_tree_that_is_too_deep_is_a_finding(run):
@@ -166,17 +159,16 @@ def test_a_tree_that_is_too_deep_is_a_finding(run):
     found = files.walk(runs.base(run))
     assert "more than 32 deep" in found.problem
     assert max(len(p.relative_to(runs.base(run)).parts) for p in found.entries) <= 32
-    check = next(c for c in whole(audit.audit(run).checks) if c.id == "names-and-sizes")
-    assert found.problem in [fault.text for fault in check.faults]
+    faults = checks(run)["names-and-sizes"].faults
+    assert found.problem in [fault.text for fault in faults]
 
 
 def test_a_tree_of_too_many_scenarios_is_a_finding(run, monkeypatch):
     monkeypatch.setattr(submission_tree, "_MOST_FOLDERS", 2)
     for n in range(3):
         (runs.scenario_folder(run).parent / f"Other{n}").mkdir()
-    found = whole(audit.audit(run).checks)
-    assert failed(found)["submission-tree"].startswith("it has 4 result folders")
-    assert len({c.place for c in found if "Other" in c.place}) <= 2
+    assert failed(run)["submission-tree"].detail.startswith("it has 4 result folders")
+    assert len({check.place for check in checks(run).values() if "Other" in check.place}) <= 2
 
 
 # JSON.
@@ -233,12 +225,11 @@ JSON = {
         b"\xef\xbb\xbf{}",
     ],
 )
-def test_a_document_like_that_is_a_finding(measured, tmp_path, name, content):
-    run = shutil.copytree(measured("tokens"), tmp_path / "quick-1")
-    (path,) = run.glob(FILES[name])
+def test_a_document_like_that_is_a_finding(tokens_run, name, content):
+    (path,) = tokens_run.glob(FILES[name])
     path.write_bytes(content)
-    found = failed(whole(audit.audit(run).checks))
-    assert any(f"{path.name} is damaged" in detail for detail in found.values()), found
+    found = failed(tokens_run).values()
+    assert any(f"{path.name} is damaged" in each.detail for each in found), found
 
 
 @pytest.mark.parametrize(
@@ -257,9 +248,9 @@ def test_a_document_of_the_right_keys_and_hostile_values_does_not_stop_the_audit
         document = json.loads(before)
         _put(document, where, next(values))
         path.write_text(json.dumps(document))
-        checks = whole(audit.audit(run).checks)
+        found = checks(run)
         # It came to its end, or says what is wrong.
-        assert "validity" in {c.id for c in checks} or failed(checks), where
+        assert "validity" in found or failed(run), where
 
 
 def _leaves(value, at=()):
@@ -374,11 +365,9 @@ def test_a_row_written_otherwise_is_the_same_row(tmp_path):
 
 @pytest.mark.parametrize("name", [DETAIL, SUMMARY, ANSWERS])
 def test_a_log_of_nothing_but_nul_bytes_is_a_finding(run, name):
-    path = run / "raw" / "accuracy" / name
-    submitted = runs.scenario_folder(run) / "accuracy" / name
-    for each in (path, submitted):
-        each.write_bytes(b"\0" * 5000)
-    assert failed(whole(audit.audit(run).checks))
+    for path in runs.both(run, "accuracy", name):
+        path.write_bytes(b"\0" * 5000)
+    assert failed(run)
 
 
 # Archives.
@@ -435,8 +424,7 @@ def test_a_header_of_python_2_is_damage_and_no_warning(tmp_path):
 def test_a_trace_that_unpacks_without_end_is_not_read_to_its_end(run):
     path = run / "raw/performance/mlperf_log_trace.json.gz"
     path.write_bytes(gzip.compress(b"\n" * (200 << 20), compresslevel=1))
-    found = failed(whole(audit.audit(run).checks))
-    assert "longer than a trace can be" in found["trace-samples"]
+    assert "longer than a trace can be" in failed(run)["trace-samples"].detail
 
 
 # The last resort.
@@ -447,22 +435,19 @@ def test_where_the_audit_itself_breaks_off_the_other_parts_go_on(run, monkeypatc
         raise ZeroDivisionError("nobody thought of this")
 
     before = len(audit.audit(run).checks_for("quick"))
-    monkeypatch.setattr(
-        checklist,
-        "GROUPS",
-        (checklist.CheckGroup("evidence", broken), *checklist.GROUPS),
-    )
+    group = checklist.CheckGroup("evidence", broken)
+    monkeypatch.setattr(checklist, "GROUPS", (group, *checklist.GROUPS))
     found = audit.audit(run).checks_for("quick")
-    ((name, why),) = failed(found).items()
-    assert name == "audit"
-    assert "the audit of evidence failed" in why
-    assert "ZeroDivisionError: nobody thought of this" in why
+    (check,) = (check for check in found if check.verdict is Verdict.FAIL)
+    assert check.id == "audit"
+    assert "the audit of evidence failed" in check.detail
+    assert "ZeroDivisionError: nobody thought of this" in check.detail
     assert len(found) == before + 1
     assert not verdict.passes(found)
 
 
 def test_a_submitter_that_is_a_link_beside_another_is_a_finding(run, tmp_path):
     (run / "open" / "somebody").symlink_to(tmp_path)
-    assert failed(whole(audit.audit(run).checks_for("quick"))) == {
+    assert {key: check.detail for key, check in failed(run, "quick").items()} == {
         "submitters-folders": "open/somebody is a link: it is not read"
     }

@@ -12,8 +12,9 @@ import pytest
 from compliance import audit
 from formats.checks import RequiredBy, Verdict
 from tests.support import other_scenarios
+from tests.support.audits import checks
 from tests.support.other_scenarios import BENCHMARK, KINDS, Built
-from tests.support.tree import SYSTEM, whole, with_entries
+from tests.support.tree import SYSTEM, with_entries
 
 PERFORMANCE, ACCURACY = "performance/run_1", "accuracy"
 SUMMARY = f"{PERFORMANCE}/mlperf_log_summary.txt"
@@ -30,7 +31,7 @@ def submitted(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def good(submitted):
-    return cache(lambda kind: findings(submitted(kind).root))
+    return cache(lambda kind: checks(submitted(kind).root))
 
 
 @pytest.fixture
@@ -39,10 +40,6 @@ def copy(submitted, tmp_path):
         return Built(shutil.copytree(submitted(kind).root, tmp_path / "submission"), KINDS[kind])
 
     return get
-
-
-def findings(root):
-    return {check.key: check for check in whole(audit.audit(root).checks)}
 
 
 def entries(path, **values):
@@ -458,8 +455,8 @@ CHANGES = {
 
 CASES = [
     pytest.param(kind, name, how, id=f"{kind}: {what}")
-    for kind, checks in CHANGES.items()
-    for name, changes in checks.items()
+    for kind, seen_by in CHANGES.items()
+    for name, changes in seen_by.items()
     for what, how in changes.items()
 ]
 
@@ -470,14 +467,14 @@ def test_a_change_is_seen_by_the_check_it_concerns(good, copy, kind, name, how):
     assert before is None or before.verdict is Verdict.PASS
     built = copy(kind)
     how(built)
-    assert findings(built.root)[name].verdict is Verdict.FAIL
+    assert checks(built.root)[name].verdict is Verdict.FAIL
 
 
 @pytest.mark.parametrize("both_of", ["edge,datacenter", "datacenter,edge"])
 def test_a_system_of_both_suites_may_infer(copy, both_of):
     built = copy("Offline of SingleStream")
     system_type(both_of)(built)
-    found = findings(built.root)["inferred-scenario"]
+    found = checks(built.root)["inferred-scenario"]
     assert found.verdict is Verdict.PASS and "Offline is inferred from SingleStream" in found.detail
 
 
@@ -487,7 +484,7 @@ def test_whether_latencies_of_tokens_are_measured_is_seen(copy, kind, missed):
     built = copy(kind)
     (built.base / "model_mapping.json").write_text(json.dumps({BENCHMARK: "llama3.1-8b"}))
     assert (
-        "token latencies are not measured" in findings(built.root)["eligibility"].detail
+        "token latencies are not measured" in checks(built.root)["eligibility"].detail
     ) is missed
 
 
@@ -496,7 +493,7 @@ def test_the_least_samples_of_offline_are_not_asked_of_logs_it_is_inferred_from(
     (built.root / "open").rename(built.root / "closed")
     (benchmark,) = built.root.glob(f"closed/*/results/{SYSTEM}/{BENCHMARK}")
     benchmark.rename(benchmark.with_name("yolo-99"))
-    found = findings(built.root)
+    found = checks(built.root)
     assert "benchmark" in found
     assert not [
         check.line() for check in found.values() if "effective_samples_per_query" in check.detail
@@ -512,4 +509,4 @@ def test_queries_of_four_are_for_the_open_division(good, copy):
     assert good("MultiStream, queries of four")["least-count"].verdict is Verdict.PASS
     built = copy("MultiStream, queries of four")
     (built.root / "open").rename(built.root / "closed")
-    assert "4 samples a query; the round requires 8" in findings(built.root)["least-count"].detail
+    assert "4 samples a query; the round requires 8" in checks(built.root)["least-count"].detail

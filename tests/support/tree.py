@@ -22,7 +22,6 @@ from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.subject import LoadGenRun
 from formats.cell import Cell
-from formats.checks import Check
 from formats.job import Job, Limits, read_job
 from harness.execution import loadgen_run
 from harness.execution.process import Worker, read_outcome
@@ -371,14 +370,6 @@ def resubmit_answers(run: Path) -> None:
     )
     short = whole if len(whole) <= 10240 else whole[:4096] + b"\n\n...\n\n" + whole[-4096:]
     (target / "mlperf_log_accuracy.json").write_bytes(short)
-
-
-def whole(found: list[Check]) -> list[Check]:
-    """No part of the audit broke off over what it read: such a part is a failed check, which must
-    not count as having seen the damage.
-    """
-    assert not [c.line() for c in found if c.id == "audit"]
-    return found
 
 
 # What mutations are made of.

@@ -10,7 +10,7 @@ from fnmatch import fnmatch
 
 import pytest
 
-from compliance import audit, rules
+from compliance import rules
 from compliance.logs import files
 from formats.checks import Verdict
 from formats.job import Limits
@@ -20,7 +20,7 @@ from harness.result import HARNESS
 from harness.submission import inference
 from results import documents
 from scenarios.worker import loadgen, preflight
-from tests.support import mock_job, tree
+from tests.support import audits, mock_job, tree
 from tests.support import mutations as m
 from tests.support.mutations import ANSWERS, SUMMARY
 from tests.support.tree import base, detail, scenario_folder
@@ -47,8 +47,7 @@ MACHINE = {
 
 
 def _checks(directory):
-    checks = tree.whole(audit.audit(directory, harness=HARNESS).checks)
-    return {check.key: check for check in checks}
+    return audits.checks(directory, harness=HARNESS)
 
 
 def _told(directory, name):
@@ -410,7 +409,7 @@ def test_a_run_may_be_measured_anywhere(tmp_path, monkeypatch, zone):
     monkeypatch.setenv("TZ", zone)
     run = tree.build(tmp_path / "quick-1")
     monkeypatch.setenv("TZ", "UTC")  # those of another shell
-    found = {check.key: check for check in audit.audit(tree.comply(run, names=("TEST01",))).checks}
+    found = _checks(tree.comply(run, names=("TEST01",)))
     assert found["dates"].verdict is PASS, found["dates"].detail
     assert found["test01-loadgen"].verdict is PASS, found["test01-loadgen"].detail
 
