@@ -17,9 +17,8 @@ def measured(tmp_path_factory):
         if path.exists():
             return path
         tree.build(path, *tree.KINDS[kind])
-        if "Result is : VALID" in (path / "raw/performance/mlperf_log_summary.txt").read_text(
-            encoding="utf-8"
-        ):
+        summary = path / "raw" / "performance" / "mlperf_log_summary.txt"
+        if "Result is : VALID" in summary.read_text():
             return path
         # The machine was slower while calibrating than in the test, which was too short then.
         shutil.rmtree(path)
@@ -54,3 +53,11 @@ def tokens_run(measured, tmp_path):
 def bare(run, tmp_path):
     """The submission of `run`, without its run directory."""
     return shutil.copytree(run / "open", tmp_path / "bare" / "open").parent
+
+
+@pytest.fixture
+def two_scenarios(measured, tmp_path):
+    """A submission of Offline and SingleStream."""
+    for kind in ("Offline", "SingleStream"):
+        shutil.copytree(measured(kind) / "open", tmp_path / "two" / "open", dirs_exist_ok=True)
+    return tmp_path / "two"

@@ -18,6 +18,7 @@ from formats.checks import Verdict
 from harness.result import HARNESS
 from tests.support import mutations as m
 from tests.support import tree
+from tests.support.audits import checks
 from tests.support.synthetic_runs import CALM
 from tests.support.tree import base, change, detail, scenario_folder
 
@@ -689,7 +690,7 @@ def test_the_audit_does_not_mind_that(run, do):
 
 
 def _verdicts(run, level="quick"):
-    return {check.key: check.verdict for check in audit.audit(run).checks_for(level)}
+    return {key: check.verdict for key, check in checks(run, level).items()}
 
 
 def test_what_cannot_be_judged_is_left_to_people(run):
