@@ -8,12 +8,14 @@ import shutil
 import msgspec
 import pytest
 
-from compliance import audit, rules
+from compliance import rules
 from compliance import subject as tree
 from compliance.checks.submission import benchmark
 from compliance.folders import result_folders
 from formats.checks import Verdict
 from tests.support import tree as runs
+from tests.support.audits import checks
+from tests.support.mutations import document
 
 V61 = rules.load("v6.1")
 GOOD = '{"exact_match": 80.0, "f1": 90.5}\n'
@@ -22,17 +24,10 @@ NAME = "bert-99"
 
 def _rules(**changed):
     """bert-99 of as many samples as the tests' own runs have, which asks for Offline alone."""
-    small = {
-        "performance_sample_count": 256,
-        "dataset_size": 256,
-        "offline_samples": 1,
-        "required": {"edge": ("Offline",)},
-        **changed,
-    }
-    return msgspec.structs.replace(
-        V61,
-        benchmarks={**V61.benchmarks, NAME: msgspec.structs.replace(V61.benchmarks[NAME], **small)},
-    )
+    counts = {"performance_sample_count": 256, "dataset_size": 256, "offline_samples": 1}
+    small = {**counts, "required": {"edge": ("Offline",)}, **changed}
+    row = msgspec.structs.replace(V61.benchmarks[NAME], **small)
+    return msgspec.structs.replace(V61, benchmarks={**V61.benchmarks, NAME: row})
 
 
 @pytest.fixture
@@ -42,9 +37,9 @@ def closed(run, tmp_path):
     base = root / "closed" / runs.SUBMITTER
     shutil.copytree(run / "open" / runs.SUBMITTER, base)
     (base / "model_mapping.json").unlink()
-    runs.edit_json(base / "systems" / f"{runs.SYSTEM}.json", lambda d: {**d, "division": "closed"})
-    (base / "src" / "bert-tiny").rename(base / "src" / NAME)
-    (base / "results" / runs.SYSTEM / "bert-tiny").rename(base / "results" / runs.SYSTEM / NAME)
+    document("closed/*/systems/*.json", division="closed")(root)
+    for folder in (base / "src", base / "results" / runs.SYSTEM):
+        (folder / "bert-tiny").rename(folder / NAME)
     text = _folder(root) / "accuracy" / "accuracy.txt"
     text.write_text(GOOD + text.read_text().split("\n", 1)[1])
     return root
@@ -71,7 +66,7 @@ def test_the_open_division_is_told_what_differs_and_not_refused(run):
     (place,) = result_folders(run, V61)
     subject = tree.read(place, V61)
     assert {check.verdict for check in benchmark.checks(subject)} == {Verdict.NA}
-    reasons = next(c for c in audit.audit(run).checks_for("quick") if c.id == "eligibility").detail
+    reasons = checks(run, "quick")["eligibility"].detail
     assert "effective_performance_sample_count is 256; bert-99 has at least 10833" in reasons
     assert "accuracy.txt has no line" in reasons
 
@@ -151,9 +146,9 @@ def test_a_mapping_means_nothing_in_the_closed_division(closed):
     (closed / "closed" / runs.SUBMITTER / "model_mapping.json").write_text(
         json.dumps({"my-bert": NAME})
     )
-    found = {c.key: c for c in audit.audit(closed).checks_for("submission")}
-    assert found["model-mapping"].verdict is Verdict.FAIL
-    assert "my-bert is not an official benchmark" in found["model-mapping"].detail
+    check = checks(closed)["model-mapping"]
+    assert check.verdict is Verdict.FAIL
+    assert "my-bert is not an official benchmark" in check.detail
 
 
 @pytest.mark.parametrize(
@@ -172,29 +167,21 @@ def test_a_name_means_what_the_official_checker_takes_it_for(name, mapping, mean
     assert V61.official(name, mapping) == means
 
 
-def _test07(text):
-    def do(root):
-        (_folder(root) / "TEST07").mkdir()
-        (_folder(root) / "TEST07" / "verify_accuracy.txt").write_text(text)
-
-    return do
-
-
 @pytest.mark.parametrize(
-    ("do", "outcome"),
+    ("text", "outcome"),
     [
-        (lambda root: None, Verdict.FAIL),
-        (_test07("TEST FAIL\n"), Verdict.FAIL),
-        (_test07("accuracy 1\nTEST PASS\n"), Verdict.MANUAL),
+        ("", Verdict.FAIL),
+        ("TEST FAIL\n", Verdict.FAIL),
+        ("accuracy 1\nTEST PASS\n", Verdict.MANUAL),
     ],
 )
-def test_a_test_that_its_own_script_scores_must_be_there_and_is_for_people(closed, do, outcome):
-    do(closed)
+def test_a_test_that_its_own_script_scores_must_be_there_and_is_for_people(closed, text, outcome):
+    if text:
+        (_folder(closed) / "TEST07").mkdir()
+        (_folder(closed) / "TEST07" / "verify_accuracy.txt").write_text(text)
     scored = {"TEST07": rules.ScoredTest((NAME,), "verify_accuracy.txt")}
-    assert (
-        _found(closed, msgspec.structs.replace(_rules(), scored_tests=scored))["test07"].verdict
-        is outcome
-    )
+    found = _found(closed, msgspec.structs.replace(_rules(), scored_tests=scored))
+    assert found["test07"].verdict is outcome
 
 
 @pytest.mark.parametrize("round", rules.rounds())
@@ -210,11 +197,8 @@ def test_every_benchmark_of_every_round_has_a_pattern_for_each_metric_and_scenar
         for scenario in row.by_scenario:
             assert row.of(scenario) != row
     tested = {name for test in of.compliance_tests.values() for name in test.required_by}
-    assert {name for name in tested if "interactive" not in name} <= {
-        *of.benchmarks,
-        "dlrm-v2-99",
-        "dlrm-v2-99.9",
-    }
+    older = {"dlrm-v2-99", "dlrm-v2-99.9"}
+    assert {name for name in tested if "interactive" not in name} <= older | set(of.benchmarks)
 
 
 @pytest.mark.parametrize(
@@ -239,10 +223,6 @@ def test_a_test01_that_is_not_deterministic_is_judged_by_its_accuracy(
 def test_one_run_may_be_submitted_for_both_targets_of_a_model_and_for_no_other(closed):
     benchmark = _folder(closed).parent
     shutil.copytree(benchmark, benchmark.with_name("bert-99.9"))
-    assert {c.key: c for c in audit.audit(closed).checks_for("quick")}[
-        "logs-of-one-run"
-    ].verdict is Verdict.PASS
+    assert checks(closed, "quick")["logs-of-one-run"].verdict is Verdict.PASS
     (benchmark.with_name("bert-99.9")).rename(benchmark.with_name("resnet"))
-    assert {c.key: c for c in audit.audit(closed).checks_for("quick")}[
-        "logs-of-one-run"
-    ].verdict is Verdict.FAIL
+    assert checks(closed, "quick")["logs-of-one-run"].verdict is Verdict.FAIL
