@@ -12,11 +12,10 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from compliance import logs, rules
 from compliance.audit_tests import speed, test01
-from tests.support.tree import ROOT, SUBMITTER, SYSTEM, _system
+from tests.support.tree import ROOT, SUBMITTER, SYSTEM, describe
 
 BENCHMARK, OFFICIAL = "detector", "yolo-99"
 _LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
@@ -150,24 +149,11 @@ def build(
             shutil.copy(source / name, target / name)
     _write_answers(root / "accuracy", accuracy, of)
     shutil.copy(root / "performance" / "user.conf", built.folder / "user.conf")
-    (built.folder / "README.md").write_text("How to repeat it.\n")
-    filled = dict.fromkeys(("starting_weights_filename", "weight_transformations"), "none")
-    kinds = {"input_data_types": "int32", "weight_data_types": "float32", "retraining": "no"}
-    _json(built.folder / "measurements.json", filled | kinds)
-    _json(built.base / "model_mapping.json", {BENCHMARK: OFFICIAL})
-    (built.base / "systems").mkdir()
-    _json(built.base / "systems" / f"{SYSTEM}.json", _system())
-    (built.base / "src" / BENCHMARK).mkdir(parents=True)
-    (built.base / "src" / BENCHMARK / "README.md").write_text("The source.\n")
+    describe(built.folder, OFFICIAL, "How to repeat it.\n")
     shutil.copy(ROOT / "tests" / "support" / "loadgen_run.py", built.base / "src" / BENCHMARK)
     for name in kind.tests:
-        measure(
-            root / name,
-            kind,
-            "PerformanceOnly",
-            of.compliance_tests[name].settings(OFFICIAL),
-            python,
-        )
+        settings = of.compliance_tests[name].settings(OFFICIAL)
+        measure(root / name, kind, "PerformanceOnly", settings, python)
         _submit_test(built, name, of)
     for raw in ("performance", "accuracy", *kind.tests):
         shutil.rmtree(root / raw)
@@ -183,15 +169,10 @@ def measure(
 ) -> None:
     """Run one LoadGen process that writes its logs and its user.conf into a new folder."""
     folder.mkdir(parents=True)
-    (folder / "user.conf").write_text(
-        "".join(
-            f"{BENCHMARK}.{kind.scenario}.{key} = {value}\n" for key, value in kind.conf.items()
-        )
-    )
+    own = {f"{BENCHMARK}.{kind.scenario}.{key}": value for key, value in kind.conf.items()}
+    _settings(folder / "user.conf", own)
     if audit:
-        (folder / "audit.config").write_text(
-            "".join(f"*.*.{key} = {value}\n" for key, value in audit.items())
-        )
+        _settings(folder / "audit.config", {f"*.*.{key}": value for key, value in audit.items()})
     spec = {
         "folder": str(folder),
         "scenario": kind.scenario,
@@ -210,6 +191,10 @@ def measure(
         check=True,
         timeout=120,
     )
+
+
+def _settings(path: Path, values: Mapping[str, object]) -> None:
+    path.write_text("".join(f"{key} = {value}\n" for key, value in values.items()))
 
 
 def _write_answers(raw: Path, target: Path, of: rules.Rules) -> None:
@@ -241,7 +226,3 @@ def _submit_test(built: Built, name: str, of: rules.Rules) -> None:
         (target / "verify_accuracy.txt").write_text(
             test01.verify_text(compared, len(answers.payloads))
         )
-
-
-def _json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=1) + "\n")

@@ -30,6 +30,7 @@ from scenarios.worker.qsl import Qsl
 from scenarios.worker.reference import write_reference
 from sut import mock
 from sut.contract import Workload
+from tests.support.synthetic_runs import cell, job, record_json
 
 KINDS = {
     "Offline": ("Offline", "predict"),
@@ -82,58 +83,45 @@ def build(
     Raises WorkerFailed.
     """
     directory.mkdir(parents=True)
-    model, official = _MODEL[task]
-    batch = 4 if scenario == "Offline" else 1
-    cell = Cell(
-        sut="mock",
+    model, _ = _MODEL[task]
+    own = cell(
+        "mock",
         size="tiny",
         scenario=scenario,
         model=model,
         task=task,
-        precision="float32",
-        batch_size=batch,
-        device="cpu",
+        batch_size=4 if scenario == "Offline" else 1,
+        seq_len=None,
+        weights="seeded",
         options={key.replace("_", "-"): value for key, value in options.items()},
     )
-    answer = ("logits",) if task == "predict" else ("tokens",)
-    inputs, synthetic, fresh = (
-        directory.with_name(f"{directory.name}-{name}.npz")
+    paths = {
+        name: directory.with_name(f"{directory.name}-{name}.npz")
         for name in ("inputs", "synthetic", "fresh")
-    )
-    for seed, (path, rows) in enumerate(((inputs, _SAMPLES[task]), (synthetic, 33), (fresh, 32))):
+    }
+    for seed, (path, rows) in enumerate(zip(paths.values(), (_SAMPLES[task], 33, 32), strict=True)):
         np.savez(path, **_inputs(task, rows, seed))
-    jobs = [
-        Job(
-            cell=cell,
-            architecture="any",
-            config=_CONFIG,
-            checkpoint=Path("none"),
-            backend=None,
-            execution="eager",
-            test=test,
-            benchmark=f"{model}-tiny",
-            answer=answer,
-            inputs=inputs,
-            synthetic=synthetic,
-            fresh=fresh,
-            warmup_rows=1,
-            limits=Limits(
-                min_duration_ms=milliseconds,
-                min_query_count=1,
-                performance_sample_count=_SAMPLES[task],
-                equal_issue=task == "generate",
-                calibration_seconds=0.1,
-            ),
-            log_dir=directory / "raw" / test,
-            made_with={"environment": _LOCK, "source": ""},
-            logits_rows=_LOGITS_ROWS if task == "generate" else 0,
-        )
-        for test in ("performance", "accuracy")
-    ]
-    reference = _reference(directory, jobs[0].workload, inputs)
-    run_jobs([replace(job, reference=reference) for job in jobs], worker)
-    record = _record(directory, scenario, task, batch, inputs)
-    record["cell"]["options"] = dict(cell.options)
+    limits = Limits(
+        min_duration_ms=milliseconds,
+        min_query_count=1,
+        performance_sample_count=_SAMPLES[task],
+        equal_issue=task == "generate",
+        calibration_seconds=0.1,
+    )
+    timed = replace(
+        job(own, directory, **_CONFIG),
+        architecture="any",
+        benchmark=f"{model}-tiny",
+        answer=("logits",) if task == "predict" else ("tokens",),
+        limits=limits,
+        made_with={"environment": _LOCK, "source": ""},
+        logits_rows=_LOGITS_ROWS if task == "generate" else 0,
+        **paths,
+    )
+    timed = replace(timed, reference=_reference(directory, timed.workload, timed.inputs))
+    accuracy_folder = directory / "raw" / "accuracy"
+    run_jobs([timed, replace(timed, test="accuracy", log_dir=accuracy_folder)], worker)
+    record = _record(directory, own, timed.inputs)
     _write(directory / "record.json", record)
     _submit(directory, record)
     return directory
@@ -200,10 +188,8 @@ def comply(
     WorkerFailed.
     """
     of, record = of or rules.load(), files.record(run / "record.json")
-    performance, outcome = (
-        read_job(run / "raw" / "performance" / "job.json"),
-        read_outcome(run / "raw" / "performance"),
-    )
+    performance = read_job(run / "raw" / "performance" / "job.json")
+    outcome = read_outcome(run / "raw" / "performance")
     assert outcome is not None
     performance = replace(performance, calibration=outcome.calibration)
     official = record.benchmark.official
@@ -212,8 +198,8 @@ def comply(
         for name in names or compliance_tests.applicable(performance, of)
     ]
     run_jobs(jobs, worker)
-    for job in jobs:
-        _packed(job.log_dir / "mlperf_log_trace.json")
+    for each in jobs:
+        _packed(each.log_dir / "mlperf_log_trace.json")
     resubmit_compliance(run, of)
     return run
 
@@ -235,47 +221,27 @@ def run_jobs(jobs: Iterable[Job], module: Sequence[str] = HONEST) -> None:
     """Run jobs in one worker, as a cell does. Raises WorkerFailed."""
     with Worker(Path(sys.executable), {}) as worker:
         worker.module = module
-        for job in jobs:
-            job.log_dir.mkdir(parents=True, exist_ok=True)
-            outcome = worker.run(job, lambda beat: None)
+        for each in jobs:
+            each.log_dir.mkdir(parents=True, exist_ok=True)
+            outcome = worker.run(each, lambda beat: None)
             if outcome.status != "ok":
-                raise WorkerFailed(f"{job.test}: {outcome.reason}")
+                raise WorkerFailed(f"{each.test}: {outcome.reason}")
 
 
-def _record(directory: Path, scenario: str, task: str, batch: int, inputs: Path) -> dict[str, Any]:
-    model, official = _MODEL[task]
-    count = _SAMPLES[task]
+def _record(directory: Path, own: Cell, inputs: Path) -> dict[str, Any]:
+    official = _MODEL[own.task][1]
+    count = _SAMPLES[own.task]
+    generates = own.task == "generate"
     outcome = read_json(directory / "raw" / "performance" / "outcome.json")
-    return {
-        "schema": "record-4",
-        "cell": {
-            "sut": "mock",
-            "model": model,
-            "size": "tiny",
-            "task": task,
-            "scenario": scenario,
-            "precision": "float32",
-            "batch_size": batch,
-            "device": "cpu",
-            "seq_len": None,
-            "dataset": "synthetic",
-            "weights": "seeded",
-            "options": {},
-            "eos": "ignore" if task == "generate" else None,
-        },
+    score = "tokens" if generates else "logits"
+    record = record_json(own) | {
         "end_tokens": [],
-        "mode": "quick",
-        "round": rules.CURRENT,
-        "command": f"./run.sh --sut mock --scenario {scenario} --model {model}",
-        "benchmark": {"name": f"{model}-tiny", "official": official},
+        "command": f"./run.sh --sut mock --scenario {own.scenario} --model {own.model}",
+        "benchmark": {"name": f"{own.model}-tiny", "official": official},
         "architecture": "any",
         "execution": "eager",
         "qsl": {"samples": count, "performance_sample_count": count, "synthetic": True},
-        "accuracy": {
-            "score": "logits" if task == "predict" else "tokens",
-            "keys": ["logits" if task == "predict" else "tokens"],
-            "tolerance": _TOLERANCE[task],
-        },
+        "accuracy": {"score": score, "keys": [score], "tolerance": _TOLERANCE[own.task]},
         "digests": {
             "weights": "0" * 64,
             "weights_source": "user",
@@ -285,76 +251,63 @@ def _record(directory: Path, scenario: str, task: str, batch: int, inputs: Path)
         },
         "machine": {"cpu": "a processor"},
         "git": {"revision": None, "dirty": None},
-        "environment": {
-            "name": "core",
-            "lock_sha256": _LOCK,
-            "versions": outcome["versions"],
-        },
+        "environment": {"name": "core", "lock_sha256": _LOCK, "versions": outcome["versions"]},
         "answers": outcome["answers"],
-        "new_tokens_per_sample": _NEW if task == "generate" else None,
+        "new_tokens_per_sample": _NEW if generates else None,
     }
+    record["cell"]["eos"] = "ignore" if generates else None
+    return record
 
 
 def _submit(run: Path, record: Mapping[str, Any]) -> None:
     """A small writer of the v6.1 tree."""
-    name, cell = record["benchmark"]["name"], record["cell"]
-    base = run / "open" / SUBMITTER
-    scenario = base / "results" / SYSTEM / name / cell["scenario"]
+    cell = record["cell"]
+    systems = run / "open" / SUBMITTER / "results" / SYSTEM
+    scenario = systems / record["benchmark"]["name"] / cell["scenario"]
     for test, folder in (
         ("performance", scenario / "performance" / "run_1"),
         ("accuracy", scenario / "accuracy"),
     ):
         folder.mkdir(parents=True)
         for log in ("mlperf_log_summary.txt", "mlperf_log_detail.txt"):
-            (folder / log).write_bytes((run / "raw" / test / log).read_bytes())
-    (scenario / "user.conf").write_bytes((run / "raw" / "performance" / "user.conf").read_bytes())
+            shutil.copy(run / "raw" / test / log, folder)
+    shutil.copy(run / "raw" / "performance" / "user.conf", scenario)
     setting = f"{cell['precision']}, batch {cell['batch_size']}, device {cell['device']}"
-    (scenario / "README.md").write_text(f"{record['command']}\n{setting}\n")
-    _write(
-        scenario / "measurements.json",
-        {
-            "input_data_types": "int32",
-            "retraining": "no",
-            "starting_weights_filename": "none",
-            "weight_data_types": "float32",
-            "weight_transformations": "none",
-        },
-    )
-    _write(base / "model_mapping.json", {name: record["benchmark"]["official"]})
-    (base / "systems").mkdir()
-    _write(base / "systems" / f"{SYSTEM}.json", _system())
-    (base / "src" / name).mkdir(parents=True)
-    (base / "src" / name / "README.md").write_text("The source.\n")
+    describe(scenario, record["benchmark"]["official"], f"{record['command']}\n{setting}\n")
     resubmit_answers(run)
+
+
+def describe(scenario: Path, official: str, readme: str) -> None:
+    """Write the documents of a submission of one scenario, whose folder this is."""
+    *_, system, name, _ = scenario.parts
+    submitter = scenario.parents[3]
+    (scenario / "README.md").write_text(readme)
+    types = {"input_data_types": "int32", "weight_data_types": "float32", "retraining": "no"}
+    none = dict.fromkeys(("starting_weights_filename", "weight_transformations"), "none")
+    _write(scenario / "measurements.json", types | none)
+    _write(submitter / "model_mapping.json", {name: official})
+    (submitter / "systems").mkdir()
+    _write(submitter / "systems" / f"{system}.json", _system())
+    (submitter / "src" / name).mkdir(parents=True)
+    (submitter / "src" / name / "README.md").write_text("The source.\n")
 
 
 def _system() -> dict[str, str]:
     from compliance.checks.submission import metadata
 
-    required = json.loads(
-        (Path(metadata.__file__).parents[2] / "schemas" / "system.json").read_text()
-    )["required"]
-    return dict.fromkeys(required, "N/A") | {
-        "division": "open",
-        "submitter": SUBMITTER,
-        "status": "rdi",
-        "system_type": "edge",
-        "number_of_nodes": "1",
-        "accelerators_per_node": "0",
-        "host_processors_per_node": "1",
-    }
+    schema = Path(metadata.__file__).parents[2] / "schemas" / "system.json"
+    own = {"division": "open", "submitter": SUBMITTER, "status": "rdi", "system_type": "edge"}
+    counts = {"number_of_nodes": "1", "accelerators_per_node": "0", "host_processors_per_node": "1"}
+    return dict.fromkeys(read_json(schema)["required"], "N/A") | own | counts
 
 
 def resubmit_answers(run: Path) -> None:
     """accuracy.txt and the truncated log, made again from raw/."""
-    record, log = (
-        read_json(run / "record.json"),
-        run / "raw" / "accuracy" / "mlperf_log_accuracy.json",
-    )
+    judged = read_json(run / "record.json")["accuracy"]
+    log = run / "raw" / "accuracy" / "mlperf_log_accuracy.json"
     whole = log.read_bytes()
     with np.load(run / "reference.npz") as reference:
         forced, own = (run / "raw" / "accuracy" / name for name in ("logits.npy", "own_logits.npy"))
-        judged = record["accuracy"]
         found = accuracy.score(
             judged["score"],
             logs.read_accuracy(log).payloads,
@@ -365,9 +318,7 @@ def resubmit_answers(run: Path) -> None:
             np.load(own) if own.exists() else None,
         )
     target = scenario_folder(run) / "accuracy"
-    (target / "accuracy.txt").write_text(
-        f"{found.line()}\nhash={hashlib.sha256(whole).hexdigest()}\n"
-    )
+    (target / "accuracy.txt").write_text(f"{found.line()}\nhash={sha256(log)}\n")
     short = whole if len(whole) <= 10240 else whole[:4096] + b"\n\n...\n\n" + whole[-4096:]
     (target / "mlperf_log_accuracy.json").write_bytes(short)
 
