@@ -240,7 +240,9 @@ def _moved(row):
     return f"{head}{index}{(int(number) + 1) % 256}{comma}{rest}"
 
 
-@pytest.mark.parametrize("mutation", m.mutations(TESTS_MUTATED), ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "mutation", list(m.mutations(TESTS_MUTATED)), ids=lambda each: each.name
+)
 def test_a_single_change_fails_its_check(complied, tmp_path, mutation):
     run = shutil.copytree(complied(mutation.kind), tmp_path / "quick-1")
     mutation.do(run)
