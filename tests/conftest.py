@@ -1,11 +1,8 @@
-from __future__ import annotations
-
 import argparse
 import os
 import signal
 import sys
 import zlib
-from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -29,7 +26,7 @@ settings.load_profile("busy machine")
 _LEFT_OUT = pytest.StashKey[int]()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser):
     """The options `--all`, `--part` and `--share`."""
     parser.addoption("--all", action="store_true", help="run the tests that are marked `long` too")
     parser.addoption(
@@ -46,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def _part(text: str) -> tuple[int, int]:
+def _part(text):
     number, parts = (int(word) for word in text.split("/"))
     if parts < 1:
         raise argparse.ArgumentTypeError(f"{text}: there is at least one part (I/N)")
@@ -54,7 +51,7 @@ def _part(text: str) -> tuple[int, int]:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config, items):
     """Leave out long tests, unless `--all`, `--part`, `-m` or the id of a test selects them. Tests
     of real SUTs come last, in the order of the processes that serve them.
     """
@@ -75,18 +72,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in gone]
 
 
-def _process(item: pytest.Item) -> int:
+def _process(item):
     """The place of the framework's process that serves the test. That of PyTorch is the first one,
     because it makes the reference's answers. Tests that start no framework have place 0.
     """
     if "interpreter" not in getattr(item, "fixturenames", ()):
         return 0
     named = item.callspec.params if hasattr(item, "callspec") else {}
-    sut = named.get("sut", named.get("tested", getattr(item.module, "SUT", REFERENCE)))
+    sut = named.get("sut", getattr(item.module, "SUT", REFERENCE))
     return 1 + _PROCESSES.index(_served_by(sut))
 
 
-def _served_by(sut: str) -> tuple[str, frozenset[tuple[str, str]]]:
+def _served_by(sut):
     spec = spec_of(sut)
     return spec.environment, frozenset(spec.process_env.items())
 
@@ -94,12 +91,12 @@ def _served_by(sut: str) -> tuple[str, frozenset[tuple[str, str]]]:
 _PROCESSES = [_served_by(sut) for sut in (REFERENCE, *SUTS)]
 
 
-def _place(item: pytest.Item) -> int:
+def _place(item):
     """A number that the long tests of one process share, or else those of one file."""
     return _process(item) or zlib.crc32(item.path.name.encode())
 
 
-def pytest_runtestloop(session: pytest.Session) -> bool | None:
+def pytest_runtestloop(session):
     """With `--share`, run the tests that no other process has begun."""
     folder = session.config.option.share
     if not folder or session.testsfailed:
@@ -113,12 +110,12 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return True
 
 
-def _begun(items: list[pytest.Item], folder: Path) -> Iterator[pytest.Item | None]:
+def _begun(items, folder):
     """The tests of the files that this process is the first to begin, and None. All tests of real
     SUTs count as one file. They are the last one and take longest, so the first process goes from
     the last file to the first.
     """
-    files: dict[str, list[pytest.Item]] = {}
+    files = {}
     for item in items:
         name = "real SUTs" if _process(item) else str(item.path).replace(os.sep, " ")
         files.setdefault(name, []).append(item)
@@ -131,7 +128,7 @@ def _begun(items: list[pytest.Item], folder: Path) -> Iterator[pytest.Item | Non
     yield None
 
 
-def _is_first(path: Path) -> bool:
+def _is_first(path):
     """Make the file. → whether no other process has made it."""
     try:
         path.touch(exist_ok=False)
@@ -140,7 +137,7 @@ def _is_first(path: Path) -> bool:
     return True
 
 
-def _is_named(item: pytest.Item) -> bool:
+def _is_named(item):
     """Whether an argument is the id of the test, or of its function with all parameters."""
     own = item.nodeid.partition("::")[2]
     names = {own, own.partition("[")[0]}
@@ -151,9 +148,7 @@ def _is_named(item: pytest.Item) -> bool:
     return False
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
+def pytest_terminal_summary(terminalreporter, config):
     """Say how many tests were left out."""
     if count := config.stash.get(_LEFT_OUT, 0):
         terminalreporter.write_line(
@@ -161,20 +156,20 @@ def pytest_terminal_summary(
         )
 
 
-def pytest_runtest_teardown() -> None:
+def pytest_runtest_teardown():
     """Ignore SIGPIPE again. Commands that print set it to end their process, which is pytest here."""
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 
 @pytest.fixture(scope="session")
-def interpreter() -> Callable[[str], Path]:
+def interpreter():
     """name of an environment → its interpreter, made from its lock on first use; `core` is the one
     that runs the tests.
 
     In a bundle that does not hold the environment the test is skipped: no network could bring it.
     """
 
-    def ensure(name: str) -> Path:
+    def ensure(name):
         if name == "core":
             return Path(sys.executable)
         if (bundle := wheels.bundle(environments.ROOT)) and f"{name}-cpu" not in wheels.manifest(
@@ -187,7 +182,7 @@ def interpreter() -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def made_environment() -> environments.Environment:
+def made_environment():
     """The core environment is the one run.sh made; under pytest the same packages are in the
     development environment.
     """

@@ -2,10 +2,7 @@
 new wording must not change what a program does: a decision is made by a code, a type or a number.
 """
 
-from __future__ import annotations
-
 import ast
-from collections.abc import Iterator
 
 import pytest
 
@@ -51,7 +48,7 @@ ALLOWED = {
 """File and function → why it may read a text."""
 
 
-def is_message(node: ast.expr) -> bool:
+def is_message(node):
     """Whether an expression is a message: a name or an attribute of MESSAGES, the text of an
     exception, or a text that contains one.
     """
@@ -71,7 +68,7 @@ def is_message(node: ast.expr) -> bool:
     return False
 
 
-def reads(node: ast.AST) -> bool:
+def reads(node):
     """Whether an expression looks into a message."""
     match node:
         case ast.Compare(ops=ops, comparators=comparators):
@@ -88,10 +85,10 @@ def reads(node: ast.AST) -> bool:
     return False
 
 
-def decisions(code: str) -> Iterator[tuple[str, str]]:
+def decisions(code):
     """(the innermost function, the expression) of everything that looks into a message."""
 
-    def below(node: ast.AST, function: str) -> Iterator[tuple[str, str]]:
+    def below(node, function):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             function = node.name
         if reads(node):

@@ -2,38 +2,28 @@
 SPEC.json`.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import tensorflow as tf
 from transformers import TFBertForSequenceClassification  # noqa: F401  once, not in each fork
 
-from sut.contract import Workload
 from sut.hf_tensorflow.bert import load
 from tests.broken import running
 
 
-def honest(w: Workload) -> Any:
-    """The SUT as it is."""
-    return load(w)
-
-
-def not_traced(w: Workload) -> Any:
+def not_traced(w):
     """Somebody forgot tf.function."""
     sut = load(w)
     sut.function = sut.forward
     return sut
 
 
-def without_xla(w: Workload) -> Any:
+def without_xla(w):
     """The function is not compiled by XLA."""
     sut = load(w)
     sut.function = tf.function(sut.forward)
     return sut
 
 
-def cast_product(w: Workload) -> Any:
+def cast_product(w):
     """The head holds float32 weights and multiplies in bfloat16."""
     sut = load(w)
     head = sut.model.classifier
@@ -43,9 +33,5 @@ def cast_product(w: Workload) -> Any:
     return sut
 
 
-CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
-    "hf-tensorflow-xla": {"bert": (honest, not_traced, without_xla, cast_product)},
-}
-
 if __name__ == "__main__":
-    running.main(CASES)
+    running.main(globals())

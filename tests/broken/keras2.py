@@ -1,19 +1,14 @@
 """SUTs of Keras 2, each with one mistake: `python -m tests.broken.keras2 SPEC.json`."""
 
-from __future__ import annotations
-
-from typing import Any
-
-from sut.contract import Workload
 from sut.keras2 import bert, causal_lm
 from tests.broken import on_tensorflow, running
 
 
-def load(w: Workload) -> Any:
+def load(w):
     return (causal_lm if w.task == "generate" else bert).load(w)
 
 
-def recompile(sut: Any, **arguments: Any) -> Any:
+def recompile(sut, **arguments):
     """`model.compile` again, as an author would who adds an argument."""
     if sut.workload.task == "generate":
         arguments["sampler"] = "greedy"
@@ -21,48 +16,32 @@ def recompile(sut: Any, **arguments: Any) -> Any:
     return sut
 
 
-def honest(w: Workload) -> Any:
-    """The SUT as it is."""
-    return load(w)
-
-
-def memo(w: Workload) -> Any:
-    """The model is entered only for inputs that are new."""
-    return running.keep_answers(load(w))
-
-
-def without_xla(w: Workload) -> Any:
+def without_xla(w):
     """Keras is told not to compile by XLA."""
     return recompile(load(w), jit_compile=False)
 
 
-def xla(w: Workload) -> Any:
+def xla(w):
     """Keras is told to."""
     return recompile(load(w), jit_compile=True)
 
 
-def run_eagerly(w: Workload) -> Any:
+def run_eagerly(w):
     """Somebody debugged, and left run_eagerly."""
     return recompile(load(w), run_eagerly=True)
 
 
-def functions_run_eagerly(w: Workload) -> Any:
+def functions_run_eagerly(w):
     """TensorFlow is told to run functions operator by operator, after they were traced."""
     return on_tensorflow.run_functions_eagerly(load(w))
 
 
-def mixed_policy(w: Workload) -> Any:
+def mixed_policy(w):
     """One layer makes bfloat16 of its float32 weights."""
     sut = load(w)
     sut.model.output_dense._set_dtype_policy("mixed_bfloat16")  # Keras 2 has no other way
     return sut
 
 
-BOTH = (honest, run_eagerly, functions_run_eagerly, mixed_policy)
-CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
-    "keras2-tensorflow": {"bert": (*BOTH, memo, without_xla), "mistral": (without_xla,)},
-    "keras2-tensorflow-graph": {"bert": (*BOTH, xla), "mistral": (xla,)},
-}
-
 if __name__ == "__main__":
-    running.main(CASES)
+    running.main(globals())

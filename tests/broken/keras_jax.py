@@ -1,43 +1,29 @@
 """SUTs of Keras on JAX, each with one mistake: `python -m tests.broken.keras_jax SPEC.json`."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import jax
 import numpy as np
 
-from sut.contract import Workload
-from tests.broken import running
-from tests.broken.keras import (
-    EVERYWHERE,
-    GENERATING,
-    call_in,
-    layers,
-    load,
-    model_called,
-    recompile,
-    run_eagerly,
-)
+from tests.broken import keras, running
+from tests.broken.keras import call_in, layers, load, model_called, recompile
 
 
-def _pure(sut: Any) -> Any:
+def _pure(sut):
     """(weights, batch) → logits, of the model as it is."""
 
-    def forward(weights: Any, batch: Any) -> Any:
+    def forward(weights, batch):
         trainable, others = weights
         return sut.model.stateless_call(trainable, others, batch, training=False)[0]
 
     return forward
 
 
-def _weights(sut: Any) -> Any:
+def _weights(sut):
     return [v.value for v in sut.model.trainable_variables], [
         v.value for v in sut.model.non_trainable_variables
     ]
 
 
-def honest_program(w: Workload) -> Any:
+def honest_program(w):
     """A jax.jit program of the SUT's own."""
     sut = load(w)
     weights, program = _weights(sut), jax.jit(_pure(sut))
@@ -45,7 +31,7 @@ def honest_program(w: Workload) -> Any:
     return sut
 
 
-def honest_lambda(w: Workload) -> Any:
+def honest_lambda(w):
     """The same, of a function without a name."""
     sut = load(w)
     weights, pure = _weights(sut), _pure(sut)
@@ -54,7 +40,7 @@ def honest_lambda(w: Workload) -> Any:
     return sut
 
 
-def jitted_anew(w: Workload) -> Any:
+def jitted_anew(w):
     """Each call makes a new jax.jit of a new lambda, and compiles it."""
     sut = load(w)
     weights, pure = _weights(sut), _pure(sut)
@@ -64,14 +50,14 @@ def jitted_anew(w: Workload) -> Any:
     return sut
 
 
-def _jitted(own: Any) -> Any:
+def _jitted(own):
     program = jax.jit(lambda x, arrays: own(x, **arrays))
     return lambda x, **named: program(
         x, {k: v for k, v in named.items() if v is not None and k != "training"}
     )
 
 
-def each_layer_jitted(w: Workload) -> Any:
+def each_layer_jitted(w):
     """Each layer is a program of its own."""
     sut = model_called(w)
     for layer in layers(sut):
@@ -79,14 +65,14 @@ def each_layer_jitted(w: Workload) -> Any:
     return sut
 
 
-def backbone_jitted(w: Workload) -> Any:
+def backbone_jitted(w):
     """The head is left out of the program."""
     sut = model_called(w)
     call_in(sut.model.backbone, _jitted)
     return sut
 
 
-def embedding_left_out(w: Workload) -> Any:
+def embedding_left_out(w):
     """The rows of the embedding are looked up before the program begins."""
     # Its small programs are looked at when they are compiled, and cases share a process.
     jax.clear_caches()
@@ -95,9 +81,9 @@ def embedding_left_out(w: Workload) -> Any:
         sut.model.backbone.token_embedding.embeddings.value,
         sut.model.backbone.token_embedding,
     )
-    weights, rows = _weights(sut), list[Any]()
+    weights, rows = _weights(sut), []
 
-    def forward(weights: Any, batch: Any, embedded: Any) -> Any:
+    def forward(weights, batch, embedded):
         rows[:] = [embedded]
         return _pure(sut)(weights, batch)
 
@@ -107,12 +93,12 @@ def embedding_left_out(w: Workload) -> Any:
     return sut
 
 
-def jit_disabled(w: Workload) -> Any:
+def jit_disabled(w):
     """The measured call is made under jax.disable_jit."""
     return running.around(load(w), jax.disable_jit)
 
 
-def pure_callback(w: Workload) -> Any:
+def pure_callback(w):
     """A layer computes in NumPy, from within the program."""
     sut = load(w)
     call_in(
@@ -129,12 +115,12 @@ def pure_callback(w: Workload) -> Any:
     return sut
 
 
-def debug_print(w: Workload) -> Any:
+def debug_print(w):
     """A print for debugging is left in a layer."""
     sut = load(w)
 
-    def change(own: Any) -> Any:
-        def call(x: Any, **named: Any) -> Any:
+    def change(own):
+        def call(x, **named):
             jax.debug.callback(lambda a: None, x)
             return own(x, **named)
 
@@ -144,29 +130,29 @@ def debug_print(w: Workload) -> Any:
     return sut
 
 
-def quantized(w: Workload) -> Any:
+def quantized(w):
     """Somebody quantised the model, and the cell says float32."""
     sut = load(w)
     sut.model.quantize("int8")
     return recompile(sut)
 
 
-def bfloat16_in_predict(w: Workload) -> Any:
+def bfloat16_in_predict(w):
     """predict allows bfloat16 products."""
     return running.around(load(w), lambda: jax.default_matmul_precision("bfloat16"))
 
 
-def default_in_predict(w: Workload) -> Any:
+def default_in_predict(w):
     """predict allows whatever the device has by default."""
     return running.around(load(w), lambda: jax.default_matmul_precision("default"))
 
 
-def default_in_a_layer(w: Workload) -> Any:
+def default_in_a_layer(w):
     """One layer allows what the device has by default."""
     sut = load(w)
 
-    def change(own: Any) -> Any:
-        def call(*args: Any, **named: Any) -> Any:
+    def change(own):
+        def call(*args, **named):
             with jax.default_matmul_precision("default"):
                 return own(*args, **named)
 
@@ -176,17 +162,9 @@ def default_in_a_layer(w: Workload) -> Any:
     return sut
 
 
-CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
-    "keras3-jax": {
-        "bert": (
-            # First: that a program of one operator holds products is seen only where it is
-            # compiled, and they share a process.
-            backbone_jitted, each_layer_jitted, model_called, run_eagerly, *EVERYWHERE, honest_program, honest_lambda, jitted_anew,
-            embedding_left_out, jit_disabled, pure_callback, debug_print, quantized, bfloat16_in_predict, default_in_predict, default_in_a_layer,
-        ),
-        "mistral": (*GENERATING, bfloat16_in_predict),
-    }
-}  # fmt: skip
+# That a program of one operator holds products is seen only where it is compiled, and cases share a
+# process.
+FIRST = ["backbone_jitted", "each_layer_jitted", "model_called", "run_eagerly"]
 
 if __name__ == "__main__":
-    running.main(CASES, isolated=False)
+    running.main({**vars(keras), **globals()}, FIRST, isolated=False)

@@ -2,40 +2,25 @@
 SPEC.json`.
 """
 
-from __future__ import annotations
-
 import os
-from typing import Any
 
 import tensorflow as tf
 
-from sut.contract import Workload
-from tests.broken import on_tensorflow, running
-from tests.broken.keras import (
-    EVERYWHERE,
-    GENERATING,
-    WATCHED,
-    call_in,
-    layer_left_out,
-    layers,
-    load,
-    model_called,
-    recompile,
-    run_eagerly,
-)
+from tests.broken import keras, on_tensorflow, running
+from tests.broken.keras import call_in, layers, load, model_called, recompile
 
 
-def _function(sut: Any) -> Any:
+def _function(sut):
     return tf.function(
         lambda batch: sut.model(batch, training=False), jit_compile=sut.workload.execution == "xla"
     )
 
 
-def _tensors(batch: Any) -> Any:
+def _tensors(batch):
     return {k: tf.constant(v) for k, v in batch.items()}
 
 
-def honest_function(w: Workload) -> Any:
+def honest_function(w):
     """A tf.function of the SUT's own."""
     sut = load(w)
     function = _function(sut)
@@ -43,7 +28,7 @@ def honest_function(w: Workload) -> Any:
     return sut
 
 
-def honest_pipeline(w: Workload) -> Any:
+def honest_pipeline(w):
     """Keras' own `predict`, which makes a data pipeline at each call."""
     sut = load(w)
     sut.predict = lambda batch: sut.model.predict(
@@ -52,14 +37,14 @@ def honest_pipeline(w: Workload) -> Any:
     return sut
 
 
-def traced_anew(w: Workload) -> Any:
+def traced_anew(w):
     """Each call makes a new tf.function, and traces it."""
     sut = load(w)
     sut.predict = lambda batch: _function(sut)(_tensors(batch)).numpy()
     return sut
 
 
-def each_layer_traced(w: Workload) -> Any:
+def each_layer_traced(w):
     """Each layer is a function of its own."""
     sut = model_called(w)
     for layer in layers(sut):
@@ -67,19 +52,19 @@ def each_layer_traced(w: Workload) -> Any:
     return sut
 
 
-def backbone_traced(w: Workload) -> Any:
+def backbone_traced(w):
     """The head is left out of the function."""
     sut = model_called(w)
     call_in(sut.model.backbone, lambda own: tf.function(own, jit_compile=w.execution == "xla"))
     return sut
 
 
-def embedding_left_out(w: Workload) -> Any:
+def embedding_left_out(w):
     """The rows of the embedding are looked up before the function begins."""
     sut = load(w)
-    embedding, rows = sut.model.backbone.token_embedding, list[Any]()
+    embedding, rows = sut.model.backbone.token_embedding, []
 
-    def forward(batch: Any, embedded: Any) -> Any:
+    def forward(batch, embedded):
         rows[:] = [embedded]
         return sut.model(batch, training=False)
 
@@ -92,49 +77,49 @@ def embedding_left_out(w: Workload) -> Any:
     return sut
 
 
-def functions_run_eagerly(w: Workload) -> Any:
+def functions_run_eagerly(w):
     """TensorFlow is told to run functions operator by operator, after they were traced."""
     return on_tensorflow.run_functions_eagerly(load(w))
 
 
-def numpy_function(w: Workload) -> Any:
+def numpy_function(w):
     """A layer computes in NumPy, from within the graph."""
     return _through(
         w, lambda x: tf.ensure_shape(tf.numpy_function(lambda a: a, [x], tf.float32), x.shape)
     )
 
 
-def py_function(w: Workload) -> Any:
+def py_function(w):
     """A layer computes eagerly, from within the graph."""
     return _through(
         w, lambda x: tf.ensure_shape(tf.py_function(lambda a: a, [x], tf.float32), x.shape)
     )
 
 
-def _through(w: Workload, change: Any) -> Any:
+def _through(w, change):
     sut = load(w)
     call_in(layers(sut)[0], lambda own: lambda x, **named: own(change(x), **named))
     return sut
 
 
-def one_layer_under_xla(w: Workload) -> Any:
+def one_layer_under_xla(w):
     """XLA compiles one layer of a graph."""
     sut = recompile(load(w), jit_compile=False)
     call_in(layers(sut)[0], lambda own: tf.function(own, jit_compile=True))
     return sut
 
 
-def xla(w: Workload) -> Any:
+def xla(w):
     """Keras is told to compile by XLA."""
     return recompile(load(w), jit_compile=True)
 
 
-def without_xla(w: Workload) -> Any:
+def without_xla(w):
     """Keras is told not to."""
     return recompile(load(w), jit_compile=False)
 
 
-def auto_clustering(w: Workload) -> Any:
+def auto_clustering(w):
     """TensorFlow gives parts of the graph to XLA by itself."""
     os.environ["TF_XLA_FLAGS"] = (
         "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit --tf_xla_min_cluster_size=2"
@@ -143,12 +128,12 @@ def auto_clustering(w: Workload) -> Any:
     return load(w)
 
 
-def constants_folded(w: Workload) -> Any:
+def constants_folded(w):
     """The batch is captured as a constant: the function answers what it was traced with."""
     sut = load(w)
-    known = dict[tuple[int, ...], Any]()
+    known = {}
 
-    def predict(batch: Any) -> Any:
+    def predict(batch):
         shape = batch["token_ids"].shape
         if shape not in known:
             held = _tensors(batch)
@@ -161,28 +146,5 @@ def constants_folded(w: Workload) -> Any:
     return sut
 
 
-BOTH = (
-    honest_function,
-    honest_pipeline,
-    model_called,
-    run_eagerly,
-    traced_anew,
-    each_layer_traced,
-    backbone_traced,
-    embedding_left_out,
-    functions_run_eagerly,
-    one_layer_under_xla,
-)
-CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
-    "keras3-tensorflow": {
-        "bert": (*EVERYWHERE, *BOTH, without_xla, constants_folded),
-        "mistral": (*GENERATING, without_xla),
-    },
-    "keras3-tensorflow-graph": {
-        "bert": (*WATCHED, *BOTH, layer_left_out, xla, numpy_function, py_function, auto_clustering),
-        "mistral": (*GENERATING, xla, functions_run_eagerly),
-    },
-}  # fmt: skip
-
 if __name__ == "__main__":
-    running.main(CASES)
+    running.main({**vars(keras), **globals()})

@@ -2,28 +2,13 @@
 SPEC.json`.
 """
 
-from __future__ import annotations
-
-from contextlib import contextmanager
-from typing import Any
-
 import torch
 
-from sut.contract import Workload
-from tests.broken import running
-from tests.broken.keras import (
-    EVERYWHERE,
-    GENERATING,
-    another_call_watched,
-    call_in,
-    float16_policy,
-    layers,
-    load,
-    watched_twice,
-)
+from tests.broken import keras, on_torch, running
+from tests.broken.keras import call_in, layers, load
 
 
-def layer_compiled(w: Workload) -> Any:
+def layer_compiled(w):
     """One layer is compiled."""
     sut = load(w)
     call_in(
@@ -33,33 +18,20 @@ def layer_compiled(w: Workload) -> Any:
     return sut
 
 
-def compiled_anew(w: Workload) -> Any:
+def compiled_anew(w):
     """One layer is compiled, and anew in each call."""
-    sut = layer_compiled(w)
-    own = sut.predict
-
-    def predict(batch: Any) -> Any:
-        torch._dynamo.reset()
-        return own(batch)
-
-    sut.predict = predict
-    return sut
+    return on_torch.anew(layer_compiled(w))
 
 
-def scripted_function(w: Workload) -> Any:
+def scripted_function(w):
     """The activation is a scripted function."""
-    sut = load(w)
-
-    @torch.jit.script
-    def activation(x):  # type: ignore[no-untyped-def]
-        return 0.5 * x * (1.0 + torch.erf(x * 0.7071067811865476))
-
+    sut, activation = load(w), on_torch.scripted_activation()
     for layer in layers(sut):
         layer._feedforward_intermediate_dense.activation = activation
     return sut
 
 
-def traced_layer(w: Workload) -> Any:
+def traced_layer(w):
     """One layer is traced by torch.jit."""
     sut = load(w)
     dense = sut.model.output_dense
@@ -71,40 +43,15 @@ def traced_layer(w: Workload) -> Any:
     return sut
 
 
-def autocast_around(w: Workload) -> Any:
+def autocast_around(w):
     """predict runs under autocast."""
     return running.around(load(w), lambda: torch.autocast("cpu", torch.bfloat16))
 
 
-@contextmanager
-def _medium() -> Any:
-    torch.set_float32_matmul_precision("medium")
-    yield
-    torch.set_float32_matmul_precision("highest")
-
-
-def medium_in_predict(w: Workload) -> Any:
+def medium_in_predict(w):
     """predict lowers float32 products, and sets them back."""
-    return running.around(load(w), _medium)
+    return running.around(load(w), on_torch.medium)
 
-
-CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
-    "keras3-torch": {
-        "bert": (
-            *EVERYWHERE,
-            another_call_watched,
-            watched_twice,
-            float16_policy,
-            layer_compiled,
-            compiled_anew,
-            scripted_function,
-            traced_layer,
-            autocast_around,
-            medium_in_predict,
-        ),
-        "mistral": (*GENERATING, medium_in_predict),
-    }
-}
 
 if __name__ == "__main__":
-    running.main(CASES)
+    running.main({**vars(keras), **globals()})

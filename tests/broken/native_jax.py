@@ -1,49 +1,29 @@
 """SUTs of native JAX, each with one mistake: `python -m tests.broken.native_jax SPEC.json`."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import jax
 import jax.export
 import jax.numpy as jnp
 import numpy as np
 
-from sut.contract import Workload
 from sut.native_jax import bert, causal_lm, causal_lm_layout
 from tests.broken import running
 
 
-def load(w: Workload) -> Any:
+def load(w):
     return (causal_lm if w.task == "generate" else bert).load(w)
 
 
-def replace_weights(sut: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
+def replace_weights(sut, change):
     for name, values in sut.weights.items():
         if values.ndim == 2:
             sut.weights[name] = jnp.asarray(change(np.asarray(values)))
     return sut
 
 
-def honest(w: Workload) -> Any:
-    """The SUT as it is."""
-    return load(w)
-
-
-def honest_streamed_from_a_thread(w: Workload) -> Any:
-    """A thread generates the tokens that are handed over."""
-    return running.stream_from_a_thread(load(w))
-
-
-def honest_in_two_shapes(w: Workload) -> Any:
-    """Batches of two shapes in one watched call."""
-    return load(w)
-
-
-def honest_ahead_of_time(w: Workload) -> Any:
+def honest_ahead_of_time(w):
     """The program is compiled before it is called."""
     sut = load(w)
     inputs = running.make_inputs(w.task, 2, 1)
@@ -53,7 +33,7 @@ def honest_ahead_of_time(w: Workload) -> Any:
     return sut
 
 
-def honest_sorted(w: Workload) -> Any:
+def honest_sorted(w):
     """JAX itself sorts the rows by their length before the program is called, and puts the answers
     back.
     """
@@ -62,7 +42,7 @@ def honest_sorted(w: Workload) -> Any:
     sut = load(w)
     program = sut.program
 
-    def sorted_program(weights: Any, ids: Any, mask: Any) -> Any:
+    def sorted_program(weights, ids, mask):
         order = jnp.argsort(jnp.asarray(mask).sum(1))
         return program(weights, jnp.take(ids, order, 0), jnp.take(mask, order, 0))[
             jnp.argsort(order)
@@ -72,17 +52,17 @@ def honest_sorted(w: Workload) -> Any:
     return sut
 
 
-def honest_two_in_flight(w: Workload) -> Any:
+def honest_two_in_flight(w):
     """Two batches are in flight."""
     return load(replace(w, options={"in_flight": "2"}))
 
 
-def honest_donated(w: Workload) -> Any:
+def honest_donated(w):
     """The program may write into the inputs, which are on the device."""
     sut = load(w)
     config = w.config["model"]
 
-    def classify(weights: Any, ids: Any, mask: Any) -> Any:
+    def classify(weights, ids, mask):
         return bert.logits(config, weights, ids, mask)
 
     program = jax.jit(classify, donate_argnames=("ids", "mask"))
@@ -90,7 +70,7 @@ def honest_donated(w: Workload) -> Any:
     return sut
 
 
-def honest_exported(w: Workload) -> Any:
+def honest_exported(w):
     """The program is that of jax.export, as it would be read from a file."""
     sut = load(w)
     inputs = running.make_inputs(w.task, 2, 1)
@@ -101,22 +81,22 @@ def honest_exported(w: Workload) -> Any:
     return sut
 
 
-def honest_in_micro_batches(w: Workload) -> Any:
+def honest_in_micro_batches(w):
     """The program computes the rows one by one, in a loop."""
     return of_rows(w, lambda one: lambda rows: jax.lax.map(one, rows))
 
 
-def honest_vmapped(w: Workload) -> Any:
+def honest_vmapped(w):
     """The program is written for one row."""
     return of_rows(w, jax.vmap)
 
 
-def of_rows(w: Workload, spread: Callable[..., Any]) -> Any:
+def of_rows(w, spread):
     sut = load(w)
     config = w.config["model"]
 
-    def classify(weights: Any, ids: Any, mask: Any) -> Any:
-        def one(row: Any) -> Any:
+    def classify(weights, ids, mask):
+        def one(row):
             return bert.logits(config, weights, row[0][None], row[1][None])[0]
 
         return spread(one)((ids, mask))
@@ -125,25 +105,20 @@ def of_rows(w: Workload, spread: Callable[..., Any]) -> Any:
     return sut
 
 
-def honest_padded_to_8(w: Workload) -> Any:
-    """Each batch has 8 rows."""
-    return running.padded_to_8(load(w))
-
-
-def honest_scanned(w: Workload) -> Any:
+def honest_scanned(w):
     """A layer is compiled once, and runs in a loop over the layers' weights."""
     sut = load(w)
     one = {**w.config["model"], "num_hidden_layers": 1}
     names = [name for name in sut.weights if name.startswith("bert.encoder.layer.0.")]
     count = w.config["model"]["num_hidden_layers"]
 
-    def classify(weights: Any, ids: Any, mask: Any) -> Any:
+    def classify(weights, ids, mask):
         own_norm, stacked = bert.norm, {}
         for name in names:
             every = [name.replace("layer.0", f"layer.{number}") for number in range(count)]
             stacked[name] = jnp.stack([weights[each] for each in every])
 
-        def layer(x: Any, of_layer: Any) -> Any:
+        def layer(x, of_layer):
             # The states take the place of the embeddings, whose norm is left out here.
             table = "bert.embeddings.word_embeddings.weight"
             none = {"bert.embeddings.position_embeddings.weight": jnp.zeros((x.shape[1], 1))}
@@ -166,24 +141,24 @@ def honest_scanned(w: Workload) -> Any:
     return sut
 
 
-def first_layer_kept(w: Workload) -> Any:
+def first_layer_kept(w):
     """What the embedding and the first layer compute is kept by the inputs."""
     sut = load(w)
-    config, memo = w.config["model"], dict[bytes, Any]()
+    config, memo = w.config["model"], {}
     rest = [f"layer.{number}." for number in range(1, config["num_hidden_layers"])]
 
     @jax.jit
-    def begin(weights: Any, ids: Any, mask: Any) -> Any:
+    def begin(weights, ids, mask):
         return bert.hidden({**config, "num_hidden_layers": 1}, weights, ids, mask, 0)
 
     @jax.jit
-    def end(weights: Any, x: Any) -> Any:
+    def end(weights, x):
         for layer in rest:
             inner = bert.dense(weights, f"bert.encoder.{layer}intermediate.dense", x)
             x = x + bert.dense(weights, f"bert.encoder.{layer}output.dense", inner)
         return bert.dense(weights, "classifier", x[:, 0])
 
-    def program(weights: Any, ids: Any, mask: Any) -> Any:
+    def program(weights, ids, mask):
         key = ids.tobytes()
         if key not in memo:
             memo[key] = begin(weights, ids, mask)
@@ -193,27 +168,27 @@ def first_layer_kept(w: Workload) -> Any:
     return sut
 
 
-def half_of_the_rows_kept(w: Workload) -> Any:
+def half_of_the_rows_kept(w):
     """Half of the rows are kept by their content."""
     # The programs of one name are told apart by those in memory, and cases share a process.
     jax.clear_caches()
     return running.keep_rows(load(w))
 
 
-def prompt_kept(w: Workload) -> Any:
+def prompt_kept(w):
     """The KV cache of a prompt is kept, so that only later tokens are computed again."""
     sut = load(w)
-    config, memo = causal_lm_layout.read(w), dict[bytes, Any]()
+    config, memo = causal_lm_layout.read(w), {}
 
     @partial(jax.jit, static_argnames="new")
-    def begin(weights: Any, ids: Any, begin: Any, new: int) -> Any:
+    def begin(weights, ids, begin, new):
         cache = causal_lm.empty_cache(config, len(ids), ids.shape[1] + new, np.float32)
         hidden, cache = causal_lm.forward(config, weights, ids, cache, 0, begin)
         return causal_lm.rate(config, weights, hidden[:, -1:]).argmax(-1), cache
 
     @partial(jax.jit, static_argnames=("prompt", "new"))
-    def go_on(weights: Any, token: Any, cache: Any, begin: Any, prompt: int, new: int) -> Any:
-        def step(state: Any, at: Any) -> Any:
+    def go_on(weights, token, cache, begin, prompt, new):
+        def step(state, at):
             token, cache = state
             hidden, cache = causal_lm.forward(config, weights, token, cache, at, begin)
             return (causal_lm.rate(config, weights, hidden).argmax(-1), cache), token[:, 0]
@@ -221,7 +196,7 @@ def prompt_kept(w: Workload) -> Any:
         _, tokens = jax.lax.scan(step, (token, cache), prompt + jnp.arange(new))
         return tokens.T
 
-    def program(weights: Any, ids: Any, left: Any, new: int) -> Any:
+    def program(weights, ids, left, new):
         key = np.asarray(ids).tobytes()
         if key not in memo:
             memo[key] = begin(weights, ids, left, new)
@@ -231,19 +206,14 @@ def prompt_kept(w: Workload) -> Any:
     return sut
 
 
-def joined(w: Workload) -> Any:
-    """Four batches are computed as one."""
-    return running.join_batches(load(w))
-
-
-def embedding_left_out(w: Workload) -> Any:
+def embedding_left_out(w):
     """The rows of the embedding are looked up before the program begins."""
     # Its small programs are looked at when they are compiled, and cases share a process.
     jax.clear_caches()
     sut = load(w)
     table, config = "bert.embeddings.word_embeddings.weight", w.config["model"]
 
-    def classify(weights: Any, rows: Any, mask: Any) -> Any:
+    def classify(weights, rows, mask):
         places = jnp.arange(rows.shape[0] * rows.shape[1]).reshape(rows.shape[:2])
         return bert.logits(
             config, {**weights, table: rows.reshape(-1, rows.shape[-1])}, places, mask
@@ -254,19 +224,14 @@ def embedding_left_out(w: Workload) -> Any:
     return sut
 
 
-def memo(w: Workload) -> Any:
-    """The program is entered only for inputs that are new."""
-    return running.keep_answers(load(w))
-
-
-def in_prepare(w: Workload) -> Any:
+def in_prepare(w):
     """prepare multiplies its inputs' embeddings by the first weights."""
     sut = load(w)
     words = sut.weights["bert.embeddings.word_embeddings.weight"]
     query = sut.weights["bert.encoder.layer.0.attention.self.query.weight"]
     first = jax.jit(lambda ids: words[ids] @ query)
 
-    def prepare(inputs: Any) -> Any:
+    def prepare(inputs):
         sut.first = first(inputs["input_ids"])
         return inputs
 
@@ -274,14 +239,14 @@ def in_prepare(w: Workload) -> Any:
     return sut
 
 
-def not_compiled(w: Workload) -> Any:
+def not_compiled(w):
     """Somebody forgot jax.jit."""
     sut = load(w)
     sut.program = lambda weights, ids, mask: bert.logits(w.config["model"], weights, ids, mask)
     return sut
 
 
-def jitted_anew(w: Workload) -> Any:
+def jitted_anew(w):
     """Each call makes a new jax.jit of a new lambda, and compiles it."""
     sut = load(w)
     config = w.config["model"]
@@ -291,18 +256,18 @@ def jitted_anew(w: Workload) -> Any:
     return sut
 
 
-def each_token_jitted(w: Workload) -> Any:
+def each_token_jitted(w):
     """The loop over tokens is Python's, and each token a call of the program."""
     sut = load(w)
     config = causal_lm_layout.read(w)
 
     @jax.jit
-    def extend(weights: Any, ids: Any, cache: Any, at: Any, begin: Any) -> Any:
+    def extend(weights, ids, cache, at, begin):
         hidden, cache = causal_lm.forward(config, weights, ids, cache, at, begin)
         return causal_lm.rate(config, weights, hidden[:, -1:]).argmax(-1), cache
 
-    def program(weights: Any, ids: Any, begin: Any, new: int) -> Any:
-        prompt, tokens = ids.shape[1], list[Any]()
+    def program(weights, ids, begin, new):
+        prompt, tokens = ids.shape[1], []
         cache = causal_lm.empty_cache(config, len(ids), prompt + new, np.float32)
         for count in range(new):
             ids, cache = extend(weights, ids, cache, prompt + count - 1 if count else 0, begin)
@@ -313,19 +278,19 @@ def each_token_jitted(w: Workload) -> Any:
     return sut
 
 
-def cast_product(w: Workload) -> Any:
+def cast_product(w):
     """The head casts its product to bfloat16."""
     sut = load(w)
     config, own = w.config["model"], bert.dense
 
-    def dense(weights: Any, name: str, x: Any) -> Any:
+    def dense(weights, name, x):
         if name != "classifier":
             return own(weights, name, x)
         return (x.astype("bfloat16") @ weights[f"{name}.weight"].astype("bfloat16")).astype(
             "float32"
         ) + weights[f"{name}.bias"]
 
-    def classify(weights: Any, ids: Any, mask: Any) -> Any:
+    def classify(weights, ids, mask):
         bert.dense = dense
         try:
             return bert.logits(config, weights, ids, mask)
@@ -336,12 +301,12 @@ def cast_product(w: Workload) -> Any:
     return sut
 
 
-def bfloat16_in_predict(w: Workload) -> Any:
+def bfloat16_in_predict(w):
     """predict allows bfloat16 products."""
     return running.around(load(w), lambda: jax.default_matmul_precision("bfloat16"))
 
 
-def bfloat16_in_one_of_two_shapes(w: Workload) -> Any:
+def bfloat16_in_one_of_two_shapes(w):
     """Batches of two rows are computed with weights in bfloat16."""
     sut = load(w)
     own, low = sut.program, {k: v.astype("bfloat16") for k, v in sut.weights.items()}
@@ -349,12 +314,12 @@ def bfloat16_in_one_of_two_shapes(w: Workload) -> Any:
     return sut
 
 
-def softmax_in_bfloat16(w: Workload) -> Any:
+def softmax_in_bfloat16(w):
     """All products are float32, and the softmax of attention is bfloat16."""
     sut = load(w)
     config, own = w.config["model"], jax.nn.softmax
 
-    def classify(weights: Any, ids: Any, mask: Any) -> Any:
+    def classify(weights, ids, mask):
         jax.nn.softmax = lambda scores: own(scores.astype("bfloat16"))
         try:
             return bert.logits(config, weights, ids, mask)
@@ -365,33 +330,23 @@ def softmax_in_bfloat16(w: Workload) -> Any:
     return sut
 
 
-def default_in_predict(w: Workload) -> Any:
+def default_in_predict(w):
     """predict allows whatever the device has by default."""
     return running.around(load(w), lambda: jax.default_matmul_precision("default"))
 
 
-def layer_left_out(w: Workload) -> Any:
+def layer_left_out(w):
     """One of the layers is forgotten."""
     config = {**w.config, "model": {**w.config["model"], "num_hidden_layers": 1}}
     return load(replace(w, config=config))
 
 
-def weights_through_bfloat16(w: Workload) -> Any:
-    """The weights were saved as bfloat16."""
-    return replace_weights(load(w), running.to_bfloat16)
-
-
-def weights_through_int8(w: Workload) -> Any:
-    """The weights were saved as int8."""
-    return replace_weights(load(w), running.to_int8)
-
-
-def int8_layers(w: Workload) -> Any:
+def int8_layers(w):
     """In bfloat16: the program holds the dense layers' weights as int8 constants, and multiplies
     them out in each call.
     """
     sut = load(replace(w, precision="bfloat16"))
-    config, kept = w.config["model"], dict[str, Any]()
+    config, kept = w.config["model"], {}
     for name in [
         name for name, values in sut.weights.items() if values.ndim == 2 and "embed" not in name
     ]:
@@ -399,7 +354,7 @@ def int8_layers(w: Workload) -> Any:
         scale = np.abs(weight).max(0, keepdims=True) / 127
         kept[name] = (np.round(weight / scale).astype(np.int8), scale)
 
-    def classify(weights: Any, ids: Any, mask: Any) -> Any:
+    def classify(weights, ids, mask):
         dense = {
             name: (jnp.asarray(values) * scale).astype("bfloat16")
             for name, (values, scale) in kept.items()
@@ -410,19 +365,7 @@ def int8_layers(w: Workload) -> Any:
     return sut
 
 
-CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
-    "native-jax": {
-        "bert": (
-            # First: that a program of one operator holds products is seen only where it is
-            # compiled, and they share a process.
-            not_compiled, honest, honest_in_two_shapes, honest_ahead_of_time, honest_sorted, honest_two_in_flight, joined,
-            honest_donated, honest_exported, honest_in_micro_batches, honest_padded_to_8, honest_scanned,
-            honest_vmapped, in_prepare, first_layer_kept, half_of_the_rows_kept, memo, jitted_anew, cast_product, layer_left_out, weights_through_bfloat16,
-            weights_through_int8, bfloat16_in_one_of_two_shapes, softmax_in_bfloat16, default_in_predict, embedding_left_out, int8_layers,
-        ),
-        "mistral": (honest, honest_streamed_from_a_thread, memo, prompt_kept, each_token_jitted, bfloat16_in_predict),
-    }
-}  # fmt: skip
-
 if __name__ == "__main__":
-    running.main(CASES, isolated=False)
+    # That a program of one operator holds products is seen only where it is compiled, and cases
+    # share a process.
+    running.main(globals(), first=["not_compiled"], isolated=False)

@@ -1,13 +1,9 @@
 """SUTs of native torch, each with one mistake: `python -m tests.broken.native_torch SPEC.json`."""
 
-from __future__ import annotations
-
 import copy
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,37 +13,36 @@ import torch._inductor.compile_fx
 from transformers import BertForSequenceClassification, MistralForCausalLM  # noqa: F401
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
-from sut.contract import Workload
 from sut.native_torch import bert, causal_lm, compiled
-from tests.broken import running
+from tests.broken import on_torch, running
 
 
-def load(w: Workload) -> Any:
+def load(w):
     return (causal_lm if w.task == "generate" else bert).load(w)
 
 
-def uncompiled(w: Workload) -> Any:
+def uncompiled(w):
     """A SUT that says compile, before anyone compiled its model."""
     sut = load(w)
     vars(sut.model).pop("forward", None)
     return sut
 
 
-def compile_cheaply(function: Any, **arguments: Any) -> Any:
+def compile_cheaply(function, **arguments):
     """Dynamo's regions without Inductor's compilation."""
     return torch.compile(function, backend="eager", dynamic=False, **arguments)
 
 
-def cheap(w: Workload) -> Any:
+def cheap(w):
     """The SUT as it is, or captured without Inductor."""
     return backend_eager(w) if w.execution == "compile" else load(w)
 
 
-def layers(sut: Any) -> Any:
+def layers(sut):
     return sut.model.bert.encoder.layer if hasattr(sut.model, "bert") else sut.model.model.layers
 
 
-def replace_weights(sut: Any, change: Callable[[Any], Any]) -> Any:
+def replace_weights(sut, change):
     for parameter in sut.model.parameters():
         if parameter.ndim == 2:
             parameter.data = torch.from_numpy(change(parameter.detach().numpy()))
@@ -57,46 +52,31 @@ def replace_weights(sut: Any, change: Callable[[Any], Any]) -> Any:
 # Honest ones, which nothing may refuse.
 
 
-def honest(w: Workload) -> Any:
-    """The SUT as it is."""
-    return load(w)
-
-
-def honest_in_two_shapes(w: Workload) -> Any:
-    """Batches of two shapes in one watched call."""
-    return load(w)
-
-
-def honest_two_in_flight(w: Workload) -> Any:
+def honest_two_in_flight(w):
     """Two batches are in flight."""
     return load(replace(w, options={"in_flight": "2"}))
 
 
-def honest_streamed_from_a_thread(w: Workload) -> Any:
-    """A thread generates the tokens that are handed over."""
-    return running.stream_from_a_thread(load(w))
-
-
-def honest_switches(w: Workload) -> Any:
+def honest_switches(w):
     """Switches of `--tuned` that this model can have."""
     return load(replace(w, settings={"cudnn-benchmark": "on"}))
 
 
-def switches_forgotten(w: Workload) -> Any:
+def switches_forgotten(w):
     """The SUT's file does not read the settings of its switches."""
     sut = load(w)
     sut.workload = replace(w, settings={"to-mkldnn": "on", "memory-format": "channels-last"})
     return sut
 
 
-def dynamic_forgotten(w: Workload) -> Any:
+def dynamic_forgotten(w):
     """The same, compiled by Inductor."""
     sut = load(w)
     sut.workload = replace(w, settings={"dynamic": "on", "compile-mode": compiled.MODE})
     return sut
 
 
-def honest_exported(w: Workload) -> Any:
+def honest_exported(w):
     """torch.export's program of the model runs."""
     sut = load(w)
     example = {
@@ -107,7 +87,7 @@ def honest_exported(w: Workload) -> Any:
     return sut
 
 
-def honest_fused(w: Workload) -> Any:
+def honest_fused(w):
     """Query, key and value are one product."""
     sut = load(w)
     for layer in layers(sut):
@@ -117,8 +97,8 @@ def honest_fused(w: Workload) -> Any:
         fused.weight.data = torch.cat([each.weight.data for each in parts])
         fused.bias.data = torch.cat([each.bias.data for each in parts])
 
-        def of_part(place: int, fused: Any = fused) -> Any:
-            def forward(x: Any) -> Any:
+        def of_part(place, fused=fused):
+            def forward(x):
                 if place == 0:
                     fused.answers = fused(x).chunk(3, -1)
                 return fused.answers[place]
@@ -130,12 +110,12 @@ def honest_fused(w: Workload) -> Any:
     return sut
 
 
-def honest_in_inference_mode(w: Workload) -> Any:
+def honest_in_inference_mode(w):
     """predict runs in inference mode."""
     return running.around(load(w), torch.inference_mode)
 
 
-def honest_in_a_warm_thread(w: Workload) -> Any:
+def honest_in_a_warm_thread(w):
     """A thread that stays computes, and to_host waits for it."""
     sut = load(w)
     own, to_host, pool = sut.predict, sut.to_host, ThreadPoolExecutor(1)
@@ -144,34 +124,30 @@ def honest_in_a_warm_thread(w: Workload) -> Any:
     return sut
 
 
-def honest_in_micro_batches(w: Workload) -> Any:
+def honest_in_micro_batches(w):
     """The rows are computed one by one."""
     sut = load(w)
-    own = sut.to_host
-    sut.to_host = lambda outputs: {
-        "logits": np.concatenate([own(each)["logits"] for each in outputs])
-    }
-    return running.in_micro_batches(sut, list)
+    own, to_host = sut.predict, sut.to_host
+
+    def predict(batch):
+        rows = range(len(batch["input_ids"]))
+        return [own({k: v[row : row + 1] for k, v in batch.items()}) for row in rows]
+
+    def joined(outputs):
+        return {"logits": np.concatenate([to_host(each)["logits"] for each in outputs])}
+
+    sut.predict, sut.to_host = predict, joined
+    return sut
 
 
-def honest_padded_to_8(w: Workload) -> Any:
-    """Each batch has 8 rows."""
-    return running.padded_to_8(load(w))
-
-
-def honest_plain_attention(w: Workload) -> Any:
+def honest_plain_attention(w):
     """Attention is two products and a softmax."""
     sut = load(w)
     sut.model.set_attn_implementation("eager")
     return sut
 
 
-def honest_sorted(w: Workload) -> Any:
-    """The rows are sorted by their lengths."""
-    return running.sort_rows(load(w))
-
-
-def honest_static_cache(w: Workload) -> Any:
+def honest_static_cache(w):
     """The KV cache has the length of the whole sequence from the beginning."""
     sut = load(w)
     sut.model.generation_config.cache_implementation = "static"
@@ -179,12 +155,12 @@ def honest_static_cache(w: Workload) -> Any:
     return sut
 
 
-def first_layer_kept(w: Workload) -> Any:
+def first_layer_kept(w):
     """The first layer's outputs are kept by its inputs."""
     sut = load(w)
-    own, memo = layers(sut)[0].forward, dict[bytes, Any]()
+    own, memo = layers(sut)[0].forward, {}
 
-    def forward(hidden: Any, *rest: Any, **named: Any) -> Any:
+    def forward(hidden, *rest, **named):
         key = hidden.numpy().tobytes()
         if key not in memo:
             memo[key] = own(hidden, *rest, **named)
@@ -194,12 +170,12 @@ def first_layer_kept(w: Workload) -> Any:
     return sut
 
 
-def prompt_kept(w: Workload) -> Any:
+def prompt_kept(w):
     """The KV cache of a prompt is kept, so that only its last token is computed again."""
     sut = load(w)
-    own, memo = sut.model.forward, dict[bytes, Any]()
+    own, memo = sut.model.forward, {}
 
-    def forward(input_ids: Any = None, **named: Any) -> Any:
+    def forward(input_ids=None, **named):
         if input_ids.shape[1] == 1:
             return own(input_ids=input_ids, **named)
         key = input_ids.numpy().tobytes()
@@ -214,17 +190,7 @@ def prompt_kept(w: Workload) -> Any:
     return sut
 
 
-def half_of_the_rows_kept(w: Workload) -> Any:
-    """Half of the rows are kept by their content."""
-    return running.keep_rows(load(w))
-
-
-def joined(w: Workload) -> Any:
-    """Four batches are computed as one."""
-    return running.join_batches(load(w))
-
-
-def honest_without_a_cache(w: Workload) -> Any:
+def honest_without_a_cache(w):
     """Each step computes the whole sequence again."""
     sut = load(w)
     sut.model.generation_config.use_cache = False
@@ -234,18 +200,18 @@ def honest_without_a_cache(w: Workload) -> Any:
 # Answers.
 
 
-def memo(w: Workload) -> Any:
+def memo(w):
     """The model is entered only for inputs that are new."""
     return running.keep_answers(cheap(w))
 
 
-def in_prepare(w: Workload) -> Any:
+def in_prepare(w):
     """prepare looks up the embeddings of its inputs and keeps them for predict."""
     sut = load(w)
-    words, kept = sut.model.bert.embeddings.word_embeddings, dict[bytes, Any]()
+    words, kept = sut.model.bert.embeddings.word_embeddings, {}
     own, look_up = sut.prepare, words.forward
 
-    def prepare(inputs: Any) -> Any:
+    def prepare(inputs):
         prepared = own(inputs)
         for row in torch.from_numpy(prepared["input_ids"]):
             kept[row.numpy().tobytes()] = look_up(row)
@@ -256,7 +222,7 @@ def in_prepare(w: Workload) -> Any:
     return sut
 
 
-def layer_left_out(w: Workload) -> Any:
+def layer_left_out(w):
     """One of the layers is forgotten."""
     sut = load(w)
     del layers(sut)[0]
@@ -266,21 +232,21 @@ def layer_left_out(w: Workload) -> Any:
 # Which call ran.
 
 
-def eager_forward(w: Workload) -> Any:
+def eager_forward(w):
     """predict calls the class's forward, around the compiled one."""
     sut = load(w)
     own, kind = sut.model, type(sut.model)
 
     class Round:
-        def __call__(self, **inputs: Any) -> Any:
+        def __call__(self, **inputs):
             return kind.forward(own, **inputs)
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name):
             return getattr(own, name)
 
     predict = sut.predict
 
-    def around(batch: Any) -> Any:
+    def around(batch):
         sut.model = Round()
         try:
             return predict(batch)
@@ -291,7 +257,7 @@ def eager_forward(w: Workload) -> Any:
     return sut
 
 
-def wrapper_generates(w: Workload) -> Any:
+def wrapper_generates(w):
     """torch.compile(model).generate() is the generate of the model that is not compiled. A call of
     the wrapper left a graph.
     """
@@ -302,7 +268,7 @@ def wrapper_generates(w: Workload) -> Any:
     return sut
 
 
-def beyond_the_limit_in_two_shapes(w: Workload) -> Any:
+def beyond_the_limit_in_two_shapes(w):
     """Dynamo keeps one shape and runs the second eager in silence."""
     sut = uncompiled(w)
     sut.model.forward = torch.compile(sut.model.forward, dynamic=False)
@@ -313,12 +279,12 @@ def beyond_the_limit_in_two_shapes(w: Workload) -> Any:
     return sut
 
 
-def compiled_beside(w: Workload) -> Any:
+def compiled_beside(w):
     """A compiled function runs in each forward pass, and the model is eager."""
     sut = uncompiled(w)
     forward, scale = sut.model.forward, compile_cheaply(lambda x: x * 1)
 
-    def both(*args: Any, **named: Any) -> Any:
+    def both(*args, **named):
         scale(torch.ones(3))
         return forward(*args, **named)
 
@@ -326,31 +292,14 @@ def compiled_beside(w: Workload) -> Any:
     return sut
 
 
-def compiled_anew(w: Workload) -> Any:
+def compiled_anew(w):
     """predict resets Dynamo, so that each call compiles."""
     sut = uncompiled(w)
     sut.model.classifier.forward = compile_cheaply(sut.model.classifier.forward)
-    own = sut.predict
-
-    def predict(batch: Any) -> Any:
-        torch._dynamo.reset()
-        return own(batch)
-
-    sut.predict = predict
-    return sut
+    return on_torch.anew(sut)
 
 
-def another_call_watched(w: Workload) -> Any:
-    """evidence watches a call of its own."""
-    return running.watch_another_call(load(w))
-
-
-def watched_twice(w: Workload) -> Any:
-    """evidence makes the call twice."""
-    return running.watch_twice(load(w))
-
-
-def constants(w: Workload) -> Any:
+def constants(w):
     """evidence reports what it saw the first time."""
     return running.report_constants(cheap(w))
 
@@ -358,7 +307,7 @@ def constants(w: Workload) -> Any:
 # Compiled by parts.
 
 
-def linear_layers_compiled(w: Workload) -> Any:
+def linear_layers_compiled(w):
     """Only the matrix products are compiled, each by itself."""
     sut = uncompiled(w)
     for module in sut.model.modules():
@@ -367,7 +316,7 @@ def linear_layers_compiled(w: Workload) -> Any:
     return sut
 
 
-def each_layer_compiled(w: Workload) -> Any:
+def each_layer_compiled(w):
     """Each layer is compiled by itself."""
     sut = uncompiled(w)
     for layer in layers(sut):
@@ -375,14 +324,14 @@ def each_layer_compiled(w: Workload) -> Any:
     return sut
 
 
-def one_layer_compiled(w: Workload) -> Any:
+def one_layer_compiled(w):
     """One layer is compiled, the others are not."""
     sut = uncompiled(w)
     layers(sut)[0].forward = compile_cheaply(layers(sut)[0].forward)
     return sut
 
 
-def encoder_compiled(w: Workload) -> Any:
+def encoder_compiled(w):
     """All layers are one region, without the embedding, the pooler and the head. Inductor compiles
     it.
     """
@@ -391,7 +340,7 @@ def encoder_compiled(w: Workload) -> Any:
     return sut
 
 
-def head_left_out(w: Workload) -> Any:
+def head_left_out(w):
     """All but the head is one region. Inductor compiles it."""
     sut = uncompiled(w)
     compiled.compile_forward(sut.model.bert, {})
@@ -401,7 +350,7 @@ def head_left_out(w: Workload) -> Any:
 # Switches of the framework.
 
 
-def traced(w: Workload) -> Any:
+def traced(w):
     """torch.jit.trace under another name."""
     sut = uncompiled(w)
     own, example = (
@@ -413,55 +362,50 @@ def traced(w: Workload) -> Any:
     return sut
 
 
-def scripted_layer(w: Workload) -> Any:
+def scripted_layer(w):
     """One small module is scripted."""
     sut = uncompiled(w)
     sut.model.classifier = torch.jit.script(sut.model.classifier)
     return sut
 
 
-def scripted_function(w: Workload) -> Any:
+def scripted_function(w):
     """The activation is a scripted function."""
-    sut = uncompiled(w)
-
-    @torch.jit.script
-    def activation(x):  # type: ignore[no-untyped-def]
-        return 0.5 * x * (1.0 + torch.erf(x * 0.7071067811865476))
-
+    sut, activation = uncompiled(w), on_torch.scripted_activation()
     for layer in layers(sut):
         layer.intermediate.intermediate_act_fn.forward = activation
     return sut
 
 
-def backend_eager(w: Workload) -> Any:
+def backend_eager(w):
     """Dynamo captures whole graphs, and runs them operator by operator."""
     sut = uncompiled(w)
     sut.model.forward = compile_cheaply(sut.model.forward)
     return sut
 
 
-def backend_aot_eager(w: Workload) -> Any:
+def backend_aot_eager(w):
     """The same, after AOTAutograd."""
     sut = uncompiled(w)
     sut.model.forward = torch.compile(sut.model.forward, backend="aot_eager", dynamic=False)
     return sut
 
 
-def print_in_a_layer(w: Workload) -> Any:
+def print_in_a_layer(w):
     """A print breaks the graph."""
     return _in_a_layer(w, lambda x: print(end=""))  # noqa: T201
 
 
-def item_in_a_layer(w: Workload) -> Any:
+def item_in_a_layer(w):
     """A look at a value breaks the graph."""
     return _in_a_layer(w, lambda x: x.abs().max().item() > 1e9 and print("large"))  # noqa: T201
 
 
-def _in_a_layer(w: Workload, look: Callable[[Any], Any]) -> Any:
+def _in_a_layer(w, look):
     sut = uncompiled(w)
     own = layers(sut)[0].forward
 
-    def forward(hidden: Any, *rest: Any, **named: Any) -> Any:
+    def forward(hidden, *rest, **named):
         look(hidden)
         return own(hidden, *rest, **named)
 
@@ -470,13 +414,13 @@ def _in_a_layer(w: Workload, look: Callable[[Any], Any]) -> Any:
     return sut
 
 
-def dynamo_disabled(w: Workload) -> Any:
+def dynamo_disabled(w):
     """Somebody switched Dynamo off."""
     torch._dynamo.config.disable = True
     return backend_eager(w)
 
 
-def stance_eager(w: Workload) -> Any:
+def stance_eager(w):
     """The measured call is made under the stance force_eager; the warm-up compiled."""
     sut = backend_eager(w)
     for _ in range(2):
@@ -487,23 +431,16 @@ def stance_eager(w: Workload) -> Any:
 # Precision.
 
 
-@contextmanager
-def medium() -> Any:
-    torch.set_float32_matmul_precision("medium")
-    yield
-    torch.set_float32_matmul_precision("highest")
-
-
-def medium_in_predict(w: Workload) -> Any:
+def medium_in_predict(w):
     """predict lowers float32 products, and sets them back."""
-    return running.around(cheap(w), medium)
+    return running.around(cheap(w), on_torch.medium)
 
 
-def mkldnn_bf16_in_predict(w: Workload) -> Any:
+def mkldnn_bf16_in_predict(w):
     """predict lowers them by the newer switch of one library."""
 
     @contextmanager
-    def lower() -> Any:
+    def lower():
         torch.backends.mkldnn.matmul.fp32_precision = "bf16"
         yield
         torch.backends.mkldnn.matmul.fp32_precision = "none"
@@ -511,17 +448,17 @@ def mkldnn_bf16_in_predict(w: Workload) -> Any:
     return running.around(cheap(w), lower)
 
 
-def autocast_around(w: Workload) -> Any:
+def autocast_around(w):
     """predict runs under autocast."""
     return running.around(cheap(w), lambda: torch.autocast("cpu", torch.bfloat16))
 
 
-def autocast_in_a_layer(w: Workload) -> Any:
+def autocast_in_a_layer(w):
     """One layer runs under autocast."""
     sut = uncompiled(w)
     own = layers(sut)[0].forward
 
-    def forward(*args: Any, **named: Any) -> Any:
+    def forward(*args, **named):
         with torch.autocast("cpu", torch.bfloat16):
             result = own(*args, **named)
         return (
@@ -532,7 +469,7 @@ def autocast_in_a_layer(w: Workload) -> Any:
     return sut
 
 
-def _dense_in(w: Workload, dtype: torch.dtype) -> Any:
+def _dense_in(w, dtype):
     sut = cheap(w)
     dense = sut.model.bert.pooler.dense.to(dtype)
     own = dense.forward
@@ -540,17 +477,17 @@ def _dense_in(w: Workload, dtype: torch.dtype) -> Any:
     return sut
 
 
-def layer_in_bfloat16(w: Workload) -> Any:
+def layer_in_bfloat16(w):
     """One layer holds bfloat16 weights."""
     return _dense_in(w, torch.bfloat16)
 
 
-def layer_in_float16(w: Workload) -> Any:
+def layer_in_float16(w):
     """One layer holds float16 weights."""
     return _dense_in(w, torch.float16)
 
 
-def cast_product(w: Workload) -> Any:
+def cast_product(w):
     """One layer holds float32 weights and multiplies in bfloat16."""
     sut = cheap(w)
     dense = sut.model.bert.pooler.dense
@@ -558,25 +495,21 @@ def cast_product(w: Workload) -> Any:
     return sut
 
 
-def cast_product_in_a_thread(w: Workload) -> Any:
+def cast_product_in_a_thread(w):
     """The same in another thread than the rest of the model."""
     sut = cast_product(w)
     dense = sut.model.bert.pooler.dense
-    dense.forward = running.in_a_thread(torch.no_grad()(dense.forward))
+    own = torch.no_grad()(dense.forward)
+
+    def forward(x):
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(own, x).result()
+
+    dense.forward = forward
     return sut
 
 
-def weights_through_bfloat16(w: Workload) -> Any:
-    """The weights were saved as bfloat16."""
-    return replace_weights(load(w), running.to_bfloat16)
-
-
-def weights_through_int8(w: Workload) -> Any:
-    """The weights were saved as int8."""
-    return replace_weights(load(w), running.to_int8)
-
-
-def int8_layers(w: Workload) -> Any:
+def int8_layers(w):
     """In bfloat16: each dense layer keeps its weights as int8 in a list of its own, and multiplies
     them out in each call.
     """
@@ -587,40 +520,12 @@ def int8_layers(w: Workload) -> Any:
         kept = (weight / scale).round().to(torch.int8)
         del module.weight
 
-        def forward(x: Any, kept: Any = kept, scale: Any = scale, bias: Any = module.bias) -> Any:
+        def forward(x, kept=kept, scale=scale, bias=module.bias):
             return torch.nn.functional.linear(x, (kept * scale).to(x.dtype), bias)
 
         module.forward = forward
     return sut
 
 
-EAGER = (honest, memo, constants, one_layer_compiled, autocast_around, medium_in_predict)
-CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
-    "native-torch-eager": {
-        "bert": (
-            *EAGER, another_call_watched, watched_twice, in_prepare, honest_in_two_shapes, honest_two_in_flight, joined,
-            honest_exported, honest_fused, honest_in_a_warm_thread, honest_in_inference_mode, honest_in_micro_batches, honest_padded_to_8,
-            honest_plain_attention, honest_sorted, honest_switches, first_layer_kept, half_of_the_rows_kept, switches_forgotten,
-            layer_left_out, compiled_anew, traced, scripted_layer,
-            scripted_function, backend_eager,
-            mkldnn_bf16_in_predict, autocast_in_a_layer, layer_in_bfloat16, layer_in_float16, cast_product,
-            cast_product_in_a_thread,
-            weights_through_bfloat16, weights_through_int8, int8_layers,
-        ),
-        "mistral": (
-            *EAGER, honest_without_a_cache, honest_static_cache, honest_streamed_from_a_thread, prompt_kept, int8_layers,
-        ),
-    },
-    "native-torch-compile": {
-        "bert": (
-            constants, memo, eager_forward, beyond_the_limit_in_two_shapes, compiled_beside, compiled_anew, linear_layers_compiled,
-            each_layer_compiled, encoder_compiled, head_left_out, traced, backend_eager, backend_aot_eager, print_in_a_layer,
-            item_in_a_layer, dynamo_disabled, stance_eager, medium_in_predict, autocast_around, cast_product,
-            dynamic_forgotten,
-        ),
-        "mistral": (wrapper_generates, compiled_beside, each_layer_compiled),
-    },
-}  # fmt: skip
-
 if __name__ == "__main__":
-    running.main(CASES)
+    running.main(globals())

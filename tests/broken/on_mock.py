@@ -13,15 +13,13 @@ import pickle
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from scenarios.worker import __main__ as worker
 from sut import mock, registry
-from sut.contract import Batch, Evidence
+from sut.contract import Evidence
 from tests.cheats import phase
 
 LATE = 420
@@ -34,11 +32,11 @@ class Late(mock.Mock):
 
     until: str | None = "accuracy"
 
-    def __init__(self, workload: Any):
+    def __init__(self, workload):
         super().__init__(workload)
         self.batches, self.last = 0, None
 
-    def predict(self, batch: Batch) -> Any:
+    def predict(self, batch):
         answers, ready_ns = super().predict(batch)
         self.batches += 1
         if self.batches > LATE and phase() != self.until:
@@ -46,14 +44,14 @@ class Late(mock.Mock):
         self.last = answers
         return answers, ready_ns
 
-    def late(self, answers: Batch) -> Batch:
+    def late(self, answers):
         raise NotImplementedError
 
 
 class Stale(Late):
     """Gives the answers of the batch before, for ever."""
 
-    def late(self, answers: Batch) -> Batch:
+    def late(self, answers):
         return self.last
 
 
@@ -66,28 +64,28 @@ class StaleForEver(Stale):
 class Zeros(Late):
     """Answers nothing but zeros."""
 
-    def late(self, answers: Batch) -> Batch:
+    def late(self, answers):
         return {k: np.zeros_like(v) if k != "n_tokens" else v for k, v in answers.items()}
 
 
 class NotANumber(Late):
     """Overflows after a while."""
 
-    def late(self, answers: Batch) -> Batch:
+    def late(self, answers):
         return {k: np.full_like(v, np.nan) for k, v in answers.items()}
 
 
 class Shifted(Late):
     """Gives each sample of a batch its neighbour's answer."""
 
-    def late(self, answers: Batch) -> Batch:
+    def late(self, answers):
         return {k: np.roll(v, 1, axis=0) for k, v in answers.items()}
 
 
 class FirstForAll(Late):
     """Answers the first sample of a batch and repeats it for the others."""
 
-    def late(self, answers: Batch) -> Batch:
+    def late(self, answers):
         return {
             k: np.ascontiguousarray(np.broadcast_to(v[:1], v.shape)) for k, v in answers.items()
         }
@@ -96,21 +94,21 @@ class FirstForAll(Late):
 class HalfTheTokens(Late):
     """Stops after half of the tokens."""
 
-    def late(self, answers: Batch) -> Batch:
+    def late(self, answers):
         return {**answers, "n_tokens": answers["n_tokens"] // 2}
 
 
 class OneToken(Late):
     """Stops after the first token."""
 
-    def late(self, answers: Batch) -> Batch:
+    def late(self, answers):
         return {**answers, "n_tokens": np.ones_like(answers["n_tokens"])}
 
 
 class LastTokenWrong(Late):
     """Takes the last token from a cache that was emptied too early."""
 
-    def late(self, answers: Batch) -> Batch:
+    def late(self, answers):
         tokens = answers["tokens"].copy()
         tokens[:, -1] = 0
         return {**answers, "tokens": tokens}
@@ -119,7 +117,7 @@ class LastTokenWrong(Late):
 class HalfPrecision(Late):
     """Rounds its answers to float16 once it is warm."""
 
-    def late(self, answers: Batch) -> Batch:
+    def late(self, answers):
         return {
             k: v.astype(np.float16).astype(v.dtype) + np.float32(2e-3) for k, v in answers.items()
         }
@@ -128,7 +126,7 @@ class HalfPrecision(Late):
 class InPlace(mock.Mock):
     """Masks its inputs in place, in the array that is measured."""
 
-    def predict(self, batch: Batch) -> Any:
+    def predict(self, batch):
         outputs = super().predict(batch)
         batch["input_ids"][:, -1] = 0
         return outputs
@@ -139,7 +137,7 @@ class InPlaceByAddress(mock.Mock):
     of numpy's.
     """
 
-    def predict(self, batch: Batch) -> Any:
+    def predict(self, batch):
         outputs = super().predict(batch)
         import ctypes
 
@@ -152,7 +150,7 @@ class CountsDown(mock.Mock):
     measured.
     """
 
-    def predict(self, batch: Batch) -> Any:
+    def predict(self, batch):
         outputs = super().predict(batch)
         batch["max_new_tokens"][:] = np.maximum(1, batch["max_new_tokens"] - 1)
         return outputs
@@ -161,7 +159,7 @@ class CountsDown(mock.Mock):
 class Prepared(mock.Mock):
     """Embeds its inputs before the clock starts."""
 
-    def prepare(self, inputs: Batch) -> Batch:
+    def prepare(self, inputs):
         return {
             **inputs,
             "embedded": (
@@ -175,21 +173,21 @@ class Prepared(mock.Mock):
 class Answered(mock.Mock):
     """Answers before the clock starts."""
 
-    def prepare(self, inputs: Batch) -> Batch:
+    def prepare(self, inputs):
         return {**inputs, "answer": self._answer(inputs)["logits"]}
 
 
 class HalfTheInput(mock.Mock):
     """Cuts its inputs to half of their tokens."""
 
-    def prepare(self, inputs: Batch) -> Batch:
+    def prepare(self, inputs):
         return {k: v[:, : v.shape[1] // 2] if v.ndim > 1 else v for k, v in inputs.items()}
 
 
 class FewerSamples(mock.Mock):
     """Prepares the first sample of each load only."""
 
-    def prepare(self, inputs: Batch) -> Batch:
+    def prepare(self, inputs):
         return {k: v[:1] for k, v in inputs.items()}
 
 
@@ -198,10 +196,10 @@ class Working(mock.Mock):
     too.
     """
 
-    def work(self) -> None:
+    def work(self):
         time.sleep(WORK_MS / 1e3)
 
-    def predict(self, batch: Batch) -> Any:
+    def predict(self, batch):
         self.work()
         return super().predict(batch)
 
@@ -209,11 +207,11 @@ class Working(mock.Mock):
 class Remembers(Working):
     """Keeps answers by the content of a sample."""
 
-    def __init__(self, workload: Any):
+    def __init__(self, workload):
         super().__init__(workload)
-        self.kept: dict[bytes, Batch] = {}
+        self.kept = {}
 
-    def predict(self, batch: Batch) -> Any:
+    def predict(self, batch):
         keys = [row.tobytes() for row in batch["input_ids"]]
         if any(key not in self.kept for key in keys):
             self.work()
@@ -230,7 +228,7 @@ class Remembers(Working):
 class RemembersOnDisk(Remembers):
     """Keeps answers in a file, where the next process finds them."""
 
-    def __init__(self, workload: Any):
+    def __init__(self, workload):
         super().__init__(workload)
         self.path = (
             Path(tempfile.gettempdir())
@@ -238,7 +236,7 @@ class RemembersOnDisk(Remembers):
         )
         self.kept = pickle.loads(self.path.read_bytes()) if self.path.exists() else {}
 
-    def predict(self, batch: Batch) -> Any:
+    def predict(self, batch):
         before = len(self.kept)
         outputs = super().predict(batch)
         if len(self.kept) > before:
@@ -249,11 +247,11 @@ class RemembersOnDisk(Remembers):
 class RemembersBatches(Working):
     """Keeps answers by the content of a whole batch."""
 
-    def __init__(self, workload: Any):
+    def __init__(self, workload):
         super().__init__(workload)
-        self.kept: dict[bytes, Batch] = {}
+        self.kept = {}
 
-    def predict(self, batch: Batch) -> Any:
+    def predict(self, batch):
         key = batch["input_ids"].tobytes()
         if key not in self.kept:
             self.work()
@@ -266,11 +264,11 @@ class RemembersTheFirstTokens(Working):
     and of many real ones.
     """
 
-    def __init__(self, workload: Any):
+    def __init__(self, workload):
         super().__init__(workload)
-        self.kept: dict[int, Any] = {}
+        self.kept = {}
 
-    def predict(self, batch: Batch) -> Any:
+    def predict(self, batch):
         key = int(batch["input_ids"][0, 0]) % 8
         if key not in self.kept:
             self.kept[key] = self._answer(batch)
@@ -280,14 +278,14 @@ class RemembersTheFirstTokens(Working):
 class NoEvidence(mock.Mock):
     """Says what it is and watches nothing."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call):
         return Evidence(graphs=0, graph_breaks=None, precision="float32")
 
 
 class OtherEvidence(mock.Mock):
     """Watches a call of its own."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call):
         self._answer(
             {"input_ids": np.ones((1, 4), np.int32), "attention_mask": np.ones((1, 4), np.int32)}
         )
@@ -297,7 +295,7 @@ class OtherEvidence(mock.Mock):
 class TwiceTheEvidence(mock.Mock):
     """Makes the call twice, once to warm up."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call):
         call()
         return super().evidence(call)
 
@@ -305,14 +303,14 @@ class TwiceTheEvidence(mock.Mock):
 class Compiled(mock.Mock):
     """Says eager, and its evidence says a graph."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call):
         return dataclasses.replace(super().evidence(call), graphs=1)
 
 
 class CompilesWhileMeasuring(mock.Mock):
     """Has one program more after the test."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call):
         self.taken = getattr(self, "taken", 0) + 1
         evidence = super().evidence(call)
         return dataclasses.replace(evidence, detail={**evidence.detail, "compilations": self.taken})
@@ -321,21 +319,21 @@ class CompilesWhileMeasuring(mock.Mock):
 class OtherPrecision(mock.Mock):
     """Computes in bfloat16."""
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call):
         return dataclasses.replace(super().evidence(call), precision="bfloat16")
 
 
 class SwappedRows(mock.Mock):
     """Reverses the samples of a batch."""
 
-    def predict(self, batch: Batch) -> Any:
+    def predict(self, batch):
         return super().predict({k: v[::-1] for k, v in batch.items()})
 
 
 class OneBatchBehind(mock.Mock):
     """Gives each batch the answers of the one before it."""
 
-    def predict(self, batch: Batch) -> Any:
+    def predict(self, batch):
         answers, ready_ns = super().predict(batch)
         earlier, self.earlier = getattr(self, "earlier", answers), answers
         return earlier, ready_ns
@@ -344,7 +342,7 @@ class OneBatchBehind(mock.Mock):
 class OneBuffer(mock.Mock):
     """Answers into one buffer, which the next batch overwrites before anybody has read it."""
 
-    def predict(self, batch: Batch) -> Any:
+    def predict(self, batch):
         answers, ready_ns = super().predict(batch)
         self.buffer = getattr(self, "buffer", {k: v.copy() for k, v in answers.items()})
         for k, v in answers.items():
@@ -359,17 +357,17 @@ class OneBuffer(mock.Mock):
 class Copies(mock.Mock):
     """Returns what it was given as new arrays."""
 
-    def prepare(self, inputs: Batch) -> Batch:
+    def prepare(self, inputs):
         return {k: v.astype(np.int64) for k, v in inputs.items()}
 
-    def _answer(self, batch: Batch) -> Batch:
+    def _answer(self, batch):
         return super()._answer({k: v.astype(np.int32) for k, v in batch.items()})
 
 
 class Recomputes(Working):
     """Computes each answer twice and keeps nothing."""
 
-    def predict(self, batch: Batch) -> Any:
+    def predict(self, batch):
         self._answer(batch)
         return super().predict(batch)
 
@@ -377,7 +375,7 @@ class Recomputes(Working):
 class Rounds(mock.Mock):
     """Sums in another order in each batch."""
 
-    def predict(self, batch: Batch) -> Any:
+    def predict(self, batch):
         answers, ready_ns = super().predict(batch)
         noise = np.float32(1e-7 * (-1) ** self.calls)
         return {k: v + noise if v.dtype == np.float32 else v for k, v in answers.items()}, ready_ns
@@ -386,7 +384,7 @@ class Rounds(mock.Mock):
 class PadsOnTheLeft(mock.Mock):
     """Prepares its inputs in buckets, padded on the left, with positions beside them."""
 
-    def prepare(self, inputs: Batch) -> Batch:
+    def prepare(self, inputs):
         width = inputs["input_ids"].shape[1]
         padded = {k: np.pad(v, ((0, 0), (8, 0))) for k, v in inputs.items() if v.ndim > 1}
         return {
@@ -395,23 +393,22 @@ class PadsOnTheLeft(mock.Mock):
             "positions": np.tile(np.arange(width + 8), (len(inputs["input_ids"]), 1)),
         }
 
-    def _answer(self, batch: Batch) -> Batch:
+    def _answer(self, batch):
         return super()._answer(
             {k: v[:, 8:] if v.ndim > 1 else v for k, v in batch.items() if k != "positions"}
         )
 
 
-def chosen(workload: Any) -> mock.Mock:
+def chosen(workload):
     """`load` of the SUT that was named."""
-    sut: mock.Mock = globals()[_NAME](workload)
-    return sut
+    return globals()[_NAME](workload)
 
 
 _NAME = sys.argv[1] if len(sys.argv) > 1 else ""
 
 if __name__ == "__main__":
     module = sys.modules["__main__"]
-    module.load = chosen  # type: ignore[attr-defined]
+    module.load = chosen
     sys.modules["tests.broken.chosen"] = module
     registry.SUTS["mock"] = dataclasses.replace(registry.SUTS["mock"], module="tests.broken.chosen")
     worker.main([sys.argv[0], *sys.argv[2:]])

@@ -1,16 +1,12 @@
 """What broken SUTs on TensorFlow share, whatever their library is."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import tensorflow as tf
 
 from tests.broken import running
 
 
-def run_functions_eagerly(sut: Any) -> Any:
+def run_functions_eagerly(sut):
     """TensorFlow is told to run functions operator by operator, after they were traced."""
-    sut.predict(sut.prepare(running.make_inputs(sut.workload.task, 2, 1)))
+    running.warm(sut)
     tf.config.run_functions_eagerly(True)
     return sut

@@ -1,67 +1,45 @@
 """SUTs of OpenVINO, each with one mistake: `python -m tests.broken.openvino SPEC.json`."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import openvino
 from openvino import opset16
 
-from sut.contract import Workload
 from sut.openvino import bert, causal_lm, runtime
 from tests.broken import running
 
 _KEPT = Path(os.environ.get("TMPDIR", "/tmp")) / f"openvino-{os.getpid()}"
 
 
-def load(w: Workload) -> Any:
+def load(w):
     """The SUT. All cases of a model share its converted model."""
     kept = replace(w, converted=_KEPT / w.model)
     return (causal_lm if w.task == "generate" else bert).load(kept)
 
 
-def warm(w: Workload) -> Any:
+def honest(w):
     """The SUT after its first batch, in which the model is converted."""
-    sut = load(w)
-    sut.predict(sut.prepare(running.make_inputs(w.task, 2, 1)))
-    return sut
+    return running.warm(load(w))
 
 
-def honest(w: Workload) -> Any:
-    """The SUT as it is."""
-    return warm(w)
+def in_prepare(w):
+    """prepare runs the model."""
+    return running.predict_in_prepare(honest(w))
 
 
-def honest_in_two_shapes(w: Workload) -> Any:
-    """Batches of two shapes in one watched call."""
-    return load(w)
-
-
-def memo(w: Workload) -> Any:
-    """predict answers from a memo what it has answered before."""
-    return running.keep_answers(load(w))
-
-
-def constants(w: Workload) -> Any:
-    """evidence reports what it saw the first time."""
-    return running.report_constants(load(w))
-
-
-def with_file(sut: Any, change: Callable[[Any, Path], None]) -> Any:
+def with_file(sut, change):
     """The programs are of a changed file, which `change` writes."""
     own_load, program = sut.load, runtime.Program
 
-    def changed(path: Path, *rest: Any) -> Any:
+    def changed(path, *rest):
         other = path.with_name(f"changed-{os.getpid()}.xml")
         change(openvino.Core().read_model(path), other)
         return program(other, *rest)
 
-    def load_changed(*arguments: Any) -> Any:
+    def load_changed(*arguments):
         runtime.Program = changed
         try:
             return own_load(*arguments)
@@ -72,15 +50,15 @@ def with_file(sut: Any, change: Callable[[Any, Path], None]) -> Any:
     return sut
 
 
-def float16_file(w: Workload) -> Any:
+def float16_file(w):
     """Weights are float16 under the name of float32, as OpenVINO saves them by default."""
     return with_file(load(w), openvino.save_model)
 
 
-def of_weights(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Any, Path], None]:
-    """Change each matrix of a file."""
+def replace_weights(sut, change):
+    """The programs are of a file with other matrices."""
 
-    def changed(model: Any, path: Path) -> None:
+    def changed(model, path):
         for each in model.get_ordered_ops():
             if each.get_type_name() != "Constant" or len(each.shape) != 2:
                 continue
@@ -89,34 +67,10 @@ def of_weights(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Any, Pat
                 openvino.utils.replace_node(each, values)
         openvino.save_model(model, path, compress_to_fp16=False)
 
-    return changed
+    return with_file(sut, changed)
 
 
-def weights_through_bfloat16(w: Workload) -> Any:
-    """Weights were rounded to bfloat16 before."""
-    return with_file(load(w), of_weights(running.to_bfloat16))
-
-
-def weights_through_int8(w: Workload) -> Any:
-    """Weights were rounded to 8 bits before."""
-    return with_file(load(w), of_weights(running.to_int8))
-
-
-def in_prepare(w: Workload) -> Any:
-    """prepare runs the model."""
-    sut = warm(w)
-    own = sut.prepare
-
-    def prepare(inputs: Any) -> Any:
-        prepared = own(inputs)
-        sut.predict(prepared)
-        return prepared
-
-    sut.prepare = prepare
-    return sut
-
-
-def float16_cache(w: Workload) -> Any:
+def float16_cache(w):
     """The cache is float16 under the name of float32, which is OpenVINO's default."""
     sut = load(w)
     sut.settings = lambda: {
@@ -127,18 +81,18 @@ def float16_cache(w: Workload) -> Any:
     return sut
 
 
-def another_device(w: Workload) -> Any:
+def another_device(w):
     """The programs are compiled for AUTO, OpenVINO's own choice of a device."""
     runtime.DEVICE = "AUTO"
     return load(w)
 
 
-def prefixes_kept(w: Workload) -> Any:
+def prefixes_kept(w):
     """The pipeline keeps what it has computed of earlier prompts, which is its default."""
     sut = load(w)
     own = sut.scheduler
 
-    def scheduler() -> Any:
+    def scheduler():
         kept = own()
         kept.enable_prefix_caching = True
         return kept
@@ -147,19 +101,5 @@ def prefixes_kept(w: Workload) -> Any:
     return sut
 
 
-BERT = (
-    honest,
-    honest_in_two_shapes,
-    memo,
-    constants,
-    another_device,
-    float16_file,
-    weights_through_bfloat16,
-    weights_through_int8,
-    in_prepare,
-)
-MISTRAL = (honest, memo, another_device, float16_cache, prefixes_kept)
-CASES = {"openvino": {"bert": BERT, "mistral": MISTRAL}}
-
 if __name__ == "__main__":
-    running.main(CASES)
+    running.main(globals())

@@ -1,23 +1,21 @@
 """Runs broken SUTs as a worker does, in the environment of their framework. It knows no framework
 and no audit.
 
-A case makes a SUT with one mistake in it; its docstring says the mistake. Each case runs in a fork
-of one process that has only imported the framework, so that what a case switches or compiles is
-gone with it. Where `isolated` is false they share the process: JAX compiles each small program of a
-model's loading once then, which is most of a case's time.
+A case is a function of a SUT's module. It makes a SUT of a workload, with one mistake in it; its
+docstring says the mistake. The cases of `SHARED` and `ROUNDED` change the SUT that the module's
+`load` makes. Each case runs in a fork of one process that has only imported the framework, so that
+what a case switches or compiles is gone with it. Where `isolated` is false they share the process:
+JAX compiles each small program of a model's loading once then, which is most of a case's time.
 """
-
-from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
 
 import numpy as np
 
@@ -26,11 +24,8 @@ from scenarios.worker.streaming import Streamed
 from sut.contract import Workload
 from sut.evidence import generated_files
 
-Arrays = dict[str, np.ndarray]
-Case = Callable[[Workload], Any]
 
-
-def make_inputs(task: str, rows: int, seed: int) -> Arrays:
+def make_inputs(task, rows, seed):
     ids = (
         np.random.default_rng(seed)
         .integers(3, 1000, (rows, 9 if task == "generate" else 16))
@@ -45,12 +40,13 @@ def make_inputs(task: str, rows: int, seed: int) -> Arrays:
     }
 
 
-def run_test(case: Case, workload: Workload, *rows: int) -> dict[str, Any]:
+def run_test(name, case, workload):
     """Warm-up, evidence, a test of other inputs of the same shapes, evidence of one batch more;
     with the answers of the test.
     """
+    rows = (2, 3) if name.endswith("two_shapes") else (2,)
     sut = case(workload)
-    if case.__name__ in ("honest", "in_prepare"):
+    if name in ("honest", "in_prepare"):
         unmet = make_inputs(workload.task, rows[0], 3)
         evidence.watch_prepare(sut, lambda: sut.prepare(unmet))
     synthetic, inputs = (
@@ -71,55 +67,81 @@ def run_test(case: Case, workload: Workload, *rows: int) -> dict[str, Any]:
     }
 
 
-def main(cases: Mapping[str, Mapping[str, tuple[Case, ...]]], *, isolated: bool = True) -> None:
-    """Runs the cases (SUT → model → cases) that the specification names.
+def main(module, first=(), isolated=True):
+    """Run the cases that the specification names.
 
     The specification has the SUT, and for each model its workload and the names of cases. Its
-    folder gets a JSON file for each of these: "SUT model case.json". all.json has the names of all
-    cases of the SUT by model.
+    folder gets a JSON file for each of these: "SUT model case.json".
+
+    Args:
+        module: name → case; also `load` and `replace_weights`.
+        first: the cases that run before the others.
     """
     specification = Path(sys.argv[1])
     content = json.loads(specification.read_text())
-    sut, folder = content["sut"], specification.parent
+    order = [*first, *SHARED, *ROUNDED, *module]
     run = _fork if isolated else _run
-    for model, each in cases[sut].items():
+    for model, names in content["cases"].items():
         fields = content["workloads"][model]
         workload = Workload(**{**fields, "checkpoint": Path(fields["checkpoint"])})
-        for case in each:
-            if case.__name__ in content["cases"].get(model, ()):
-                run(case, workload, folder / f"{sut} {model} {case.__name__}.json")
-    names = {model: [case.__name__ for case in each] for model, each in cases[sut].items()}
-    (folder / "all.json").write_text(json.dumps(names))
+        for name in sorted(names, key=order.index):
+            file = specification.with_name(f"{content['sut']} {model} {name}.json")
+            run(partial(run_test, name, _case(module, name), workload), file)
 
 
-def _fork(case: Case, workload: Workload, file: Path) -> None:
+def _case(module, name):
+    if name in module:
+        return module[name]
+    load = module["load"]
+    if name in ROUNDED:
+        return lambda workload: module["replace_weights"](load(workload), ROUNDED[name])
+    return lambda workload: SHARED[name](load(workload))
+
+
+def _fork(test, file):
     if pid := os.fork():
         _, status = os.waitpid(pid, 0)
         if not file.exists():
-            file.write_text(
-                json.dumps({"error": f"the process ended with {os.waitstatus_to_exitcode(status)}"})
-            )
+            code = os.waitstatus_to_exitcode(status)
+            file.write_text(json.dumps({"error": f"the process ended with {code}"}))
         return
-    _run(case, workload, file)
+    _run(test, file)
     generated_files.remove()
     os._exit(0)
 
 
-def _run(case: Case, workload: Workload, file: Path) -> None:
+def _run(test, file):
     try:
-        result = run_test(
-            case, workload, *((2, 3) if case.__name__.endswith("two_shapes") else (2,))
-        )
+        result = test()
     except Exception as error:  # noqa: BLE001, what ends a worker is a result here
         result = {"error": f"{type(error).__name__}: {error}"}
     file.write_text(json.dumps(result))
 
 
-def keep_answers(sut: Any) -> Any:
-    """predict answers from a memo what it has answered before."""
-    own, memo = sut.predict, dict[bytes, Any]()
+def warm(sut):
+    """The SUT after its first batch."""
+    sut.predict(sut.prepare(make_inputs(sut.workload.task, 2, 1)))
+    return sut
 
-    def predict(batch: Any) -> Any:
+
+def predict_in_prepare(sut):
+    """prepare runs the model."""
+    own = sut.prepare
+
+    def prepare(inputs):
+        prepared = own(inputs)
+        sut.predict(prepared)
+        return prepared
+
+    sut.prepare = prepare
+    return sut
+
+
+def keep_answers(sut):
+    """predict answers from a memo what it has answered before."""
+    own, memo = sut.predict, {}
+
+    def predict(batch):
         key = b"".join(np.ascontiguousarray(v).tobytes() for v in batch.values())
         if key not in memo:
             memo[key] = own(batch)
@@ -129,23 +151,11 @@ def keep_answers(sut: Any) -> Any:
     return sut
 
 
-def in_micro_batches(sut: Any, join: Callable[[list[Any]], Any]) -> Any:
-    """predict computes the rows one by one. `join` makes one array of the outputs of several."""
-    own = sut.predict
-
-    def predict(batch: Any) -> Any:
-        rows = range(len(next(iter(batch.values()))))
-        return join([own({k: v[row : row + 1] for k, v in batch.items()}) for row in rows])
-
-    sut.predict = predict
-    return sut
-
-
-def padded_to_8(sut: Any) -> Any:
+def padded_to_8(sut):
     """predict gives the model batches of 8 rows, and cuts the answers."""
     own, to_host = sut.predict, sut.to_host
 
-    def predict(batch: Any) -> Any:
+    def predict(batch):
         count = len(next(iter(batch.values())))
         return own({k: np.resize(v, (8, *v.shape[1:])) for k, v in batch.items()}), count
 
@@ -154,11 +164,11 @@ def padded_to_8(sut: Any) -> Any:
     return sut
 
 
-def sort_rows(sut: Any) -> Any:
+def sort_rows(sut):
     """predict sorts the rows by their lengths, and to_host puts the answers back."""
     own, to_host = sut.predict, sut.to_host
 
-    def predict(batch: Any) -> Any:
+    def predict(batch):
         order = np.argsort(batch["attention_mask"].sum(1), kind="stable")
         return own({k: v[order] for k, v in batch.items()}), np.argsort(order)
 
@@ -169,13 +179,13 @@ def sort_rows(sut: Any) -> Any:
     return sut
 
 
-def keep_rows(sut: Any) -> Any:
+def keep_rows(sut):
     """predict computes the first half of the rows, and takes those of the others from a memo if it
     has answered them before.
     """
-    own, to_host, memo = sut.predict, sut.to_host, dict[bytes, Any]()
+    own, to_host, memo = sut.predict, sut.to_host, {}
 
-    def predict(batch: Any) -> Any:
+    def predict(batch):
         half = len(batch["input_ids"]) // 2
         key = batch["input_ids"][half:].tobytes()
         if key not in memo:
@@ -188,11 +198,11 @@ def keep_rows(sut: Any) -> Any:
     return sut
 
 
-def around(sut: Any, context: Callable[[], Any]) -> Any:
+def around(sut, context):
     """Each call is made within a context of the framework."""
     own = sut.predict
 
-    def predict(batch: Any) -> Any:
+    def predict(batch):
         with context():
             return own(batch)
 
@@ -200,27 +210,17 @@ def around(sut: Any, context: Callable[[], Any]) -> Any:
     return sut
 
 
-def in_a_thread(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which runs in a new thread and is waited for."""
-
-    def run(*given: Any, **named: Any) -> Any:
-        with ThreadPoolExecutor(1) as pool:
-            return pool.submit(function, *given, **named).result()
-
-    return run
-
-
-def stream_from_a_thread(sut: Any) -> Streamed:
+def stream_from_a_thread(sut):
     """A thread generates, and a queue hands over the tokens, as Transformers documents it with
     TextIteratorStreamer.
     """
     own = sut.stream
 
-    def stream(batch: Any, on_step: Callable[[np.ndarray], bool]) -> None:
-        steps = SimpleQueue[Any]()
+    def stream(batch, on_step):
+        steps = SimpleQueue()
         is_open = [True]
 
-        def on_thread(tokens: np.ndarray) -> bool:
+        def on_thread(tokens):
             steps.put(tokens.copy())
             return is_open[0]
 
@@ -235,11 +235,11 @@ def stream_from_a_thread(sut: Any) -> Streamed:
     return Streamed(sut, ())
 
 
-def join_batches(sut: Any, count: int = 4) -> Any:
+def join_batches(sut, count=4):
     """Keeps `count` batches in flight and computes them as one."""
-    own, to_host, waiting = sut.predict, sut.to_host, list[Any]()
+    own, to_host, waiting = sut.predict, sut.to_host, []
 
-    def to_host_of_one(ticket: Any) -> Any:
+    def to_host_of_one(ticket):
         if not ticket[1]:
             joined = {k: np.concatenate([batch[k] for batch, _ in waiting]) for k in ticket[0]}
             answers = to_host(own(joined))
@@ -249,7 +249,7 @@ def join_batches(sut: Any, count: int = 4) -> Any:
             waiting.clear()
         return ticket[1]
 
-    def predict(batch: Any) -> Any:
+    def predict(batch):
         waiting.append((batch, {}))
         return waiting[-1]
 
@@ -257,18 +257,18 @@ def join_batches(sut: Any, count: int = 4) -> Any:
     return sut
 
 
-def watch_another_call(sut: Any) -> Any:
+def watch_another_call(sut):
     """evidence watches a call of its own choosing."""
     own, batch = sut.evidence, sut.prepare(make_inputs(sut.workload.task, 2, 1))
     sut.evidence = lambda call: own(lambda: sut.to_host(sut.predict(batch)))
     return sut
 
 
-def watch_twice(sut: Any) -> Any:
+def watch_twice(sut):
     """evidence makes the call once to warm up and once to watch it."""
     own = sut.evidence
 
-    def evidence(call: Any) -> Any:
+    def evidence(call):
         call()
         return own(call)
 
@@ -276,11 +276,11 @@ def watch_twice(sut: Any) -> Any:
     return sut
 
 
-def report_constants(sut: Any) -> Any:
+def report_constants(sut):
     """evidence makes the call and reports what it saw the first time."""
-    own, first = sut.evidence, list[Any]()
+    own, first = sut.evidence, []
 
-    def evidence(call: Any) -> Any:
+    def evidence(call):
         if first:
             call()
         else:
@@ -291,10 +291,28 @@ def report_constants(sut: Any) -> Any:
     return sut
 
 
-def to_bfloat16(weights: np.ndarray) -> np.ndarray:
+def to_bfloat16(weights):
     return ((np.ascontiguousarray(weights).view(np.uint32) + 0x8000) & 0xFFFF0000).view(np.float32)
 
 
-def to_int8(weights: np.ndarray) -> np.ndarray:
+def to_int8(weights):
     scale = np.abs(weights).max() / 127
     return np.round(weights / scale).astype(np.float32) * scale
+
+
+SHARED = {
+    "honest": lambda sut: sut,
+    "honest_in_two_shapes": lambda sut: sut,
+    "honest_streamed_from_a_thread": stream_from_a_thread,
+    "honest_padded_to_8": padded_to_8,
+    "honest_sorted": sort_rows,
+    "memo": keep_answers,
+    "joined": join_batches,
+    "half_of_the_rows_kept": keep_rows,
+    "another_call_watched": watch_another_call,
+    "watched_twice": watch_twice,
+    "constants": report_constants,
+}
+"""Case → the change of the SUT. A module may have another function of that name."""
+ROUNDED = {"weights_through_bfloat16": to_bfloat16, "weights_through_int8": to_int8}
+"""Case → how the weights were saved."""

@@ -2,10 +2,7 @@
 honest variants stay ok.
 """
 
-from __future__ import annotations
-
 from operator import itemgetter
-from pathlib import Path
 
 import pytest
 
@@ -66,13 +63,13 @@ HONEST += [
 ]
 
 
-def measured(folder: Path, name: str, scenario: str, task: str) -> Path:
+def measured(folder, name, scenario, task):
     return tree.build(
         folder / "run", scenario, task, ("tests.broken.on_mock", name), milliseconds=1000
     )
 
 
-def failing(run: Path) -> set[str]:
+def failing(run):
     return {
         check.id for check in audit.audit(run).checks_for("quick") if check.verdict is Verdict.FAIL
     }

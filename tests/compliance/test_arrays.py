@@ -1,9 +1,6 @@
 """The score `arrays`, and that what the worker packs is what the score reads."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,21 +25,19 @@ LIMITS = {
 }
 
 
-def packed(answers: dict[str, np.ndarray]) -> dict[int, bytes]:
+def packed(answers):
     rows, lengths = pack(answers, tuple(answers))
     assert lengths is None
     return {i: row.tobytes() for i, row in enumerate(rows)}
 
 
-def score(
-    answers: dict[str, np.ndarray], reference: dict[str, np.ndarray] = REFERENCE, **limits: float
-) -> accuracy.Accuracy:
+def score(answers, reference=REFERENCE, **limits):
     return accuracy.score(
         "arrays", packed(answers), reference, limits or LIMITS, tuple(reference), None
     )
 
 
-def changed(key: str, place: tuple[int, ...], value: Any) -> dict[str, np.ndarray]:
+def changed(key, place, value):
     wrong = REFERENCE[key].copy()
     wrong[place] = value
     return {**REFERENCE, key: wrong}
@@ -79,22 +74,17 @@ def test_equal_arrays_use_nothing_of_the_tolerance():
 
 def test_a_pixel_a_float_and_an_integer_are_each_seen():
     pixel = score(changed("mask", (2, 0, 0), ~REFERENCE["mask"][2, 0, 0]))
-    assert (
-        not pixel.passed
-        and pixel.detail["mask_smallest_iou"] < 0.9
-        and pixel.detail["iou_error"] == 0
-    )
+    assert not pixel.passed
+    assert pixel.detail["mask_smallest_iou"] < 0.9
+    assert pixel.detail["iou_error"] == 0
     number = score(changed("iou", (1, 1), REFERENCE["iou"][1, 1] + 0.1))
-    assert not number.passed and number.detail["iou_error"] == pytest.approx(
-        0.1 / REFERENCE["iou"].std(), rel=1e-5
-    )
+    assert not number.passed
+    assert number.detail["iou_error"] == pytest.approx(0.1 / REFERENCE["iou"].std(), rel=1e-5)
     assert number.value == pytest.approx(number.detail["iou_error"] / 1e-3)
     label = score(changed("label", (0, 0), 99))
-    assert (
-        label.passed
-        and label.detail["label_equal_fraction"] == 0.98
-        and label.value == pytest.approx(2 / 3)
-    )
+    assert label.passed
+    assert label.detail["label_equal_fraction"] == 0.98
+    assert label.value == pytest.approx(2 / 3)
     rows = {key: array[::-1] for key, array in REFERENCE.items()}
     assert not score(rows).passed
 
@@ -190,7 +180,7 @@ LOGITS = RNG.standard_normal((3, 4, 2)).astype(np.float32)
 IS_TOKEN = np.arange(4) < np.array([[4], [2], [1]])
 
 
-def of_tokens(answers: np.ndarray, is_token: np.ndarray = IS_TOKEN) -> accuracy.Accuracy:
+def of_tokens(answers, is_token=IS_TOKEN):
     reference = {"logits": LOGITS, "is_token": is_token}
     limits = {"logits_error": 1e-3}
     return accuracy.score(
@@ -218,7 +208,7 @@ def test_a_mask_that_does_not_fit_the_answers_is_refused(is_token):
         of_tokens(LOGITS, is_token)
 
 
-def softmax(logits: np.ndarray) -> np.ndarray:
+def softmax(logits):
     powers = np.exp(logits - logits.max(-1, keepdims=True))
     return (powers / powers.sum(-1, keepdims=True)).astype(np.float32)
 

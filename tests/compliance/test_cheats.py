@@ -2,18 +2,15 @@
 there for it, and what is not is stated.
 """
 
-from __future__ import annotations
-
 from operator import itemgetter
-from pathlib import Path
 
 import pytest
 
-from compliance import audit, rules
+from compliance import audit
 from compliance import subject as tree
 from compliance.audit_tests import compliance_tests
 from compliance.folders import result_folders
-from formats.checks import Check, Verdict
+from formats.checks import Verdict
 from tests.cheats import ends_twice
 from tests.support import tree as runs
 from tests.support.long import LONG, first_of_each
@@ -38,7 +35,7 @@ CAUGHT = [
 ]
 
 
-def judged(run: Path, of: rules.Rules) -> list[Check]:
+def judged(run, of):
     """The audit's checks and those of the compliance tests, by the same rules."""
     (place,) = result_folders(run, of)
     audited = [
@@ -49,13 +46,11 @@ def judged(run: Path, of: rules.Rules) -> list[Check]:
     return audited + compliance_tests.checks(tree.read(place, of))
 
 
-def failing(run: Path, of: rules.Rules) -> set[str]:
+def failing(run, of):
     return {check.id for check in judged(run, of) if check.verdict is Verdict.FAIL}
 
 
-def measured(
-    folder: Path, cheat: str | None, scenario: str, task: str, names: list[str], of: rules.Rules
-) -> Path:
+def measured(folder, cheat, scenario, task, names, of):
     """Of samples that take so long that a busy machine's scheduler adds little to them, and so many
     that early stopping can tell.
     """
@@ -71,9 +66,7 @@ def measured(
     first_of_each(CAUGHT, key=itemgetter(0)),
     ids=[f"{c[0]}-{c[1]}" for c in CAUGHT],
 )
-def test_a_cheat_is_caught_by_its_check(
-    tmp_path: Path, cheat: str, scenario: str, task: str, names: list[str], checks: set[str]
-) -> None:
+def test_a_cheat_is_caught_by_its_check(tmp_path, cheat, scenario, task, names, checks):
     of = loosened()
     assert failing(measured(tmp_path, cheat, scenario, task, names, of), of) >= checks
 
@@ -82,15 +75,13 @@ def test_a_cheat_is_caught_by_its_check(
     ("scenario", "task"),
     [("Offline", "generate"), pytest.param("SingleStream", "predict", marks=LONG)],
 )
-def test_an_honest_sut_fails_none_of_these_checks(tmp_path: Path, scenario: str, task: str) -> None:
+def test_an_honest_sut_fails_none_of_these_checks(tmp_path, scenario, task):
     of = loosened()
     assert failing(measured(tmp_path, None, scenario, task, [], of), of) == set()
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
-def test_a_skipped_sample_ends_the_worker_before_there_is_a_result(
-    tmp_path: Path, scenario: str
-) -> None:
+def test_a_skipped_sample_ends_the_worker_before_there_is_a_result(tmp_path, scenario):
     with pytest.raises(
         runs.WorkerFailed, match=r"has the shape \[\d, 2\] for a batch of \d samples"
     ):
@@ -98,7 +89,7 @@ def test_a_skipped_sample_ends_the_worker_before_there_is_a_result(
 
 
 @pytest.mark.long
-def test_right_answers_that_were_not_computed_are_not_told_apart(tmp_path: Path) -> None:
+def test_right_answers_that_were_not_computed_are_not_told_apart(tmp_path):
     """No file shows it: logs hold answers and times, and a fast right answer is a fast right
     answer. The source is submitted for people.
     """

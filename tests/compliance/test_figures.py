@@ -1,15 +1,11 @@
 """The figure of a result: its unit and words as MLCommons publishes it, and computed again."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from compliance import audit, rules
-from formats.checks import ResultLine
 from tests.support.mutations import DETAIL
 
 FIELD = Path(__file__).parent / "field"
@@ -53,36 +49,36 @@ FIELD = Path(__file__).parent / "field"
     ],
 )
 def test_each_benchmark_has_the_key_and_the_unit_of_the_official_tables(
-    round: str, benchmark: str, scenario: str, key: str, text: str
-) -> None:
+    round, benchmark, scenario, key, text
+):
     # Token latencies in the log decide only for a model without an official benchmark.
     for has_tokens in (False, True):
         metric = rules.load(round).metric(scenario, scenario, benchmark, has_tokens)
         assert metric.key == key and metric.text(1_230_000).endswith(text)
 
 
-def test_a_model_without_a_benchmark_has_the_figure_that_its_log_shows() -> None:
+def test_a_model_without_a_benchmark_has_the_figure_that_its_log_shows():
     of = rules.load("v6.1")
     assert of.metric("Offline", "Offline", "mine", True).unit == "tokens/s"
     assert of.metric("Offline", "Offline", "mine", False).unit == "samples/s"
 
 
-def test_an_inferred_result_has_the_figure_that_the_checker_infers() -> None:
+def test_an_inferred_result_has_the_figure_that_the_checker_infers():
     of = rules.load("v6.1")
     assert of.metric("Offline", "SingleStream", "resnet", False).text(812.5) == "812.5 samples/s"
     assert of.metric("Offline", "MultiStream", "resnet", False).text(4e6) == "2000 samples/s"
     assert of.metric("MultiStream", "SingleStream", "resnet", False).text(5e5) == "4 ms"
 
 
-def _line(name: str, to: Path, change: Callable[[str], str] = str) -> ResultLine:
-    folder = Path(shutil.copytree(FIELD / name, to / "logs"))
+def _line(name, to, change=str):
+    folder = shutil.copytree(FIELD / name, to / "logs")
     log = folder / DETAIL
     log.write_text(change(log.read_text(encoding="utf-8")), encoding="utf-8")
     (line,) = audit.audit(folder).results
     return line
 
 
-def test_a_log_gives_the_figure_with_its_words_and_again_from_other_figures(tmp_path: Path) -> None:
+def test_a_log_gives_the_figure_with_its_words_and_again_from_other_figures(tmp_path):
     offline = _line("round-v5.1", tmp_path / "a")
     assert (offline.figure, offline.words) == (
         "119.465 samples/s",
@@ -94,7 +90,7 @@ def test_a_log_gives_the_figure_with_its_words_and_again_from_other_figures(tmp_
     assert server.recomputed == "57.1937 to 57.2861 queries/s, from the schedule and the latencies"
 
 
-def test_a_figure_that_was_raised_differs_from_the_one_computed_again(tmp_path: Path) -> None:
+def test_a_figure_that_was_raised_differs_from_the_one_computed_again(tmp_path):
     raised = _line("round-v5.1", tmp_path, lambda text: text.replace("119.465", "219.465"))
     assert raised.figure == "219.465 samples/s" and raised.recomputed.startswith("119.465 ")
 
@@ -111,9 +107,7 @@ def test_a_figure_that_was_raised_differs_from_the_one_computed_again(tmp_path: 
         ),
     ],
 )
-def test_the_words_of_a_figure_have_the_percentile_of_the_log(
-    run: Path, logged: str, words: str
-) -> None:
+def test_the_words_of_a_figure_have_the_percentile_of_the_log(run, logged, words):
     log = run / "raw" / "performance" / DETAIL
     key = '"effective_target_latency_percentile", "value": '
     text = log.read_text(encoding="utf-8")
@@ -123,13 +117,13 @@ def test_the_words_of_a_figure_have_the_percentile_of_the_log(
     assert line.words == words
 
 
-def test_a_logged_figure_of_0_is_no_figure(tmp_path: Path) -> None:
+def test_a_logged_figure_of_0_is_no_figure(tmp_path):
     line = _line("round-v5.1", tmp_path, lambda text: text.replace("119.465", "0"))
     assert line.sentence == "Offline: no figure"
 
 
 @pytest.mark.parametrize("run", ["SingleStream", "tokens one by one"], indirect=True)
-def test_the_trace_gives_the_same_latency_and_the_log_two_percentiles_around_it(run: Path) -> None:
+def test_the_trace_gives_the_same_latency_and_the_log_two_percentiles_around_it(run):
     (line,) = audit.audit(run).results
     assert line.recomputed == f"{line.figure}, from the trace" and line.figure.endswith(" ms")
     for trace in run.rglob("mlperf_log_trace.json*"):

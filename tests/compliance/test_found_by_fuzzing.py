@@ -2,39 +2,24 @@
 found.
 """
 
-from __future__ import annotations
-
 import io
 import shutil
 import zipfile
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from compliance import audit, logs, rules
+from compliance import logs, rules
 from compliance.checks.logs import sample_order
 from compliance.loadgen import sample_order as order
 from compliance.logs import files
-from formats.checks import Check, Verdict
 from tests.support import tree as runs
-from tests.support.tree import whole
+from tests.support.audits import failed
 
 HUGE = 1 << 63
 
 
-def failed(found: list[Check]) -> dict[str, str]:
-    return {c.key: c.detail for c in whole(found) if c.verdict is Verdict.FAIL}
-
-
-def changed(complied: Path, tmp_path: Path, test: str, **values: object) -> Path:
-    run = Path(shutil.copytree(complied, tmp_path / "quick-1"))
-    runs.detail(run, test, **values)
-    return run
-
-
-def test_a_text_of_more_than_any_is_not_read(tmp_path: Path) -> None:
+def test_a_text_of_more_than_any_is_not_read(tmp_path):
     """To parse 40 MB of user.conf took 12 s and 700 MB."""
     with (tmp_path / "user.conf").open("wb") as f:
         f.truncate((16 << 20) + 1)
@@ -47,7 +32,7 @@ def test_a_text_of_more_than_any_is_not_read(tmp_path: Path) -> None:
 # Archives.
 
 
-@pytest.mark.parametrize("name", ["logits", "tokens"])
+@pytest.mark.parametrize("run", ["Offline", "tokens"], indirect=True)
 @pytest.mark.parametrize(
     ("how", "why"),
     [
@@ -58,27 +43,16 @@ def test_a_text_of_more_than_any_is_not_read(tmp_path: Path) -> None:
         (lambda a: np.full(a.shape, 3e38, np.float32) * np.sign(a + 0.5), ""),
     ],
 )
-def test_a_reference_of_odd_numbers_is_a_finding_and_no_warning(
-    measured: Callable[[str], Path],
-    tmp_path: Path,
-    name: str,
-    how: Callable[[np.ndarray], np.ndarray],
-    why: str,
-) -> None:
+def test_a_reference_of_odd_numbers_is_a_finding_and_no_warning(run, how, why):
     """A warning is an error to these tests."""
-    run = Path(
-        shutil.copytree(measured("Offline" if name == "logits" else "tokens"), tmp_path / "quick-1")
-    )
     with np.load(run / "reference.npz") as loaded:
         arrays = dict(loaded)
-    np.savez(
-        run / "reference.npz", allow_pickle=False, **{**arrays, "logits": how(arrays["logits"])}
-    )
-    assert why in failed(audit.audit(run).checks)["accuracy-score"]
+    np.savez(run / "reference.npz", **{**arrays, "logits": how(arrays["logits"])})
+    assert why in failed(run)["accuracy-score"].detail
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
-def test_an_archive_packed_as_numpy_packs_none_is_not_unpacked(tmp_path: Path, method: int) -> None:
+def test_an_archive_packed_as_numpy_packs_none_is_not_unpacked(tmp_path, method):
     content, buffer = io.BytesIO(), io.BytesIO()
     np.save(content, np.zeros(1000, np.float32))
     with zipfile.ZipFile(buffer, "w", method) as archive:
@@ -115,15 +89,13 @@ def test_an_archive_packed_as_numpy_packs_none_is_not_unpacked(tmp_path: Path, m
         ),
     ],
 )
-def test_figures_like_those_are_a_finding(
-    complied: Path, tmp_path: Path, test: str, values: dict[str, object]
-) -> None:
-    assert failed(audit.audit(changed(complied, tmp_path, test, **values)).checks)
+def test_figures_like_those_are_a_finding(complied, tmp_path, test, values):
+    run = shutil.copytree(complied, tmp_path / "quick-1")
+    runs.detail(run, test, **values)
+    assert failed(run)
 
 
-def test_a_library_too_large_to_shuffle_is_a_finding(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_too_large_to_shuffle_is_a_finding(tmp_path, monkeypatch):
     """v5.1 draws the loaded set from the whole library, of which the log says only how large it
     is.
     """
@@ -149,9 +121,7 @@ def test_a_library_too_large_to_shuffle_is_a_finding(
 
 
 @pytest.mark.parametrize("line", [b"x", b"\xff", b":::MLLOG x"])
-def test_a_log_of_nothing_but_other_lines_is_not_read_to_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes
-) -> None:
+def test_a_log_of_nothing_but_other_lines_is_not_read_to_its_end(tmp_path, monkeypatch, line):
     """Twenty million of them took two minutes."""
     monkeypatch.setattr(logs.lines, "_MOST_COUNTED", 30)
     path = tmp_path / "log"

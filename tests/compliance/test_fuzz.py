@@ -1,17 +1,13 @@
 """Whatever stands in a file, the audit answers with findings."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,11 +15,10 @@ from hypothesis import strategies as st
 
 from compliance import audit, rules
 from compliance.findings import page, verdict
-from compliance.findings.verdict import Audit
 from compliance.logs import strict_json
 from formats.checks import Check
+from tests.support.audits import whole
 from tests.support.damage import FILES, damage, damaged
-from tests.support.tree import whole
 
 MOST_CPU_S = 10
 MOST_MEMORY_KB = 200 << 10
@@ -31,8 +26,8 @@ LONGEST_LINE = 12_000
 
 
 @pytest.fixture(scope="module")
-def victim(measured: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return Path(shutil.copytree(measured("tokens"), tmp_path_factory.mktemp("fuzz") / "quick-1"))
+def victim(measured, tmp_path_factory):
+    return shutil.copytree(measured("tokens"), tmp_path_factory.mktemp("fuzz") / "quick-1")
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -40,9 +35,7 @@ def victim(measured: Callable[[str], Path], tmp_path_factory: pytest.TempPathFac
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(how=damage())
-def test_damage_is_a_finding_and_never_a_traceback(
-    victim: Path, name: str, how: Callable[[bytes], bytes]
-) -> None:
+def test_damage_is_a_finding_and_never_a_traceback(victim, name, how):
     (path,) = victim.glob(FILES[name])
     before = path.read_bytes()
     path.write_bytes(how(before))
@@ -54,15 +47,15 @@ def test_damage_is_a_finding_and_never_a_traceback(
 
 
 @pytest.fixture(scope="module")
-def victims(victim: Path, complied: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def victims(victim, complied, tmp_path_factory):
     """Every file of a run that generates, and of one with a compliance test."""
-    copy = Path(shutil.copytree(complied, tmp_path_factory.mktemp("fuzz") / "quick-1"))
+    copy = shutil.copytree(complied, tmp_path_factory.mktemp("fuzz") / "quick-1")
     return sorted(path for run in (victim, copy) for path in run.rglob("*") if path.is_file())
 
 
 @settings(max_examples=40, deadline=None)
 @given(r=st.randoms(use_true_random=True))
-def test_an_audit_of_damaged_values_keeps_its_promises(victims: list[Path], r: Random) -> None:
+def test_an_audit_of_damaged_values_keeps_its_promises(victims, r):
     path = r.choice(victims)
     run = next(folder for folder in path.parents if folder.name == "quick-1")
     of = r.choice((None, *rules.rounds()))
@@ -77,7 +70,7 @@ def test_an_audit_of_damaged_values_keeps_its_promises(victims: list[Path], r: R
     assert_clean(first)
 
 
-def audited(run: Path, of: str | None) -> Audit:
+def audited(run, of):
     """An audit that did not break off, and took little time and memory. A warning is an error."""
     start_s = time.process_time()
     before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -88,7 +81,7 @@ def audited(run: Path, of: str | None) -> Audit:
     return found
 
 
-def assert_clean(found: Audit) -> None:
+def assert_clean(found):
     """Lines, JSON and page show what was read as text, and nothing of it takes effect."""
     for check in found.checks:
         line = check.line()
@@ -102,26 +95,12 @@ def assert_clean(found: Audit) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("what", ["gone", "a folder", "empty"])
-def test_a_file_that_is_gone_or_none_is_a_failed_check(
-    measured: Callable[[str], Path], tmp_path: Path, name: str, what: str
-) -> None:
-    run = Path(shutil.copytree(measured("tokens"), tmp_path / "quick-1"))
-    (path,) = run.glob(FILES[name])
+@pytest.mark.parametrize(
+    "put", [None, Path.mkdir, Path.touch, os.mkfifo], ids=["gone", "a folder", "empty", "a pipe"]
+)
+def test_a_file_that_is_gone_or_none_is_a_failed_check(tokens_run, name, put):
+    (path,) = tokens_run.glob(FILES[name])
     path.unlink()
-    if what == "a folder":
-        path.mkdir()
-    elif what == "empty":
-        path.touch()
-    assert not verdict.passes(whole(audit.audit(run).checks_for("quick")))
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_pipe_in_a_files_place_does_not_hold_the_audit_up(
-    measured: Callable[[str], Path], tmp_path: Path, name: str
-) -> None:
-    run = Path(shutil.copytree(measured("tokens"), tmp_path / "quick-1"))
-    (path,) = run.glob(FILES[name])
-    path.unlink()
-    os.mkfifo(path)
-    assert not verdict.passes(whole(audit.audit(run).checks_for("quick")))
+    if put:
+        put(path)
+    assert not verdict.passes(whole(audit.audit(tokens_run).checks_for("quick")))

@@ -2,29 +2,27 @@
 changed in them is seen by name.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
-from collections.abc import Callable
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from compliance import audit
-from formats.checks import Check, RequiredBy, Verdict
+from formats.checks import RequiredBy, Verdict
 from tests.support import other_scenarios
+from tests.support.audits import checks
 from tests.support.other_scenarios import BENCHMARK, KINDS, Built
-from tests.support.tree import SYSTEM, whole
+from tests.support.tree import SYSTEM, with_entries
 
 PERFORMANCE, ACCURACY = "performance/run_1", "accuracy"
+SUMMARY = f"{PERFORMANCE}/mlperf_log_summary.txt"
+ANSWERS = "accuracy/mlperf_log_accuracy.json"
 
 
 @pytest.fixture(scope="session")
-def submitted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Built]:
+def submitted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("submissions")
     return cache(
         lambda kind: other_scenarios.build(folder / re.sub(r"\W+", "-", kind), KINDS[kind])
@@ -32,60 +30,38 @@ def submitted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Built
 
 
 @pytest.fixture(scope="session")
-def good(submitted: Callable[[str], Built]) -> Callable[[str], dict[str, Check]]:
-    return cache(lambda kind: findings(submitted(kind).root))
+def good(submitted):
+    return cache(lambda kind: checks(submitted(kind).root))
 
 
 @pytest.fixture
-def copy(submitted: Callable[[str], Built], tmp_path: Path) -> Callable[[str], Built]:
-    def get(kind: str) -> Built:
-        return Built(
-            Path(shutil.copytree(submitted(kind).root, tmp_path / "submission")), KINDS[kind]
-        )
+def copy(submitted, tmp_path):
+    def get(kind):
+        return Built(shutil.copytree(submitted(kind).root, tmp_path / "submission"), KINDS[kind])
 
     return get
 
 
-def findings(root: Path) -> dict[str, Check]:
-    return {check.key: check for check in whole(audit.audit(root).checks)}
+def entries(path, **values):
+    """Set keys of a detail log, as `tree.detail` does."""
+    path.write_text(with_entries(path.read_text(), **values))
 
 
-def entries(path: Path, **values: Any) -> None:
-    """Set keys of a detail log, `__` for a dot; a function gets the old value, None removes the
-    line.
-    """
-    wanted = {key.replace("__", "."): value for key, value in values.items()}
-    lines, changed = [], 0
-    for line in path.read_text().splitlines():
-        entry = json.loads(line.removeprefix(":::MLLOG "))
-        if entry["key"] in wanted:
-            value = wanted[entry["key"]]
-            value = value(entry["value"]) if callable(value) else value
-            assert value != entry["value"], f"{entry['key']} is {value} already"
-            changed += 1
-            if value is None:
-                continue
-            line = ":::MLLOG " + json.dumps(entry | {"value": value})
-        lines.append(line)
-    assert changed >= len(wanted)
-    path.write_text("\n".join(lines) + "\n")
-
-
-def replaced(path: Path, pattern: str, new: str | Callable[[re.Match[str]], str]) -> None:
+def replaced(path, pattern, new):
     text = path.read_text()
     after = re.sub(pattern, new, text, count=1)
     assert after != text, f"{pattern} changes nothing"
     path.write_text(after)
 
 
-def performance(**values: Any) -> Callable[[Built], None]:
+def performance(**values):
     return lambda built: entries(built.detail, **values)
 
 
-def reason(text: str) -> Callable[[Built], None]:
+def reason(text):
     """One more line of the performance test's log, with a reason for the verdict."""
 
-    def change(built: Built) -> None:
+    def change(built):
         lines = built.detail.read_text().splitlines()
         (at,) = (n for n, line in enumerate(lines) if '"early_stopping_met"' in line)
         entry = json.loads(lines[at].removeprefix(":::MLLOG "))
@@ -96,42 +72,40 @@ def reason(text: str) -> Callable[[Built], None]:
     return change
 
 
-def accuracy(**values: Any) -> Callable[[Built], None]:
+def accuracy(**values):
     return lambda built: entries(built.folder / ACCURACY / "mlperf_log_detail.txt", **values)
 
 
-def compliance_log(name: str, **values: Any) -> Callable[[Built], None]:
+def compliance_log(name, **values):
     return lambda built: entries(
         built.folder / name / PERFORMANCE / "mlperf_log_detail.txt", **values
     )
 
 
-def in_file(
-    name: str, pattern: str, new: str | Callable[[re.Match[str]], str]
-) -> Callable[[Built], None]:
+def in_file(name, pattern, new):
     return lambda built: replaced(built.folder / name, pattern, new)
 
 
-def trace(pattern: str, new: str | Callable[[re.Match[str]], str]) -> Callable[[Built], None]:
+def trace(pattern, new):
     return in_file(f"{PERFORMANCE}/mlperf_log_trace.json", pattern, new)
 
 
-def of_sample(number: int, key: str) -> str:
-    """Of one number of a sample's entry: what stands before, the number."""
-    return rf'("name":"Sample"[^\n]*"sample_seq":{number},[^\n]*"{key}":)(\d+)'
-
-
-def moved(by: int) -> Callable[[re.Match[str]], str]:
+def moved(by):
     return lambda found: f"{found[1]}{int(found[2]) + by}"
 
 
-def due(number: int, by: int) -> Callable[[Built], None]:
+def of_sample(number, key, by):
+    """One number of a sample's entry is so much larger."""
+    return trace(rf'("name":"Sample"[^\n]*"sample_seq":{number},[^\n]*"{key}":)(\d+)', moved(by))
+
+
+def due(number, by):
     """A query of Server due so many microseconds later."""
     pattern = rf'("name":"Sample","cat":"default","ph":"b","pid":\d+,"id":{number},"ts":)(\d+)'
     return trace(pattern, moved(by))
 
 
-def system_type(text: str) -> Callable[[Built], None]:
+def system_type(text):
     return lambda built: replaced(
         built.base / "systems" / f"{SYSTEM}.json",
         '"system_type": "edge"',
@@ -139,30 +113,30 @@ def system_type(text: str) -> Callable[[Built], None]:
     )
 
 
-def renamed(to: str) -> Callable[[Built], None]:
-    def change(built: Built) -> None:
+def renamed(to):
+    def change(built):
         built.folder.rename(built.folder.with_name(to))
 
     return change
 
 
-def both(*how: Callable[[Built], None]) -> Callable[[Built], None]:
-    def change(built: Built) -> None:
+def both(*how):
+    def change(built):
         for each in how:
             each(built)
 
     return change
 
 
-def swapped(values: list[int]) -> list[int]:
+def swapped(values):
     return [values[1], values[0], *values[2:]]
 
 
-def more(factor: float) -> Callable[[float], float]:
+def more(factor):
     return lambda value: float(f"{value * factor:.6g}")
 
 
-def test_an_empty_sentence_of_early_stopping_is_left_out(copy: Callable[[str], Built]) -> None:
+def test_an_empty_sentence_of_early_stopping_is_left_out(copy):
     built = copy("Interactive, too slow")
     entries(built.detail, early_stopping_ttft_result=lambda text: "" if text else " ")
     (line,) = audit.audit(built.detail.parent).results
@@ -171,7 +145,7 @@ def test_an_empty_sentence_of_early_stopping_is_left_out(copy: Callable[[str], B
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_loadgen_wrote_is_good(good: Callable[[str], dict[str, Check]], kind: str) -> None:
+def test_what_loadgen_wrote_is_good(good, kind):
     """Short as it is, and whatever LoadGen says of it: no check of the lowest level fails, and none
     that recomputes is left out.
     """
@@ -179,43 +153,29 @@ def test_what_loadgen_wrote_is_good(good: Callable[[str], dict[str, Check]], kin
     assert not [
         c.line() for c in found.values() if c.level == "quick" and c.verdict is Verdict.FAIL
     ]
-    for name in (
-        "counts",
-        "latencies",
-        "validity",
-        "early-stopping",
-        "duration",
-        "trace-samples",
-        "trace-figures",
-        "trace-times",
-    ):
+    recomputed = (
+        *("counts", "latencies", "validity", "early-stopping", "duration", "trace-samples"),
+        *("trace-figures", "trace-times", "performance-order", "accuracy-order"),
+        *("performance-loaded-set", "performance-effective-settings", "accuracy-sample-set"),
+        *(f"{name.lower()}-settings" for name in KINDS[kind].tests),
+    )
+    for name in recomputed:
         assert found[name].verdict is Verdict.PASS, found[name].line()
-    for name in (
-        "performance-order",
-        "accuracy-order",
-        "performance-loaded-set",
-        "performance-effective-settings",
-        "accuracy-sample-set",
-    ):
-        assert found[name].verdict is Verdict.PASS, found[name].line()
-    for name in KINDS[kind].tests:
-        check = found[f"{name.lower()}-settings"]
-        assert check.verdict is Verdict.PASS, check.line()
 
 
-def test_the_figure_of_another_percentile_is_not_that_of_the_round(
-    good: Callable[[str], dict[str, Check]],
-) -> None:
+def test_the_figure_of_another_percentile_is_not_that_of_the_round(good):
     check = good("SingleStream, the 95th percentile")["performance-latency-percentile"]
     assert check.verdict is Verdict.FAIL and check.level == "valid"
     assert check.required_by is RequiredBy.LOGS
 
 
+TWO_ANSWERS = in_file(ANSWERS, r'"qsl_idx" : (\d+)(.*\n.*"qsl_idx" : )(\d+)', r'"qsl_idx" : \3\2\1')
+"""Two samples change places."""
 SERVER = {
     "trace-figures": {
         "a rate a little too high": performance(result_completed_samples_per_sec=more(1.0005)),
         "another schedule's rate": performance(result_scheduled_samples_per_sec=more(1.0005)),
-        "a latency": trace(of_sample(20, "complete_ns"), moved(10_000)),
+        "a latency": of_sample(20, "complete_ns", 10_000),
     },
     "latencies": {
         "a rate far too high": performance(result_completed_samples_per_sec=10**5),
@@ -255,10 +215,10 @@ SERVER = {
     },
     "trace-times": {
         "a query due later": due(20, 3),
-        "an answer before the query": trace(of_sample(20, "issue_start_ns"), moved(10**10)),
+        "an answer before the query": of_sample(20, "issue_start_ns", 10**10),
     },
     "performance-order": {
-        "another sample": trace(of_sample(20, "sample_idx"), moved(1)),
+        "another sample": of_sample(20, "sample_idx", 1),
     },
     "performance-loaded-set": {
         "another loaded set": performance(loaded_qsl_set=swapped),
@@ -270,13 +230,11 @@ SERVER = {
     },
     "performance-summary": {
         "the summary's rate": in_file(
-            f"{PERFORMANCE}/mlperf_log_summary.txt",
+            SUMMARY,
             "(Completed samples per second    : )",
             r"\g<1>9",
         ),
-        "the summary's limit": in_file(
-            f"{PERFORMANCE}/mlperf_log_summary.txt", "(constraints satisfied) : Yes", r"\1 : NO"
-        ),
+        "the summary's limit": in_file(SUMMARY, "(constraints satisfied) : Yes", r"\1 : NO"),
     },
     "accuracy-test-and-scenario": {
         "an accuracy test of another scenario": accuracy(
@@ -284,19 +242,13 @@ SERVER = {
         ),
     },
     "accuracy-order": {
-        "two answers changed over": in_file(
-            f"{ACCURACY}/mlperf_log_accuracy.json",
-            r'"qsl_idx" : (\d+)(.*\n.*"qsl_idx" : )(\d+)',
-            r'"qsl_idx" : \3\2\1',
-        ),
+        "two answers changed over": TWO_ANSWERS,
     },
     "accuracy-sample-set": {
         "a sample not issued in the accuracy test": accuracy(generated_query_count=39),
     },
     "test01-samples": {
-        "an answer left out of TEST01": in_file(
-            "TEST01/accuracy/mlperf_log_accuracy.json", r"\{ [^\n]*\n", ""
-        ),
+        "an answer left out of TEST01": in_file(f"TEST01/{ANSWERS}", r"\{ [^\n]*\n", ""),
     },
     "test01-settings": {
         "another limit in TEST01": compliance_log("TEST01", effective_target_latency_ns=10**9),
@@ -381,7 +333,7 @@ INTERACTIVE = {
     },
     "performance-summary": {
         "the summary's limit": in_file(
-            f"{PERFORMANCE}/mlperf_log_summary.txt",
+            SUMMARY,
             r"ttft_latency \(ns\): ",
             "ttft_latency (ns): 9",
         ),
@@ -430,13 +382,13 @@ MULTI_STREAM = {
     },
     "trace-samples": {
         "queries issued": performance(result_query_count=lambda n: n - 1),
-        "a sample of another query": trace(of_sample(20, "query_seq"), moved(1)),
+        "a sample of another query": of_sample(20, "query_seq", 1),
     },
     "performance-order": {
-        "a sample that is no neighbour": trace(of_sample(20, "sample_idx"), moved(1)),
+        "a sample that is no neighbour": of_sample(20, "sample_idx", 1),
     },
     "trace-times": {
-        "a query before the last was answered": trace(of_sample(20, "complete_ns"), moved(10**9)),
+        "a query before the last was answered": of_sample(20, "complete_ns", 10**9),
     },
     "performance-loaded-set": {
         "a set that does not begin again": performance(
@@ -447,21 +399,13 @@ MULTI_STREAM = {
         "no figures of queries": performance(result_mean_query_latency_ns=None),
     },
     "performance-summary": {
-        "the summary's longest query": in_file(
-            f"{PERFORMANCE}/mlperf_log_summary.txt", r"(Max latency \(ns\) +: )", r"\g<1>9"
-        ),
+        "the summary's longest query": in_file(SUMMARY, r"(Max latency \(ns\) +: )", r"\g<1>9"),
     },
     "accuracy-order": {
-        "two answers changed over": in_file(
-            f"{ACCURACY}/mlperf_log_accuracy.json",
-            r'"qsl_idx" : (\d+)(.*\n.*"qsl_idx" : )(\d+)',
-            r'"qsl_idx" : \3\2\1',
-        ),
+        "two answers changed over": TWO_ANSWERS,
     },
     "test01-samples": {
-        "an answer left out of TEST01": in_file(
-            "TEST01/accuracy/mlperf_log_accuracy.json", r"\{ [^\n]*\n", ""
-        ),
+        "an answer left out of TEST01": in_file(f"TEST01/{ANSWERS}", r"\{ [^\n]*\n", ""),
     },
     "test04-settings": {
         "other queries in TEST04": compliance_log(
@@ -511,70 +455,58 @@ CHANGES = {
 
 CASES = [
     pytest.param(kind, name, how, id=f"{kind}: {what}")
-    for kind, checks in CHANGES.items()
-    for name, changes in checks.items()
+    for kind, seen_by in CHANGES.items()
+    for name, changes in seen_by.items()
     for what, how in changes.items()
 ]
 
 
 @pytest.mark.parametrize(("kind", "name", "how"), CASES)
-def test_a_change_is_seen_by_the_check_it_concerns(
-    good: Callable[[str], dict[str, Check]],
-    copy: Callable[[str], Built],
-    kind: str,
-    name: str,
-    how: Callable[[Built], None],
-) -> None:
+def test_a_change_is_seen_by_the_check_it_concerns(good, copy, kind, name, how):
     before = good(kind).get(name)
     assert before is None or before.verdict is Verdict.PASS
     built = copy(kind)
     how(built)
-    assert findings(built.root)[name].verdict is Verdict.FAIL
+    assert checks(built.root)[name].verdict is Verdict.FAIL
 
 
 @pytest.mark.parametrize("both_of", ["edge,datacenter", "datacenter,edge"])
-def test_a_system_of_both_suites_may_infer(copy: Callable[[str], Built], both_of: str) -> None:
+def test_a_system_of_both_suites_may_infer(copy, both_of):
     built = copy("Offline of SingleStream")
     system_type(both_of)(built)
-    found = findings(built.root)["inferred-scenario"]
+    found = checks(built.root)["inferred-scenario"]
     assert found.verdict is Verdict.PASS and "Offline is inferred from SingleStream" in found.detail
 
 
 @pytest.mark.parametrize(("kind", "missed"), [("Interactive", False), ("Server", True)])
-def test_whether_latencies_of_tokens_are_measured_is_seen(
-    copy: Callable[[str], Built], kind: str, missed: bool
-) -> None:
+def test_whether_latencies_of_tokens_are_measured_is_seen(copy, kind, missed):
     """LoadGen logs it as requested only."""
     built = copy(kind)
     (built.base / "model_mapping.json").write_text(json.dumps({BENCHMARK: "llama3.1-8b"}))
     assert (
-        "token latencies are not measured" in findings(built.root)["eligibility"].detail
+        "token latencies are not measured" in checks(built.root)["eligibility"].detail
     ) is missed
 
 
-def test_the_least_samples_of_offline_are_not_asked_of_logs_it_is_inferred_from(
-    copy: Callable[[str], Built],
-) -> None:
+def test_the_least_samples_of_offline_are_not_asked_of_logs_it_is_inferred_from(copy):
     built = copy("Offline of SingleStream")
     (built.root / "open").rename(built.root / "closed")
-    built.root.joinpath("closed", built.base.name, "results", SYSTEM, BENCHMARK).rename(
-        built.root.joinpath("closed", built.base.name, "results", SYSTEM, "yolo-99")
-    )
-    found = findings(built.root)
-    assert "benchmark" in found and not [
+    (benchmark,) = built.root.glob(f"closed/*/results/{SYSTEM}/{BENCHMARK}")
+    benchmark.rename(benchmark.with_name("yolo-99"))
+    found = checks(built.root)
+    assert "benchmark" in found
+    assert not [
         check.line() for check in found.values() if "effective_samples_per_query" in check.detail
     ]
 
 
-def test_v51_has_interactive_too(copy: Callable[[str], Built]) -> None:
+def test_v51_has_interactive_too(copy):
     report = audit.audit(copy("Interactive").root, "v5.1")
     assert "scenario" not in [check.id for check in report.checks]
 
 
-def test_queries_of_four_are_for_the_open_division(
-    good: Callable[[str], dict[str, Check]], copy: Callable[[str], Built]
-) -> None:
+def test_queries_of_four_are_for_the_open_division(good, copy):
     assert good("MultiStream, queries of four")["least-count"].verdict is Verdict.PASS
     built = copy("MultiStream, queries of four")
     (built.root / "open").rename(built.root / "closed")
-    assert "4 samples a query; the round requires 8" in findings(built.root)["least-count"].detail
+    assert "4 samples a query; the round requires 8" in checks(built.root)["least-count"].detail

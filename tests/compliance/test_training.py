@@ -33,9 +33,8 @@ def steps(*times_ms, wait_ms=0):
 
 def test_the_figures_are_those_of_the_times():
     found = figures(steps(10, 10, 10, 10, 10, 12))
-    assert found["ms_per_step"] == pytest.approx(62 / 6) and found[
-        "samples_per_second"
-    ] == pytest.approx(4 * 6 / 0.062)
+    assert found["ms_per_step"] == pytest.approx(62 / 6)
+    assert found["samples_per_second"] == pytest.approx(4 * 6 / 0.062)
     assert (found["first_step_seconds"], found["input_seconds"]) == (0.4, 0.003)
     assert found["step_median_ms"] == 10 and found["drift_fraction"] == pytest.approx(0.1)
     assert found["step_mean_low_ms"] < 62 / 6 < found["step_mean_high_ms"]
@@ -47,7 +46,8 @@ def test_the_figures_are_those_of_the_times():
 def test_the_times_add_up_to_the_window_with_the_wait_for_the_device():
     kept = steps(1, 1, 1, 1, wait_ms=96)
     assert int(kept.times_ns.sum()) == kept.window_ns == 100 * MS
-    assert not kept.seen and figures(kept) == {
+    assert not kept.seen
+    assert figures(kept) == {
         "ms_per_step": 25.0,
         "samples_per_second": 160.0,
         "first_step_seconds": 0.4,
@@ -59,11 +59,9 @@ def test_the_times_add_up_to_the_window_with_the_wait_for_the_device():
 def test_losses_are_compared_in_standard_deviations_of_the_references():
     reference = np.array([1.0, 0.5, 0.0])
     near = loss_curve.score([1.0, 0.5, 0.004], reference, LIMITS)
-    assert (
-        near.passed
-        and near.value == pytest.approx(0.004 / reference.std())
-        and near.detail["first_loss_error"] == 0
-    )
+    assert near.passed
+    assert near.value == pytest.approx(0.004 / reference.std())
+    assert near.detail["first_loss_error"] == 0
     assert not loss_curve.score([1.0, 0.5, 0.04], reference, LIMITS).passed
     # Within the curve's limit, not within the first loss's.
     assert not loss_curve.score([1.002, 0.5, 0.0], reference, LIMITS).passed

@@ -1,9 +1,6 @@
 """Which parts of a folder are audited, and by which round."""
 
-from __future__ import annotations
-
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,14 +14,12 @@ from tests.support import tree as runs
 FIELD = Path(__file__).parent / "field"
 
 
-def _kinds(directory: Path) -> list[tuple[Kind, str]]:
+def _kinds(directory):
     found = folders.find(directory, files.walk(directory).entries)
     return [(unit.kind, unit.folder.relative_to(directory).as_posix()) for unit in found]
 
 
-def test_every_run_directory_submission_and_folder_of_logs_below_is_audited(
-    measured: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_every_run_directory_submission_and_folder_of_logs_below_is_audited(measured, tmp_path):
     shutil.copytree(measured("Offline"), tmp_path / "sweep" / "quick-1")
     shutil.copytree(measured("SingleStream") / "open", tmp_path / "theirs" / "open")
     shutil.copytree(FIELD / "round-v5.1", tmp_path / "logs" / "a")
@@ -41,7 +36,7 @@ def test_every_run_directory_submission_and_folder_of_logs_below_is_audited(
     assert all(check.place for check in report.checks)
 
 
-def test_a_submitters_folder_is_audited_alone(run: Path, tmp_path: Path) -> None:
+def test_a_submitters_folder_is_audited_alone(run, tmp_path):
     whole = shutil.copytree(run / "open", tmp_path / "open")
     folder = shutil.copytree(whole / runs.SUBMITTER, tmp_path / "elsewhere" / runs.SUBMITTER)
     for each in (whole / runs.SUBMITTER, folder):
@@ -51,7 +46,7 @@ def test_a_submitters_folder_is_audited_alone(run: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("content", [None, "assets/a.png"])
-def test_nothing_to_audit_does_not_pass(tmp_path: Path, content: str | None) -> None:
+def test_nothing_to_audit_does_not_pass(tmp_path, content):
     if content:
         (tmp_path / content).parent.mkdir()
         (tmp_path / content).write_text("x")
@@ -61,7 +56,7 @@ def test_nothing_to_audit_does_not_pass(tmp_path: Path, content: str | None) -> 
     assert ("it has only assets" if content else "it is empty") in check.detail
 
 
-def test_the_rounds_text_is_stricter_than_its_checker(run: Path, tmp_path: Path) -> None:
+def test_the_rounds_text_is_stricter_than_its_checker(run, tmp_path):
     shutil.copytree(run / "open", tmp_path / "theirs" / "open")
     report = audit.audit(tmp_path / "theirs")
     (tmp_path / "theirs" / "open" / runs.SUBMITTER / "results.zip").write_text("x")
@@ -76,13 +71,13 @@ def test_the_rounds_text_is_stricter_than_its_checker(run: Path, tmp_path: Path)
     assert not report.passes("quick", strict=False)
 
 
-def test_a_run_directory_is_always_judged_strictly(run: Path) -> None:
+def test_a_run_directory_is_always_judged_strictly(run):
     (run / "open" / runs.SUBMITTER / "results.zip").write_text("x")
     assert not audit.audit(run).passes("quick", strict=False)
 
 
-def test_a_round_is_recognised_by_the_version_without_seeds(tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(FIELD / "latency-limit", tmp_path / "logs"))
+def test_a_round_is_recognised_by_the_version_without_seeds(tmp_path):
+    folder = shutil.copytree(FIELD / "latency-limit", tmp_path / "logs")
     log = folder / "mlperf_log_detail.txt"
     lines = [line for line in log.read_text().splitlines() if "_rng_seed" not in line]
     log.write_text("\n".join(lines))

@@ -4,11 +4,10 @@ whole passes.
 
 import dataclasses
 import math
-from pathlib import Path
 
 import pytest
 
-from formats.job import Job, Limits
+from formats.job import Limits
 from scenarios import offline, single_stream
 from scenarios.worker import loadgen, preflight
 from tests.support import mock_job
@@ -16,14 +15,14 @@ from tests.support import mock_job
 COUNT = 64
 
 
-def job(tmp_path: Path, batch: int = 4, scenario: str = "Offline", **limits) -> Job:
+def job(tmp_path, batch=4, scenario="Offline", **limits):
     made = mock_job.make(tmp_path, batch=batch, scenario=scenario)
     return dataclasses.replace(
         made, limits=Limits(**({"min_duration_ms": 600_000, "min_query_count": 1} | limits))
     )
 
 
-def quick(seconds: float, count: int = COUNT, **limits) -> dict:
+def quick(seconds, count=COUNT, **limits):
     planned_ms = int(seconds * 1e3)
     return {
         "min_duration_ms": planned_ms // 4,
@@ -34,7 +33,7 @@ def quick(seconds: float, count: int = COUNT, **limits) -> dict:
     }
 
 
-def calibrated(sample_ms: float) -> dict[str, float]:
+def calibrated(sample_ms):
     return {
         "fastest_sample_ns": sample_ms * 1e6,
         "median_sample_ns": sample_ms * 1e6,
@@ -42,7 +41,7 @@ def calibrated(sample_ms: float) -> dict[str, float]:
     }
 
 
-def planned(asked: Job, sample_ms: float, in_flight: int = 1) -> preflight.Plan:
+def planned(asked, sample_ms, in_flight=1):
     settings = loadgen.settings(asked, offline.user_conf(asked, calibrated(sample_ms), in_flight))
     return preflight.performance(asked, settings, sample_ms * 1e6)
 

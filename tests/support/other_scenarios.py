@@ -15,8 +15,7 @@ from pathlib import Path
 
 from compliance import logs, rules
 from compliance.audit_tests import speed, test01
-from formats.writing import write_json
-from tests.support.tree import ROOT, SUBMITTER, SYSTEM, _system
+from tests.support.tree import ROOT, SUBMITTER, SYSTEM, describe
 
 BENCHMARK, OFFICIAL = "detector", "yolo-99"
 _LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
@@ -119,21 +118,23 @@ class Built:
     kind: Kind
     folder: Path = field(init=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(
             self, "folder", self.base / "results" / SYSTEM / BENCHMARK / self.kind.folder
         )
 
     @property
-    def base(self):
+    def base(self) -> Path:
         return self.root / "open" / SUBMITTER
 
     @property
-    def detail(self):
+    def detail(self) -> Path:
         return self.folder / "performance" / "run_1" / "mlperf_log_detail.txt"
 
 
-def build(root, kind, of=None, python=sys.executable):
+def build(
+    root: Path, kind: Kind, of: rules.Rules | None = None, python: str = sys.executable
+) -> Built:
     """Two LoadGen processes of a second, and one for each compliance test."""
     built, of = Built(root, kind), of or rules.load()
     measure(root / "performance", kind, "PerformanceOnly", {}, python)
@@ -148,42 +149,30 @@ def build(root, kind, of=None, python=sys.executable):
             shutil.copy(source / name, target / name)
     _write_answers(root / "accuracy", accuracy, of)
     shutil.copy(root / "performance" / "user.conf", built.folder / "user.conf")
-    (built.folder / "README.md").write_text("How to repeat it.\n")
-    filled = dict.fromkeys(("starting_weights_filename", "weight_transformations"), "none")
-    kinds = {"input_data_types": "int32", "weight_data_types": "float32", "retraining": "no"}
-    write_json(built.folder / "measurements.json", filled | kinds)
-    write_json(built.base / "model_mapping.json", {BENCHMARK: OFFICIAL})
-    (built.base / "systems").mkdir()
-    write_json(built.base / "systems" / f"{SYSTEM}.json", _system())
-    (built.base / "src" / BENCHMARK).mkdir(parents=True)
-    (built.base / "src" / BENCHMARK / "README.md").write_text("The source.\n")
+    describe(built.folder, OFFICIAL, "How to repeat it.\n")
     shutil.copy(ROOT / "tests" / "support" / "loadgen_run.py", built.base / "src" / BENCHMARK)
     for name in kind.tests:
-        measure(
-            root / name,
-            kind,
-            "PerformanceOnly",
-            of.compliance_tests[name].settings(OFFICIAL),
-            python,
-        )
+        settings = of.compliance_tests[name].settings(OFFICIAL)
+        measure(root / name, kind, "PerformanceOnly", settings, python)
         _submit_test(built, name, of)
     for raw in ("performance", "accuracy", *kind.tests):
         shutil.rmtree(root / raw)
     return built
 
 
-def measure(folder, kind, mode, audit, python=sys.executable):
+def measure(
+    folder: Path,
+    kind: Kind,
+    mode: str,
+    audit: Mapping[str, int],
+    python: str = sys.executable,
+) -> None:
     """Run one LoadGen process that writes its logs and its user.conf into a new folder."""
     folder.mkdir(parents=True)
-    (folder / "user.conf").write_text(
-        "".join(
-            f"{BENCHMARK}.{kind.scenario}.{key} = {value}\n" for key, value in kind.conf.items()
-        )
-    )
+    own = {f"{BENCHMARK}.{kind.scenario}.{key}": value for key, value in kind.conf.items()}
+    _settings(folder / "user.conf", own)
     if audit:
-        (folder / "audit.config").write_text(
-            "".join(f"*.*.{key} = {value}\n" for key, value in audit.items())
-        )
+        _settings(folder / "audit.config", {f"*.*.{key}": value for key, value in audit.items()})
     spec = {
         "folder": str(folder),
         "scenario": kind.scenario,
@@ -204,13 +193,17 @@ def measure(folder, kind, mode, audit, python=sys.executable):
     )
 
 
-def _write_answers(raw, target, of):
+def _settings(path: Path, values: Mapping[str, object]) -> None:
+    path.write_text("".join(f"{key} = {value}\n" for key, value in values.items()))
+
+
+def _write_answers(raw: Path, target: Path, of: rules.Rules) -> None:
     whole = (raw / "mlperf_log_accuracy.json").read_bytes()
     (target / "mlperf_log_accuracy.json").write_bytes(of.truncation.cut(whole))
     (target / "accuracy.txt").write_text(f"mAP=52.1\nhash={hashlib.sha256(whole).hexdigest()}\n")
 
 
-def _submit_test(built, name, of):
+def _submit_test(built: Built, name: str, of: rules.Rules) -> None:
     raw, target, rule = built.root / name, built.folder / name, of.compliance_tests[name]
     (target / "performance" / "run_1").mkdir(parents=True)
     for log in _LOGS:

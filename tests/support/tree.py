@@ -2,13 +2,17 @@
 them. And what mutations of it need.
 """
 
+from __future__ import annotations
+
 import gzip
 import hashlib
 import json
 import shutil
 import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +30,9 @@ from harness.submission import compliance_folders, inference
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.reference import write_reference
 from sut import mock
-from tests.support.files import edit_json, read_json  # noqa: F401
+from sut.contract import Workload
+from tests.support.files import read_json
+from tests.support.synthetic_runs import cell, job, record_json
 
 KINDS = {
     "Offline": ("Offline", "predict"),
@@ -52,7 +58,7 @@ _TOLERANCE = {
         "rounding_step": 2e-5,
     },
 }
-_CONFIG = {
+_CONFIG: dict[str, Any] = {
     "model": {"vocab_size": _VOCABULARY},
     "prompt_buckets": [_WIDTH],
     "new_token_buckets": [_NEW],
@@ -67,71 +73,63 @@ _LOCK = "0" * 64
 
 
 def build(
-    directory, scenario="Offline", task="predict", worker=HONEST, milliseconds=300, **options
-):
+    directory: Path,
+    scenario: str = "Offline",
+    task: str = "predict",
+    worker: Sequence[str] = HONEST,
+    milliseconds: int = 300,
+    **options: Any,
+) -> Path:
     """Two tests of about a second in one worker. `options`: the mock's, with _ for -.
 
     Raises WorkerFailed.
     """
     directory.mkdir(parents=True)
-    model, official = _MODEL[task]
-    batch = 4 if scenario == "Offline" else 1
-    cell = Cell(
-        sut="mock",
+    model, _ = _MODEL[task]
+    own = cell(
+        "mock",
         size="tiny",
         scenario=scenario,
         model=model,
         task=task,
-        precision="float32",
-        batch_size=batch,
-        device="cpu",
+        batch_size=4 if scenario == "Offline" else 1,
+        seq_len=None,
+        weights="seeded",
         options={key.replace("_", "-"): value for key, value in options.items()},
     )
-    answer = ("logits",) if task == "predict" else ("tokens",)
-    inputs, synthetic, fresh = (
-        directory.with_name(f"{directory.name}-{name}.npz")
+    paths = {
+        name: directory.with_name(f"{directory.name}-{name}.npz")
         for name in ("inputs", "synthetic", "fresh")
-    )
-    for seed, (path, rows) in enumerate(((inputs, _SAMPLES[task]), (synthetic, 33), (fresh, 32))):
+    }
+    for seed, (path, rows) in enumerate(zip(paths.values(), (_SAMPLES[task], 33, 32), strict=True)):
         np.savez(path, **_inputs(task, rows, seed))
-    jobs = [
-        Job(
-            cell=cell,
-            architecture="any",
-            config=_CONFIG,
-            checkpoint=Path("none"),
-            backend=None,
-            execution="eager",
-            test=test,
-            benchmark=f"{model}-tiny",
-            answer=answer,
-            inputs=inputs,
-            synthetic=synthetic,
-            fresh=fresh,
-            warmup_rows=1,
-            limits=Limits(
-                min_duration_ms=milliseconds,
-                min_query_count=1,
-                performance_sample_count=_SAMPLES[task],
-                equal_issue=task == "generate",
-                calibration_seconds=0.1,
-            ),
-            log_dir=directory / "raw" / test,
-            made_with={"environment": _LOCK, "source": ""},
-            logits_rows=_LOGITS_ROWS if task == "generate" else 0,
-        )
-        for test in ("performance", "accuracy")
-    ]
-    reference = _reference(directory, jobs[0].workload, inputs)
-    run_jobs([replace(job, reference=reference) for job in jobs], worker)
-    record = _record(directory, scenario, task, batch, inputs)
-    record["cell"]["options"] = dict(cell.options)
+    limits = Limits(
+        min_duration_ms=milliseconds,
+        min_query_count=1,
+        performance_sample_count=_SAMPLES[task],
+        equal_issue=task == "generate",
+        calibration_seconds=0.1,
+    )
+    timed = replace(
+        job(own, directory, **_CONFIG),
+        architecture="any",
+        benchmark=f"{model}-tiny",
+        answer=("logits",) if task == "predict" else ("tokens",),
+        limits=limits,
+        made_with={"environment": _LOCK, "source": ""},
+        logits_rows=_LOGITS_ROWS if task == "generate" else 0,
+        **paths,
+    )
+    timed = replace(timed, reference=_reference(directory, timed.workload, timed.inputs))
+    accuracy_folder = directory / "raw" / "accuracy"
+    run_jobs([timed, replace(timed, test="accuracy", log_dir=accuracy_folder)], worker)
+    record = _record(directory, own, timed.inputs)
     write_json(directory / "record.json", record)
     _submit(directory, record)
     return directory
 
 
-def _inputs(task, rows, seed):
+def _inputs(task: str, rows: int, seed: int) -> dict[str, np.ndarray]:
     ids = np.random.default_rng(seed).integers(3, _VOCABULARY, (rows, _WIDTH)).astype(np.int32)
     if task == "predict":
         return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
@@ -142,7 +140,7 @@ def _inputs(task, rows, seed):
     }
 
 
-def _reference(directory, workload, inputs):
+def _reference(directory: Path, workload: Workload, inputs: Path) -> Path:
     sut = mock.load(workload)
     qsl = Qsl(inputs, sut.prepare)
     qsl.load(range(qsl.count))
@@ -160,7 +158,7 @@ def _reference(directory, workload, inputs):
     return path
 
 
-def performance_run(folder, detail):
+def performance_run(folder: Path, detail: logs.Detail) -> LoadGenRun:
     """A performance test of which only the detail log is there."""
     return LoadGenRun(
         name="performance",
@@ -174,7 +172,7 @@ def performance_run(folder, detail):
     )
 
 
-def _packed(trace):
+def _packed(trace: Path) -> str:
     """As the harness keeps it; → its sha256."""
     content = trace.read_bytes()
     trace.with_name(trace.name + ".gz").write_bytes(gzip.compress(content))
@@ -182,15 +180,18 @@ def _packed(trace):
     return hashlib.sha256(content).hexdigest()
 
 
-def comply(run, worker=HONEST, names=(), of=None):
+def comply(
+    run: Path,
+    worker: Sequence[str] = HONEST,
+    names: Sequence[str] = (),
+    of: rules.Rules | None = None,
+) -> Path:
     """Compliance tests after `build`, in one worker, and their folders in the tree. Raises
     WorkerFailed.
     """
     of, record = of or rules.load(), files.record(run / "record.json")
-    performance, outcome = (
-        read_job(run / "raw" / "performance" / "job.json"),
-        read_outcome(run / "raw" / "performance"),
-    )
+    performance = read_job(run / "raw" / "performance" / "job.json")
+    outcome = read_outcome(run / "raw" / "performance")
     assert outcome is not None
     performance = replace(performance, calibration=outcome.calibration)
     official = record.benchmark.official
@@ -199,13 +200,13 @@ def comply(run, worker=HONEST, names=(), of=None):
         for name in names or compliance_tests.applicable(performance, of)
     ]
     run_jobs(jobs, worker)
-    for job in jobs:
-        _packed(job.log_dir / "mlperf_log_trace.json")
+    for each in jobs:
+        _packed(each.log_dir / "mlperf_log_trace.json")
     resubmit_compliance(run, of)
     return run
 
 
-def resubmit_compliance(run, of=None):
+def resubmit_compliance(run: Path, of: rules.Rules | None = None) -> None:
     """The TESTxx folders, made again from raw/."""
     of, record = of or rules.load(), files.record(run / "record.json")
     answers = inference.answers(run)
@@ -218,51 +219,31 @@ def resubmit_compliance(run, of=None):
             compliance_folders.write(made, name, folder)
 
 
-def run_jobs(jobs, module=HONEST):
+def run_jobs(jobs: Iterable[Job], module: Sequence[str] = HONEST) -> None:
     """Run jobs in one worker, as a cell does. Raises WorkerFailed."""
     with Worker(Path(sys.executable), {}) as worker:
         worker.module = module
-        for job in jobs:
-            job.log_dir.mkdir(parents=True, exist_ok=True)
-            outcome = worker.run(job, lambda beat: None)
+        for each in jobs:
+            each.log_dir.mkdir(parents=True, exist_ok=True)
+            outcome = worker.run(each, lambda beat: None)
             if outcome.status != "ok":
-                raise WorkerFailed(f"{job.test}: {outcome.reason}")
+                raise WorkerFailed(f"{each.test}: {outcome.reason}")
 
 
-def _record(directory, scenario, task, batch, inputs):
-    model, official = _MODEL[task]
-    count = _SAMPLES[task]
+def _record(directory: Path, own: Cell, inputs: Path) -> dict[str, Any]:
+    official = _MODEL[own.task][1]
+    count = _SAMPLES[own.task]
+    generates = own.task == "generate"
     outcome = read_json(directory / "raw" / "performance" / "outcome.json")
-    return {
-        "schema": "record-4",
-        "cell": {
-            "sut": "mock",
-            "model": model,
-            "size": "tiny",
-            "task": task,
-            "scenario": scenario,
-            "precision": "float32",
-            "batch_size": batch,
-            "device": "cpu",
-            "seq_len": None,
-            "dataset": "synthetic",
-            "weights": "seeded",
-            "options": {},
-            "eos": "ignore" if task == "generate" else None,
-        },
+    score = "tokens" if generates else "logits"
+    record = record_json(own) | {
         "end_tokens": [],
-        "mode": "quick",
-        "round": rules.CURRENT,
-        "command": f"./run.sh --sut mock --scenario {scenario} --model {model}",
-        "benchmark": {"name": f"{model}-tiny", "official": official},
+        "command": f"./run.sh --sut mock --scenario {own.scenario} --model {own.model}",
+        "benchmark": {"name": f"{own.model}-tiny", "official": official},
         "architecture": "any",
         "execution": "eager",
         "qsl": {"samples": count, "performance_sample_count": count, "synthetic": True},
-        "accuracy": {
-            "score": "logits" if task == "predict" else "tokens",
-            "keys": ["logits" if task == "predict" else "tokens"],
-            "tolerance": _TOLERANCE[task],
-        },
+        "accuracy": {"score": score, "keys": [score], "tolerance": _TOLERANCE[own.task]},
         "digests": {
             "weights": "0" * 64,
             "weights_source": "user",
@@ -274,68 +255,61 @@ def _record(directory, scenario, task, batch, inputs):
         "git": {"revision": None, "dirty": None},
         "environment": {"name": "core", "lock_sha256": _LOCK, "versions": outcome["versions"]},
         "answers": outcome["answers"],
-        "new_tokens_per_sample": _NEW if task == "generate" else None,
+        "new_tokens_per_sample": _NEW if generates else None,
     }
+    record["cell"]["eos"] = "ignore" if generates else None
+    return record
 
 
-def _submit(run, record):
+def _submit(run: Path, record: Mapping[str, Any]) -> None:
     """A small writer of the v6.1 tree."""
-    name, cell = record["benchmark"]["name"], record["cell"]
-    base = run / "open" / SUBMITTER
-    scenario = base / "results" / SYSTEM / name / cell["scenario"]
+    cell = record["cell"]
+    systems = run / "open" / SUBMITTER / "results" / SYSTEM
+    scenario = systems / record["benchmark"]["name"] / cell["scenario"]
     for test, folder in (
         ("performance", scenario / "performance" / "run_1"),
         ("accuracy", scenario / "accuracy"),
     ):
         folder.mkdir(parents=True)
         for log in ("mlperf_log_summary.txt", "mlperf_log_detail.txt"):
-            (folder / log).write_bytes((run / "raw" / test / log).read_bytes())
-    (scenario / "user.conf").write_bytes((run / "raw" / "performance" / "user.conf").read_bytes())
+            shutil.copy(run / "raw" / test / log, folder)
+    shutil.copy(run / "raw" / "performance" / "user.conf", scenario)
     setting = f"{cell['precision']}, batch {cell['batch_size']}, device {cell['device']}"
-    (scenario / "README.md").write_text(f"{record['command']}\n{setting}\n")
-    write_json(
-        scenario / "measurements.json",
-        {
-            "input_data_types": "int32",
-            "retraining": "no",
-            "starting_weights_filename": "none",
-            "weight_data_types": "float32",
-            "weight_transformations": "none",
-        },
-    )
-    write_json(base / "model_mapping.json", {name: record["benchmark"]["official"]})
-    (base / "systems").mkdir()
-    write_json(base / "systems" / f"{SYSTEM}.json", _system())
-    (base / "src" / name).mkdir(parents=True)
-    (base / "src" / name / "README.md").write_text("The source.\n")
+    describe(scenario, record["benchmark"]["official"], f"{record['command']}\n{setting}\n")
     resubmit_answers(run)
 
 
-def _system():
+def describe(scenario: Path, official: str, readme: str) -> None:
+    """Write the documents of a submission of one scenario, whose folder this is."""
+    *_, system, name, _ = scenario.parts
+    submitter = scenario.parents[3]
+    (scenario / "README.md").write_text(readme)
+    types = {"input_data_types": "int32", "weight_data_types": "float32", "retraining": "no"}
+    none = dict.fromkeys(("starting_weights_filename", "weight_transformations"), "none")
+    write_json(scenario / "measurements.json", types | none)
+    write_json(submitter / "model_mapping.json", {name: official})
+    (submitter / "systems").mkdir()
+    write_json(submitter / "systems" / f"{system}.json", _system())
+    (submitter / "src" / name).mkdir(parents=True)
+    (submitter / "src" / name / "README.md").write_text("The source.\n")
+
+
+def _system() -> dict[str, str]:
     from compliance.checks.submission import metadata
 
-    required = read_json(Path(metadata.__file__).parents[2] / "schemas" / "system.json")["required"]
-    return dict.fromkeys(required, "N/A") | {
-        "division": "open",
-        "submitter": SUBMITTER,
-        "status": "rdi",
-        "system_type": "edge",
-        "number_of_nodes": "1",
-        "accelerators_per_node": "0",
-        "host_processors_per_node": "1",
-    }
+    schema = Path(metadata.__file__).parents[2] / "schemas" / "system.json"
+    own = {"division": "open", "submitter": SUBMITTER, "status": "rdi", "system_type": "edge"}
+    counts = {"number_of_nodes": "1", "accelerators_per_node": "0", "host_processors_per_node": "1"}
+    return dict.fromkeys(read_json(schema)["required"], "N/A") | own | counts
 
 
-def resubmit_answers(run):
+def resubmit_answers(run: Path) -> None:
     """accuracy.txt and the truncated log, made again from raw/."""
-    record, log = (
-        read_json(run / "record.json"),
-        run / "raw" / "accuracy" / "mlperf_log_accuracy.json",
-    )
+    judged = read_json(run / "record.json")["accuracy"]
+    log = run / "raw" / "accuracy" / "mlperf_log_accuracy.json"
     whole = log.read_bytes()
     with np.load(run / "reference.npz") as reference:
         forced, own = (run / "raw" / "accuracy" / name for name in ("logits.npy", "own_logits.npy"))
-        judged = record["accuracy"]
         found = accuracy.score(
             judged["score"],
             logs.read_accuracy(log).payloads,
@@ -346,33 +320,23 @@ def resubmit_answers(run):
             np.load(own) if own.exists() else None,
         )
     target = scenario_folder(run) / "accuracy"
-    (target / "accuracy.txt").write_text(
-        f"{found.line()}\nhash={hashlib.sha256(whole).hexdigest()}\n"
-    )
+    (target / "accuracy.txt").write_text(f"{found.line()}\nhash={sha256(log)}\n")
     short = whole if len(whole) <= 10240 else whole[:4096] + b"\n\n...\n\n" + whole[-4096:]
     (target / "mlperf_log_accuracy.json").write_bytes(short)
-
-
-def whole(found):
-    """No part of the audit broke off over what it read: such a part is a failed check, which must
-    not count as having seen the damage.
-    """
-    assert not [c.line() for c in found if c.id == "audit"]
-    return found
 
 
 # What mutations are made of.
 
 
-def base(run):
+def base(run: Path) -> Path:
     return run / "open" / SUBMITTER
 
 
-def scenario_folder(run):
+def scenario_folder(run: Path) -> Path:
     return next(p.parent for p in base(run).glob("results/*/*/*/accuracy"))
 
 
-def both(run, test, name):
+def both(run: Path, test: str, name: str) -> list[Path]:
     """The raw file and the submitted one: a forger changes both."""
     folder = scenario_folder(run)
     logged = (
@@ -386,7 +350,7 @@ def both(run, test, name):
     return [run / "raw" / test / name, submitted]
 
 
-def change(run, test, name, how):
+def change(run: Path, test: str, name: str, how: Callable[[str], str]) -> None:
     for path in both(run, test, name):
         before = path.read_text()
         after = how(before)
@@ -394,30 +358,28 @@ def change(run, test, name, how):
         path.write_text(after)
 
 
-def detail(run, test, **values):
+def detail(run: Path, test: str, **values: Any) -> None:
     """Set keys of the detail log; `__` in a name stands for a dot. A function gets the old value;
     None removes the line.
     """
+    change(run, test, "mlperf_log_detail.txt", lambda text: with_entries(text, **values))
+
+
+def with_entries(text: str, **values: Any) -> str:
+    """The text of a detail log with other values (`detail`)."""
     wanted = {key.replace("__", "."): value for key, value in values.items()}
-
-    def rewritten(line):
+    lines = []
+    for line in text.splitlines():
         entry = json.loads(line.removeprefix(":::MLLOG "))
-        value = (
-            wanted.get(entry["key"], entry["value"]) if entry["key"] in wanted else entry["value"]
-        )
-        entry["value"] = value(entry["value"]) if callable(value) else value
-        return ":::MLLOG " + json.dumps(entry) + "\n"
-
-    def how(text):
-        lines = [line for line in text.splitlines() if (wanted.get(_key(line), "kept")) is not None]
-        return "".join(rewritten(line) if _key(line) in wanted else line + "\n" for line in lines)
-
-    change(run, test, "mlperf_log_detail.txt", how)
+        if entry["key"] in wanted:
+            value = wanted[entry["key"]]
+            if value is None:
+                continue
+            entry["value"] = value(entry["value"]) if callable(value) else value
+            line = ":::MLLOG " + json.dumps(entry)
+        lines.append(line)
+    return "\n".join([*lines, ""])
 
 
-def _key(line):
-    return str(json.loads(line.removeprefix(":::MLLOG "))["key"])
-
-
-def sha256(path):
+def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()

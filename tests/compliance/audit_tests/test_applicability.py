@@ -1,10 +1,7 @@
 """Which compliance tests apply to a workload, and the settings of their audit.config."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -40,15 +37,13 @@ V61 = rules.load("v6.1")
         ),
     ],
 )
-def test_which_tests_say_something_of_a_workload(
-    name: str, task: str, config: dict[str, Any], samples: int, words: str
-) -> None:
+def test_which_tests_say_something_of_a_workload(name, task, config, samples, words):
     of = job(cell(task=task), Path("run"), **config)
     why = compliance_tests.inapplicable(name, of, samples)
     assert words in why and bool(why) == bool(words)
 
 
-def test_one_sample_is_not_compared_with_all_if_batches_are_cut_to_several_lengths() -> None:
+def test_one_sample_is_not_compared_with_all_if_batches_are_cut_to_several_lengths():
     of = job(cell(), Path("run"))
     sorted_only = replace(of, length_buckets=(128,))
     assert not compliance_tests.inapplicable("TEST04", sorted_only, 64)

@@ -1,7 +1,5 @@
 """The speed of a compliance test, compared with the performance run's."""
 
-from __future__ import annotations
-
 import pytest
 
 from compliance import rules
@@ -11,7 +9,7 @@ from compliance.logs import Detail
 V61 = rules.load("v6.1")
 
 
-def scored(scenario: str, value: float) -> Detail:
+def scored(scenario, value):
     key = "result_samples_per_second" if scenario == "Offline" else "early_stopping_latency_ss"
     return Detail({key: value, "result_validity": "VALID"}, {}, (), (), ())
 
@@ -34,9 +32,7 @@ def scored(scenario: str, value: float) -> Detail:
         ("TEST04", "SingleStream", 1_000_000, 9_000_000, True),
     ],
 )
-def test_speeds_are_compared_as_the_official_scripts_do(
-    test: str, scenario: str, reference: float, value: float, holds: bool
-) -> None:
+def test_speeds_are_compared_as_the_official_scripts_do(test, scenario, reference, value, holds):
     found = speed.compare(
         V61.compliance_tests[test],
         scenario,
@@ -48,15 +44,12 @@ def test_speeds_are_compared_as_the_official_scripts_do(
     assert ("TEST PASS" in speed.verify_text(found)) is holds
 
 
-def test_nothing_is_verified_beside_a_run_that_is_not_valid() -> None:
+def test_nothing_is_verified_beside_a_run_that_is_not_valid():
     invalid = Detail(
         {"result_samples_per_second": 100.0, "result_validity": "INVALID"}, {}, (), (), ()
     )
     found = speed.compare(
         V61.compliance_tests["TEST01"], "Offline", V61, invalid, scored("Offline", 100.0)
     )
-    assert (
-        found is not None
-        and found.passes
-        and "TEST FAIL: Invalid results" in speed.verify_text(found)
-    )
+    assert found.passes
+    assert "TEST FAIL: Invalid results" in speed.verify_text(found)

@@ -1,9 +1,5 @@
 """TEST06's verify_accuracy.txt: what it says of first tokens, end tokens and token counts."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,16 +9,16 @@ from compliance.audit_tests import test06
 ENDS = frozenset({2})
 
 
-def log(folder: Path, *rows: str) -> logs.LoggedAnswers:
+def log(folder, *rows):
     path = folder / "mlperf_log_accuracy.json"
     path.write_text("[\n" + ",\n".join(rows) + "\n]\n")
     return logs.read_logged(path)
 
 
-def row(*tokens: int, first: object = None, count: int | None = None, dtype: str = "<i4") -> str:
+def row(*tokens, first=None, count=None, dtype="<i4"):
     """A row as LoadGen writes it with token latencies; Offline has no first token."""
 
-    def text(values: object) -> str:
+    def text(values):
         return np.array(values, dtype).tobytes().hex().upper()
 
     words = f'{{ "seq_id" : 0, "qsl_idx" : 7, "data" : "{text(tokens)}"'

@@ -1,34 +1,20 @@
 """What the worker saw of the performance test: forged, damaged, missing, impossible."""
 
-from __future__ import annotations
-
-import shutil
-
 import numpy as np
 import pytest
 
-from compliance import audit
+from compliance import logs
 from formats.checks import Verdict
+from tests.support import mutations as m
 from tests.support import tree
+from tests.support.audits import checks
 
 ANSWERS, FRESH, SPEED = "answers-while-measuring", "fresh-inputs", "plausible-speed"
 
 
-@pytest.fixture
-def run(measured, tmp_path):
-    return shutil.copytree(measured("Offline"), tmp_path / "run")
-
-
 def verdicts(run):
-    return {
-        check.id: check
-        for check in audit.audit(run).checks_for("quick")
-        if check.id in (ANSWERS, FRESH, SPEED)
-    }
-
-
-def outcome(run, change):
-    tree.edit_json(run / "raw" / "performance" / "outcome.json", change)
+    found = checks(run, "quick")
+    return {name: found[name] for name in (ANSWERS, FRESH, SPEED)}
 
 
 def rewritten(run, **arrays):
@@ -36,7 +22,7 @@ def rewritten(run, **arrays):
     path = run / "raw" / "performance" / "answers.npz"
     with np.load(path) as f:
         np.savez(path, **{**f, **arrays})
-    outcome(run, lambda d: {**d, "kept_sha256": tree.sha256(path)})
+    m.outcome("performance", kept_sha256=tree.sha256(path))(run)
 
 
 def test_an_honest_run_passes_all_and_a_mock_has_no_operations(run):
@@ -49,7 +35,7 @@ def test_an_honest_run_passes_all_and_a_mock_has_no_operations(run):
 
 @pytest.mark.parametrize(("key", "check"), [("kept_sha256", ANSWERS), ("fresh", FRESH)])
 def test_a_run_without_what_the_worker_kept_fails(run, key, check):
-    outcome(run, lambda d: {name: value for name, value in d.items() if name != key})
+    m.outcome("performance", **{key: m.GONE})(run)
     assert [name for name, c in verdicts(run).items() if c.verdict is Verdict.FAIL] == [check]
 
 
@@ -86,7 +72,7 @@ def timed(fresh):
 @pytest.mark.parametrize(("ratio", "verdict"), [(2.9, Verdict.PASS), (3.1, Verdict.FAIL)])
 def test_fresh_inputs_may_take_three_times_as_long(run, ratio, verdict):
     seen = {"slower": ratio, "rounds": 2, "thirds": [], "other_processors": 0.0}
-    outcome(run, lambda d: {**d, "fresh": timed(seen)})
+    m.outcome("performance", fresh=timed(seen))(run)
     assert verdicts(run)[FRESH].verdict is verdict
 
 
@@ -111,7 +97,7 @@ QUIET = {"rounds": 12, "slower": 1.5, "thirds": [1.4, 1.5, 1.6], "other_processo
 def test_a_part_of_the_answers_is_kept_if_each_third_of_undisturbed_rounds_shows_it(
     run, fresh, verdict
 ):
-    outcome(run, lambda d: {**d, "fresh": timed(fresh)})
+    m.outcome("performance", fresh=timed(fresh))(run)
     assert verdicts(run)[FRESH].verdict is verdict
 
 
@@ -126,17 +112,9 @@ def test_a_part_of_the_answers_is_kept_if_each_third_of_undisturbed_rounds_shows
     ],
 )
 def test_no_model_is_much_faster_than_the_products_it_is_made_of(run, quantized, share, verdict):
-    detail = (run / "raw" / "performance" / "mlperf_log_detail.txt").read_text()
-    rate = float(detail.split('"result_samples_per_second", "value": ')[1].split(",")[0])
-    tree.edit_json(
-        run / "record.json",
-        lambda d: {**d, "least_flops": 1e6, "cell": {**d["cell"], "quantized": quantized}},
-    )
-    outcome(
-        run,
-        lambda d: {
-            **d,
-            "evidence_after": {**d["evidence_after"], "matrix_flops": 1e6 * rate / share},
-        },
-    )
+    rate = logs.read_detail(run / "raw" / "performance" / m.DETAIL).get("result_samples_per_second")
+    m.record(least_flops=1e6)(run)
+    m.record("cell", quantized=quantized)(run)
+    flops = 1e6 * rate / share
+    m.document("raw/performance/outcome.json", "evidence_after", matrix_flops=flops)(run)
     assert verdicts(run)[SPEED].verdict is verdict

@@ -10,8 +10,10 @@ from compliance import audit
 from formats.checks import Verdict
 from harness.measurement import run
 from harness.result import HARNESS
+from tests.support import audits
 from tests.support.cells import Reporter, request
-from tests.support.tree import edit_json
+from tests.support.files import edit_json
+from tests.support.synthetic_runs import CALM
 
 RECORD, RESULT, OUTCOME = "record.json", "result.json", "raw/performance/outcome.json"
 BOTH = (RECORD, RESULT)
@@ -31,8 +33,8 @@ def copy(measured, tmp_path):
 
 
 def failed(directory):
-    checks = audit.audit(directory, harness=HARNESS).checks_for("quick")
-    return {check.id: check.detail for check in checks if check.verdict is Verdict.FAIL}
+    found = audits.failed(directory, "quick", harness=HARNESS)
+    return {key: check.detail for key, check in found.items()}
 
 
 def put(value, *path, files=(RESULT,)):
@@ -57,6 +59,8 @@ VERSIONS = [
     *put("9.9", "environment", "versions", "python", files=(RECORD,)),
     *put("9.9", "versions", "python"),
 ]
+OFFICIAL = {"benchmark": "bert-99", "values": {"F1": 91.0}, "limits": {}, "line": ""}
+OFFICIAL |= {"passed": True, "closed": True}
 CAUGHT = {
     "ranked": RANKED,
     "another size": [*of_cell("size", "mid"), *RANKED],
@@ -97,17 +101,7 @@ CAUGHT = {
     "another score": put(0.5, "accuracy", "value"),
     "a wider limit": put(1.0, "accuracy", "threshold"),
     "another status": put("unsupported", "status"),
-    "an official score": put(
-        {
-            "benchmark": "bert-99",
-            "values": {"F1": 91.0},
-            "limits": {},
-            "line": "",
-            "passed": True,
-            "closed": True,
-        },
-        "official",
-    ),
+    "an official score": put(OFFICIAL, "official"),
     "no kept answers": put(0, "answered", "samples", files=(OUTCOME,)),
     "other reasons": put(["the machine was quiet", "so it is"], "unranked"),
     "one reason less": put(["size tiny only shows that a cell works"], "unranked"),
@@ -140,16 +134,6 @@ def test_files_that_agree_only_with_each_other_are_seen(copy, name):
     assert failed(copy)
 
 
-NOISE = {
-    "seconds": 1.0,
-    "other_processors": 0.0,
-    "stolen_processors": 0.0,
-    "stalls": 0,
-    "stalled_seconds": 0.0,
-    "longest_stall_seconds": 0.0,
-}
-
-
 def without_disturbances(result):
     """Leave out the sentences on disturbances."""
     return {
@@ -161,7 +145,7 @@ def without_disturbances(result):
 
 UNKNOWABLE = {
     "disturbances": [
-        *put(NOISE, "disturbance", files=(OUTCOME, RESULT)),
+        *put(CALM | {"seconds": 1.0}, "disturbance", files=(OUTCOME, RESULT)),
         (RESULT, without_disturbances),
     ],
     "memory": put(1, "peak_host_bytes", files=(OUTCOME, RESULT)),
@@ -203,8 +187,6 @@ def test_the_fault_names_field_value_and_what_follows(copy):
     edit_json(copy / RESULT, lambda d: d | {"ranked": False})
     for file, change in of_cell("size", "mid"):
         edit_json(copy / file, change)
-    assert (
-        "cell.size is 'mid'; the harness and the other files give 'tiny'"
-        in (failed(copy)["derived-files"])
-    )
+    words = "cell.size is 'mid'; the harness and the other files give 'tiny'"
+    assert words in failed(copy)["derived-files"]
     assert json.loads((copy / RESULT).read_text())["cell"]["size"] == "mid"

@@ -2,10 +2,7 @@
 the cell.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -27,11 +24,11 @@ COUNTED = {
 }  # fmt: skip
 
 
-def seen(graphs: int, **detail: Any) -> Evidence:
+def seen(graphs, **detail):
     return Evidence(graphs, None, "float32", detail)
 
 
-def held(**elements: int) -> Evidence:
+def held(**elements):
     return seen(
         0,
         weights={
@@ -40,9 +37,7 @@ def held(**elements: int) -> Evidence:
     )
 
 
-def faults(
-    evidence: Evidence, precision: str = "bfloat16", parameters: int | None = 1000
-) -> list[str]:
+def faults(evidence, precision="bfloat16", parameters=1000):
     return [str(fault) for fault in weights_faults(evidence, "before", precision, parameters)]
 
 
@@ -130,7 +125,7 @@ def test_evidence_that_does_not_count_the_weights_fails(weights):
     ]
 
 
-def quantized(int8: int, **others: int) -> list[str]:
+def quantized(int8, **others):
     evidence = held(int8=int8, **others)
     found = weights_faults(evidence, "before", "float32", 1000, quantized="int8")
     return [str(fault) for fault in found]
@@ -145,7 +140,7 @@ def test_quantised_weights_have_8_bits_and_their_scales_the_precision():
     assert faults(held(int8=900, float32=110), "float32")
 
 
-def split(count: int, *parts: tuple[str, int], elements: int = 250) -> list[str]:
+def split(count, *parts, elements=250):
     shards = [{"device": device, "bytes": size} for device, size in parts]
     evidence = seen(0, **held(float32=elements).detail, shards=shards)
     return [str(fault) for fault in shards_faults(evidence, "before", count)]
@@ -226,7 +221,7 @@ LATER = Part(flops={MATRIX: 5.0}, weights=0, activations=0, passes=1)
 def test_a_watched_call_runs_most_of_the_operations_that_its_samples_take(
     work, least_flops, accelerator, flops, is_fault
 ):
-    record: Any = SimpleNamespace(work=work, least_flops=least_flops, accelerator=accelerator)
+    record = SimpleNamespace(work=work, least_flops=least_flops, accelerator=accelerator)
     later_tokens = 8 if work and work.token else 0
     watched = seen(0, flops=flops, samples=4.0, rows=4, later_tokens=later_tokens)
     found = [str(fault) for fault in evidence.work_faults(0.8, watched, "after", record)]

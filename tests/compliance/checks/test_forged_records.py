@@ -2,23 +2,17 @@
 claim changed, the check that sees it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from fnmatch import fnmatch
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from compliance import audit, rules
-from compliance.findings import verdict
+from compliance import rules
 from compliance.logs import files
-from formats.checks import Check, Verdict
+from formats.checks import Verdict
 from formats.job import Limits
 from harness.inputs import models
 from harness.request.request import _PACE
@@ -26,9 +20,10 @@ from harness.result import HARNESS
 from harness.submission import inference
 from results import documents
 from scenarios.worker import loadgen, preflight
-from tests.support import mock_job, tree
-from tests.support.mutations import ANSWERS, DETAIL, SUMMARY, own_result
-from tests.support.tree import base, detail, edit_json, scenario_folder
+from tests.support import audits, mock_job, tree
+from tests.support import mutations as m
+from tests.support.mutations import ANSWERS, SUMMARY
+from tests.support.tree import base, detail, scenario_folder
 
 PASS, FAIL, MANUAL, NA = Verdict.PASS, Verdict.FAIL, Verdict.MANUAL, Verdict.NA
 MACHINE = {
@@ -51,82 +46,67 @@ MACHINE = {
 }
 
 
-def _check(directory: Path, name: str) -> Check:
-    found = {c.key: c for c in tree.whole(audit.audit(directory, harness=HARNESS).checks)}
-    return found[name]
+def _checks(directory):
+    return audits.checks(directory, harness=HARNESS)
 
 
-def _told(directory: Path, name: str) -> tuple[Verdict, str]:
-    check = _check(directory, name)
+def _told(directory, name):
+    check = _checks(directory)[name]
     return check.verdict, check.detail
 
 
-def _bare(run: Path) -> Path:
-    return Path(shutil.copytree(run / "open", run.parent / "bare" / "open")).parent
-
-
-def _of_record(run: Path, *keys: str, **values: Any) -> None:
-    def how(record: Any) -> None:
-        inner = record
-        for key in keys:
-            inner = inner[key]
-        inner.update(values)
-
-    edit_json(run / "record.json", how)
+def _bare(run):
+    return shutil.copytree(run / "open", run.parent / "bare" / "open").parent
 
 
 @pytest.fixture
-def described(run: Path) -> Path:
+def described(run):
     """The good run with a whole machine in its record, a tree as the harness makes it of that, and
     a result.json.
     """
-    _of_record(run, machine=MACHINE, submitter=tree.SUBMITTER)
+    m.record(machine=MACHINE, submitter=tree.SUBMITTER)(run)
     versions = {"python": "3.11.7", "numpy": "2.4.6"}
-    _of_record(run, "environment", versions=versions)
-    edit_json(run / "raw/performance/outcome.json", lambda d: {**d, "versions": versions})
+    m.record("environment", versions=versions)(run)
+    m.outcome("performance", versions=versions)(run)
     record = files.record(run / "record.json")
-    (base(run) / "systems" / f"{tree.SYSTEM}.json").unlink()
-    name = documents.system_id(record)
-    (base(run) / "results" / tree.SYSTEM).rename(base(run) / "results" / name)
-    _write(
-        base(run) / "systems" / f"{name}.json",
-        inference.system_description(record, tree.SUBMITTER),
-    )
+    _describe(run)
     _write(scenario_folder(run) / "measurements.json", documents.measurements(record))
-    _write(run / "result.json", own_result(run))
+    _write(run / "result.json", m.own_result(run))
     return run
 
 
-def _write(path: Path, value: Any) -> None:
+def _describe(run):
+    """Describe the one system of the tree as the harness does."""
+    record = files.record(run / "record.json")
+    name = documents.system_id(record)
+    (path,) = (base(run) / "systems").iterdir()
+    path.unlink()
+    _write(path.with_name(f"{name}.json"), inference.system_description(record, tree.SUBMITTER))
+    (base(run) / "results" / path.stem).rename(base(run) / "results" / name)
+
+
+def _write(path, value):
     path.write_text(json.dumps(value))
-
-
-def _values(run: Path) -> dict[str, Any]:
-    lines = (
-        json.loads(line.removeprefix(":::MLLOG "))
-        for line in (run / "raw" / "performance" / DETAIL).read_text().splitlines()
-    )
-    return {line["key"]: line["value"] for line in lines}
 
 
 # The tree and the outcomes against the record.
 
 
-def test_a_tree_as_the_harness_makes_it_holds(described: Path) -> None:
-    assert verdict.passes(audit.audit(described, harness=HARNESS).checks_for("quick")), [
-        c.line() for c in audit.audit(described).checks_for("quick") if c.verdict is FAIL
+def test_a_tree_as_the_harness_makes_it_holds(described):
+    found = _checks(described)
+    assert not [
+        check.line() for check in found.values() if check.verdict is FAIL and check.level == "quick"
     ]
     names = ("system-of-the-record", "measurements-of-the-record", "outcomes-and-result")
-    assert [_check(described, name).verdict for name in names] == [PASS] * 3
-    assert _told(described, "derived-files")[0] is PASS
-    assert not {*names} & {check.key for check in audit.audit(_bare(described)).checks}
+    assert {found[name].verdict for name in (*names, "derived-files")} == {PASS}
+    assert not {*names} & _checks(_bare(described)).keys()
 
 
-def test_without_a_record_that_can_be_read_nothing_is_compared(described: Path) -> None:
+def test_without_a_record_that_can_be_read_nothing_is_compared(described):
     (described / "record.json").write_text("[]")
-    found = {check.key: check.verdict for check in audit.audit(described).checks}
+    found = _checks(described)
     assert "outcomes-and-result" not in found
-    assert found["record"] is found["record-json"] is FAIL
+    assert found["record"].verdict is found["record-json"].verdict is FAIL
 
 
 @pytest.mark.parametrize(
@@ -144,32 +124,22 @@ def test_without_a_record_that_can_be_read_nothing_is_compared(described: Path) 
         ("system_name", "DGX"),
     ],
 )
-def test_a_system_that_is_not_the_recorded_machine_fails(
-    described: Path, key: str, value: str
-) -> None:
-    (path,) = (base(described) / "systems").iterdir()
-    edit_json(path, lambda d: {**d, key: value})
+def test_a_system_that_is_not_the_recorded_machine_fails(described, key, value):
+    m.system(**{key: value})(described)
     outcome, told = _told(described, "system-of-the-record")
     assert outcome is FAIL and told.startswith(f"{key} is {value!r}; record.json says ")
 
 
-def test_a_gpu_is_described_as_it_was_recorded(described: Path) -> None:
-    _of_record(described, "cell", device="cuda")
+def test_a_gpu_is_described_as_it_was_recorded(described):
+    m.record("cell", device="cuda")(described)
     outcome, told = _told(described, "system-of-the-record")
-    assert (
-        outcome is FAIL
-        and "accelerator_model_name is 'N/A'; record.json says 'NVIDIA H200'" in told
-    )
-    record = files.record(described / "record.json")
-    (path,) = (base(described) / "systems").iterdir()
-    name = documents.system_id(record)
-    _write(path.with_stem(name), inference.system_description(record, tree.SUBMITTER))
-    path.unlink()
-    (base(described) / "results" / path.stem).rename(base(described) / "results" / name)
+    assert outcome is FAIL
+    assert "accelerator_model_name is 'N/A'; record.json says 'NVIDIA H200'" in told
+    _describe(described)
     assert _told(described, "system-of-the-record")[0] is PASS
 
 
-def test_another_system_folder_fails(described: Path) -> None:
+def test_another_system_folder_fails(described):
     (system,) = (base(described) / "results").iterdir()
     system.rename(system.with_name("DGX"))
     (path,) = (base(described) / "systems").iterdir()
@@ -180,9 +150,8 @@ def test_another_system_folder_fails(described: Path) -> None:
     )
 
 
-def test_another_submitter_fails(described: Path) -> None:
-    (path,) = (base(described) / "systems").iterdir()
-    edit_json(path, lambda d: {**d, "submitter": "another"})
+def test_another_submitter_fails(described):
+    m.system(submitter="another")(described)
     base(described).rename(described / "open" / "another")
     assert _told(described, "system-of-the-record") == (
         FAIL,
@@ -198,37 +167,29 @@ def test_another_submitter_fails(described: Path) -> None:
         ("starting_weights_filename", "bert-large (sha256 0000)"),
     ],
 )
-def test_measurements_that_are_not_of_the_record_fail(
-    described: Path, key: str, value: str
-) -> None:
-    edit_json(scenario_folder(described) / "measurements.json", lambda d: {**d, key: value})
+def test_measurements_that_are_not_of_the_record_fail(described, key, value):
+    m.measurements(**{key: value})(described)
     outcome, told = _told(described, "measurements-of-the-record")
     assert outcome is FAIL and told.startswith(f"{key} is {value!r}; ")
 
 
-def test_input_types_are_those_the_record_tells(described: Path) -> None:
+def test_input_types_are_those_the_record_tells(described):
     shapes = {
         "image": {"dtype": "float32", "shape": [8, 8, 3]},
         "points": {"dtype": "int32", "shape": [2]},
     }
-    edit_json(described / "record.json", lambda d: {**d, "inputs": shapes})
+    m.record(inputs=shapes)(described)
     told = "input_data_types is 'int32'; the run has 'float32, int32'"
     assert _told(described, "measurements-of-the-record") == (FAIL, told)
-    edit_json(
-        scenario_folder(described) / "measurements.json",
-        lambda d: {**d, "input_data_types": "float32, int32"},
-    )
+    m.measurements(input_data_types="float32, int32")(described)
     assert _told(described, "measurements-of-the-record")[0] is PASS
 
 
-def test_answers_that_are_not_those_that_were_judged_fail(described: Path) -> None:
-    edit_json(
-        described / "record.json",
-        lambda d: {**d, "answers": {"boxes": {"dtype": "float32", "shape": [4]}}},
-    )
-    verdict, detail = _told(described, "record")
-    assert verdict is FAIL
-    assert "accuracy.keys is ['logits']; the worker answered ['boxes']" in detail
+def test_answers_that_are_not_those_that_were_judged_fail(described):
+    m.record(answers={"boxes": {"dtype": "float32", "shape": [4]}})(described)
+    outcome, told = _told(described, "record")
+    assert outcome is FAIL
+    assert "accuracy.keys is ['logits']; the worker answered ['boxes']" in told
 
 
 @pytest.mark.parametrize(
@@ -240,16 +201,8 @@ def test_answers_that_are_not_those_that_were_judged_fail(described: Path) -> No
         ({"box_error": None}, FAIL),
     ],
 )
-def test_a_tolerance_of_arrays_is_held_to_the_rounds_limits(
-    described: Path, stated: dict[str, Any], outcome: Verdict
-) -> None:
-    edit_json(
-        described / "record.json",
-        lambda d: {
-            **d,
-            "accuracy": {"score": "arrays", "keys": ["mask", "box"], "tolerance": stated},
-        },
-    )
+def test_a_tolerance_of_arrays_is_held_to_the_rounds_limits(described, stated, outcome):
+    m.record("accuracy", score="arrays", keys=["mask", "box"], tolerance=stated)(described)
     assert _told(described, "tolerance")[0] is outcome
 
 
@@ -264,40 +217,29 @@ def test_a_tolerance_of_arrays_is_held_to_the_rounds_limits(
         ({"test_ns": None}, "in test_ns"),
     ],
 )
-def test_an_outcome_that_is_not_of_the_log_fails(
-    run: Path, test: str, change: dict[str, Any], word: str
-) -> None:
-    edit_json(run / "raw" / test / "outcome.json", lambda d: {**d, **change})
+def test_an_outcome_that_is_not_of_the_log_fails(run, test, change, word):
+    m.outcome(test, **change)(run)
     outcome, told = _told(run, "outcomes-and-result")
     assert outcome is FAIL and told.startswith(f"{test}: ") and word in told
 
 
-def test_a_result_that_passes_where_the_accuracy_did_not_fails(described: Path) -> None:
-    path = scenario_folder(described) / "accuracy" / "accuracy.txt"
-    path.write_text(path.read_text().replace('"passed": true', '"passed": false'))
+def test_a_result_that_passes_where_the_accuracy_did_not_fails(described):
+    m.accuracy_text(lambda text: text.replace('"passed": true', '"passed": false'))(described)
     assert "accuracy.passed is True" in _told(described, "derived-files")[1]
 
 
-def test_a_result_that_is_not_written_yet_claims_nothing(described: Path) -> None:
+def test_a_result_that_is_not_written_yet_claims_nothing(described):
     (described / "result.json").unlink()
-    found = audit.audit(described, harness=HARNESS).checks
-    assert "derived-files" not in {check.key for check in found}
-
-
-def test_a_result_that_is_no_json_fails(described: Path) -> None:
-    (described / "result.json").write_text("samples_per_second: 1e12")
-    assert _told(described, "derived-files")[0] is FAIL
+    assert "derived-files" not in _checks(described)
 
 
 @pytest.mark.parametrize(
     ("change", "word"),
     [({}, "is of the test 'performance'"), ({"architecture": "other"}, "architecture differs")],
 )
-def test_the_job_of_a_compliance_test_is_its_own(
-    run: Path, change: dict[str, Any], word: str
-) -> None:
+def test_the_job_of_a_compliance_test_is_its_own(run, change, word):
     shutil.copytree(run / "raw" / "performance", run / "raw" / "TEST01")
-    edit_json(run / "raw" / "TEST01" / "job.json", lambda d: {**d, **change})
+    m.document("raw/TEST01/job.json", **change)(run)
     outcome, told = _told(run, "record")
     assert outcome is FAIL and word in told
 
@@ -312,12 +254,9 @@ def test_the_job_of_a_compliance_test_is_its_own(
         ),
     ],
 )
-def test_batches_are_cut_only_by_a_switch_of_the_cell(
-    run: Path, tests: list[str], word: str
-) -> None:
+def test_batches_are_cut_only_by_a_switch_of_the_cell(run, tests, word):
     for test in tests:
-        file = run / "raw" / test / "job.json"
-        edit_json(file, lambda d: {**d, "length_buckets": [8, 16]})
+        m.document(f"raw/{test}/job.json", length_buckets=[8, 16])(run)
     outcome, told = _told(run, "record")
     assert outcome is FAIL and word in told
 
@@ -326,39 +265,35 @@ def test_batches_are_cut_only_by_a_switch_of_the_cell(
 
 
 @pytest.mark.parametrize("run", ["Offline", "tokens"], indirect=True)
-def test_a_recorded_tolerance_above_the_rounds_fails(run: Path) -> None:
+def test_a_recorded_tolerance_above_the_rounds_fails(run):
     assert _told(run, "tolerance")[0] is PASS
-    _of_record(run, "accuracy", "tolerance", logit_error=1e9)
+    m.record("accuracy", "tolerance", logit_error=1e9)(run)
     tree.resubmit_answers(run)
     outcome, told = _told(run, "tolerance")
-    assert (
-        outcome is FAIL
-        and "accuracy.tolerance.logit_error is 1000000000.0; " in told
-        and "at most 0.001" in told
-    )
+    assert outcome is FAIL
+    assert "accuracy.tolerance.logit_error is 1000000000.0; " in told
+    assert "at most 0.001" in told
 
 
 @pytest.mark.parametrize(
     ("keys", "value"), [(("accuracy",), {"score": "none"}), (("cell",), {"precision": "int4"})]
 )
-def test_a_score_or_a_precision_without_a_tolerance_fails(
-    run: Path, keys: tuple[str, ...], value: dict[str, str]
-) -> None:
-    _of_record(run, *keys, **value)
+def test_a_score_or_a_precision_without_a_tolerance_fails(run, keys, value):
+    m.record(*keys, **value)(run)
     assert "has no tolerance for" in _told(run, "tolerance")[1]
 
 
-def test_a_sut_of_a_known_precision_is_no_engine(run: Path) -> None:
-    _of_record(run, execution="engine")
-    verdict_, detail_ = _told(run, "performance-evidence")
-    assert verdict_ is FAIL
-    assert "the precision float32; that of an engine is unknown, and no other is" in detail_
-    _of_record(run, "cell", precision="unknown")
-    _of_record(run, framework="PyTorch")
+def test_a_sut_of_a_known_precision_is_no_engine(run):
+    m.record(execution="engine")(run)
+    outcome, told = _told(run, "performance-evidence")
+    assert outcome is FAIL
+    assert "the precision float32; that of an engine is unknown, and no other is" in told
+    m.record("cell", precision="unknown")(run)
+    m.record(framework="PyTorch")(run)
     assert "PyTorch computes in the worker" in _told(run, "performance-evidence")[1]
 
 
-def test_the_rounds_tolerances_are_the_largest_of_the_harness() -> None:
+def test_the_rounds_tolerances_are_the_largest_of_the_harness():
     for round in rules.rounds():
         limits = rules.load(round).project_limits.tolerance
         for model in map(models.load, models.names()):
@@ -393,15 +328,10 @@ def test_the_rounds_tolerances_are_the_largest_of_the_harness() -> None:
         ),
     ],
 )
-def test_only_a_trace_that_would_be_large_may_be_missing(
-    run: Path, logged: dict[str, int], outcome: Verdict, words: str
-) -> None:
+def test_only_a_trace_that_would_be_large_may_be_missing(run, logged, outcome, words):
     (run / "raw" / "performance" / "mlperf_log_trace.json.gz").unlink()
-    _of_record(run, "digests", trace=None)
-    edit_json(
-        run / "raw" / "performance" / "outcome.json",
-        lambda d: {**d, "plan": {**d["plan"], "trace": False}},
-    )
+    m.record("digests", trace=None)(run)
+    m.document("raw/performance/outcome.json", "plan", trace=False)(run)
     if logged:
         detail(run, "performance", **logged)
     found, told = _told(run, "trace")
@@ -409,7 +339,7 @@ def test_only_a_trace_that_would_be_large_may_be_missing(
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
-def test_the_trace_limit_is_the_harness_own(scenario: str, tmp_path: Path) -> None:
+def test_the_trace_limit_is_the_harness_own(scenario, tmp_path):
     own = rules.load().project_limits
     assert own.trace_bytes == {mode: pace.trace_bytes for mode, pace in _PACE.items()}
     for mode, most in own.trace_bytes.items():
@@ -432,7 +362,7 @@ def test_the_trace_limit_is_the_harness_own(scenario: str, tmp_path: Path) -> No
 # Dates.
 
 
-def test_performance_and_accuracy_at_the_same_time_fail(run: Path) -> None:
+def test_performance_and_accuracy_at_the_same_time_fail(run):
     at = {
         "test_datetime": "2026-11-21T11:00:00Z",
         "power_begin": "11-21-2026 11:00:00.000",
@@ -463,32 +393,28 @@ def test_performance_and_accuracy_at_the_same_time_fail(run: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("test", ["performance", "accuracy"])
-def test_the_local_dates_are_of_a_time_zone(
-    run: Path, test: str, begin: str, end: str, outcome: Verdict
-) -> None:
+def test_the_local_dates_are_of_a_time_zone(run, test, begin, end, outcome):
     for name, second in (("performance", 0), ("accuracy", 1)):
         at, local = f"2026-10-21T11:00:0{second}Z", f"10-21-2026 11:00:0{second}"
         detail(run, name, test_datetime=at, power_begin=f"{local}.200", power_end=f"{local}.500")
     detail(run, test, power_begin=begin, power_end=end)
-    check = _check(_bare(run), "dates")
-    assert check.verdict is outcome, check.detail
-    assert outcome is PASS or check.detail.startswith(f"{test}: power_")
+    found, told = _told(_bare(run), "dates")
+    assert found is outcome, told
+    assert outcome is PASS or told.startswith(f"{test}: power_")
 
 
 @pytest.mark.parametrize("zone", ["IST-5:30", pytest.param("PST8", marks=pytest.mark.long)])
-def test_a_run_may_be_measured_anywhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str
-) -> None:
+def test_a_run_may_be_measured_anywhere(tmp_path, monkeypatch, zone):
     """LoadGen's test_datetime is local time that says Z."""
     monkeypatch.setenv("TZ", zone)
     run = tree.build(tmp_path / "quick-1")
     monkeypatch.setenv("TZ", "UTC")  # those of another shell
-    found = {check.key: check for check in audit.audit(tree.comply(run, names=("TEST01",))).checks}
+    found = _checks(tree.comply(run, names=("TEST01",)))
     assert found["dates"].verdict is PASS, found["dates"].detail
     assert found["test01-loadgen"].verdict is PASS, found["test01-loadgen"].detail
 
 
-def test_a_date_at_the_end_of_time_is_a_finding(run: Path) -> None:
+def test_a_date_at_the_end_of_time_is_a_finding(run):
     for test in ("performance", "accuracy"):
         detail(
             run,
@@ -503,58 +429,37 @@ def test_a_date_at_the_end_of_time_is_a_finding(run: Path) -> None:
 # What others may do with a reason, and we may not.
 
 
-def _of_loadgen(change: Callable[[dict[str, Any]], None], run: Path) -> None:
-    d = _values(run)
-    told = {key: d[key] for key in ("loadgen_version", "loadgen_file_sha1")}
-    change(told)
-    for test in ("performance", "accuracy"):
-        detail(run, test, **told)
-
-
-def _from_a_checkout(told: dict[str, Any]) -> None:
-    del told["loadgen_file_sha1"]["/mlperf_conf.h"]
-    told["loadgen_file_sha1"]["/tests/basic.cc"] = "a" * 40
-
-
-def _another_tag(told: dict[str, Any]) -> None:
-    told["loadgen_version"] = told["loadgen_version"].partition(" @ ")[0] + " @ b66003e1c2"
-    told["loadgen_file_sha1"]["/loadgen.cc"] = "a" * 40
-
-
-def _altered(told: dict[str, Any]) -> None:
-    told["loadgen_file_sha1"]["/loadgen.cc"] = "a" * 40
-
-
-def _another_version(told: dict[str, Any]) -> None:
-    told["loadgen_version"] = "5.0.0 @ b66003e1c2"
-
-
 @pytest.mark.parametrize(
-    ("change", "outcome"),
+    ("changed", "version", "outcome"),
     [
-        (_from_a_checkout, MANUAL),
-        (_another_tag, MANUAL),
-        (_altered, FAIL),
-        (_another_version, FAIL),
+        ({"/mlperf_conf.h": "", "/tests/basic.cc": "a" * 40}, "", MANUAL),
+        ({"/loadgen.cc": "a" * 40}, "{} @ b66003e1c2", MANUAL),
+        ({"/loadgen.cc": "a" * 40}, "", FAIL),
+        ({}, "5.0.0 @ b66003e1c2", FAIL),
     ],
+    ids=["from a checkout", "another tag", "altered", "another version"],
 )
-def test_a_loadgen_that_is_not_the_wheel(
-    run: Path, change: Callable[[dict[str, Any]], None], outcome: Verdict
-) -> None:
-    _of_loadgen(change, run)
+def test_a_loadgen_that_is_not_the_wheel(run, changed, version, outcome):
+    def sha1(old):
+        return {name: value for name, value in {**old, **changed}.items() if value}
+
+    for test in m.BOTH:
+        detail(run, test, loadgen_file_sha1=sha1)
+        if version:
+            detail(run, test, loadgen_version=lambda old: version.format(old.split(" @ ")[0]))
     assert _told(run, "performance-loadgen")[0] is FAIL
-    check = _check(_bare(run), "accuracy-loadgen")
+    check = _checks(_bare(run))["accuracy-loadgen"]
     assert check.verdict is outcome
     assert outcome is FAIL or "those of a tag of mlcommons/inference" in check.fix
 
 
-def test_loadgen_built_again_between_the_tests(run: Path) -> None:
+def test_loadgen_built_again_between_the_tests(run):
     detail(run, "accuracy", loadgen_build_date_utc="2026-01-01T00:00:00")
     assert _told(run, "loadgen-of-both-tests")[0] is FAIL
     assert _told(_bare(run), "loadgen-of-both-tests")[0] is MANUAL
 
 
-def test_more_than_a_session_between_the_tests(run: Path) -> None:
+def test_more_than_a_session_between_the_tests(run):
     span = {"power_begin": "11-01-2026 11:00:00.200", "power_end": "11-01-2026 11:00:00.500"}
     detail(run, "accuracy", test_datetime="2026-11-01T11:00:00Z", **span)
     assert _told(run, "dates")[0] is FAIL
@@ -565,9 +470,8 @@ def test_more_than_a_session_between_the_tests(run: Path) -> None:
 # The stated accuracy.
 
 
-def _score(run: Path, how: Callable[[str], str]) -> Path:
-    path = scenario_folder(run) / "accuracy" / "accuracy.txt"
-    path.write_text(how(path.read_text()))
+def _score(run, how):
+    m.accuracy_text(how)(run)
     return _bare(run)
 
 
@@ -582,9 +486,7 @@ def _score(run: Path, how: Callable[[str], str]) -> Path:
         lambda text: text + '{"passed": false}\n',
     ],
 )
-def test_an_accuracy_that_does_not_say_it_passed_fails(
-    run: Path, how: Callable[[str], str]
-) -> None:
+def test_an_accuracy_that_does_not_say_it_passed_fails(run, how):
     outcome, told = _told(_score(run, how), "accuracy-score")
     assert outcome is FAIL and "says that the score did not pass" in told
     assert _told(run, "accuracy-score")[0] is FAIL
@@ -594,11 +496,11 @@ def test_an_accuracy_that_does_not_say_it_passed_fails(
     "how",
     [lambda text: text.split("\n", 1)[1], lambda text: "\ufeff\n \n" + text.split("\n", 1)[1]],
 )
-def test_an_accuracy_without_a_score_fails(run: Path, how: Callable[[str], str]) -> None:
+def test_an_accuracy_without_a_score_fails(run, how):
     assert _told(_score(run, how), "accuracy-score") == (FAIL, "accuracy.txt has no score")
 
 
-def test_the_hash_may_come_first(run: Path) -> None:
+def test_the_hash_may_come_first(run):
     bare = _score(run, lambda text: "\r\n".join(reversed(text.splitlines())) + "\r\n")
     assert (_told(bare, "accuracy-score")[0], _told(bare, "accuracy-hash")[0]) == (MANUAL, MANUAL)
 
@@ -614,9 +516,7 @@ def test_the_hash_may_come_first(run: Path) -> None:
         ('{"exact_match": 80.0, "f1": 9.0.9}', "9.0.9"),
     ],
 )
-def test_a_metric_that_cannot_be_fails_in_the_open_division_too(
-    run: Path, line: str, found: str
-) -> None:
+def test_a_metric_that_cannot_be_fails_in_the_open_division_too(run, line, found):
     bare = _score(run, lambda text: f"{line}\n{text}")
     assert _told(bare, "accuracy-target") == (
         FAIL,
@@ -624,13 +524,9 @@ def test_a_metric_that_cannot_be_fails_in_the_open_division_too(
     )
 
 
-def test_a_metric_that_can_be_is_nothing_to_the_open_division(run: Path) -> None:
-    assert (
-        _told(
-            _score(run, lambda text: '{"exact_match": 0.0, "f1": 1.5}\n' + text), "accuracy-target"
-        )[0]
-        is NA
-    )
+def test_a_metric_that_can_be_is_nothing_to_the_open_division(run):
+    bare = _score(run, lambda text: '{"exact_match": 0.0, "f1": 1.5}\n' + text)
+    assert _told(bare, "accuracy-target")[0] is NA
 
 
 # Sizes.
@@ -644,9 +540,7 @@ def test_a_metric_that_can_be_is_nothing_to_the_open_division(run: Path) -> None
         ("reference.npz", 1 << 40, "digests", "reference.npz has 1099511627776 bytes"),
     ],
 )
-def test_a_file_of_any_size_is_not_hashed(
-    run: Path, file: str, size: int, check: str, words: str
-) -> None:
+def test_a_file_of_any_size_is_not_hashed(run, file, size, check, words):
     os.truncate(run / file, size)
     outcome, told = _told(run, check)
     assert outcome is FAIL and words in told
@@ -658,7 +552,7 @@ def test_a_file_of_any_size_is_not_hashed(
 @pytest.mark.parametrize(
     "files", [{"LICENSE": "x"}, {"COPYING": "x", "README.rst": "x"}, {"main.py": ""}]
 )
-def test_a_source_without_a_program_fails(run: Path, files: dict[str, str]) -> None:
+def test_a_source_without_a_program_fails(run, files):
     bare = _bare(run)
     folder = base(bare) / "src" / "bert-tiny"
     for name, text in files.items():
@@ -670,7 +564,7 @@ def test_a_source_without_a_program_fails(run: Path, files: dict[str, str]) -> N
 
 
 @pytest.mark.parametrize("text", ["\n", " \t\r\n", "\u200b\n"])
-def test_a_readme_that_says_nothing_fails(run: Path, text: str) -> None:
+def test_a_readme_that_says_nothing_fails(run, text):
     assert _told(run, "readme")[0] is PASS
     (scenario_folder(run) / "README.md").write_text(text)
     assert _told(run, "readme")[0] is FAIL
@@ -702,11 +596,9 @@ def test_a_readme_that_says_nothing_fails(run: Path, text: str) -> None:
         ({"framework": ""}, FAIL),
     ],
 )
-def test_a_system_description_is_filled_as_the_official_checker_takes_it(
-    run: Path, change: dict[str, Any], outcome: Verdict
-) -> None:
+def test_a_system_description_is_filled_as_the_official_checker_takes_it(run, change, outcome):
     bare = _bare(run)
-    edit_json(base(bare) / "systems" / f"{tree.SYSTEM}.json", lambda d: {**d, **change})
+    m.system(**change)(bare)
     assert _told(bare, "system-description")[0] is outcome
 
 
@@ -723,38 +615,27 @@ def test_a_system_description_is_filled_as_the_official_checker_takes_it(
         ([1], FAIL),
     ],
 )
-def test_measurements_may_be_lists_that_say_something(
-    run: Path, value: Any, outcome: Verdict
-) -> None:
+def test_measurements_may_be_lists_that_say_something(run, value, outcome):
     bare = _bare(run)
-    edit_json(
-        scenario_folder(bare) / "measurements.json",
-        lambda d: {**d, "input_data_types": value, "notes": ""},
-    )
+    m.measurements(input_data_types=value, notes="")(bare)
     assert _told(bare, "measurements-json")[0] is outcome
 
 
-def test_a_benchmark_of_another_suite_is_a_reason_against_eligibility(run: Path) -> None:
+def test_a_benchmark_of_another_suite_is_a_reason_against_eligibility(run):
     assert "is not a benchmark" not in _told(run, "eligibility")[1]
-    edit_json(
-        base(run) / "systems" / f"{tree.SYSTEM}.json", lambda d: {**d, "system_type": "datacenter"}
-    )
+    m.system(system_type="datacenter")(run)
     outcome, told = _told(run, "eligibility")
-    assert (
-        outcome is MANUAL
-        and "bert-99 is not a benchmark of this system's suite 'datacenter'" in told
-    )
+    assert outcome is MANUAL
+    assert "bert-99 is not a benchmark of this system's suite 'datacenter'" in told
 
 
 # Closed and network.
 
 
-def _in_division(run: Path, division: str, **system: str) -> Path:
+def _in_division(run, division, **system):
     root = run.parent / division / "tree"
-    where = Path(shutil.copytree(run / "open", root / division)) / tree.SUBMITTER
-    edit_json(
-        where / "systems" / f"{tree.SYSTEM}.json", lambda d: {**d, "division": division, **system}
-    )
+    shutil.copytree(run / "open", root / division)
+    m.document(f"{division}/*/systems/*.json", division=division, **system)(root)
     return root
 
 
@@ -769,10 +650,8 @@ def _in_division(run: Path, division: str, **system: str) -> Path:
         (["no", "yes"], MANUAL),
     ],
 )
-def test_retraining_is_for_a_person_to_judge_in_the_closed_division(
-    run: Path, stated: Any, outcome: Verdict
-) -> None:
-    edit_json(scenario_folder(run) / "measurements.json", lambda d: {**d, "retraining": stated})
+def test_retraining_is_for_a_person_to_judge_in_the_closed_division(run, stated, outcome):
+    m.measurements(retraining=stated)(run)
     assert _told(_in_division(run, "closed"), "retraining")[0] is outcome
     assert _told(run, "retraining")[0] is NA
 
@@ -780,7 +659,7 @@ def test_retraining_is_for_a_person_to_judge_in_the_closed_division(
 @pytest.mark.parametrize(
     "name", ["calibration.md", "documentation/calibration.md", "documentation/calibration.adoc"]
 )
-def test_a_closed_submission_describes_its_calibration(run: Path, name: str) -> None:
+def test_a_closed_submission_describes_its_calibration(run, name):
     closed = _in_division(run, "closed")
     assert _told(closed, "calibration")[0] is MANUAL
     path = closed / "closed" / tree.SUBMITTER / name
@@ -791,9 +670,10 @@ def test_a_closed_submission_describes_its_calibration(run: Path, name: str) -> 
     assert _told(closed, "calibration") == (PASS, name)
 
 
-def test_the_network_division_is_of_networks(run: Path) -> None:
+def test_the_network_division_is_of_networks(run):
     outcome, told = _told(_in_division(run, "network"), "network")
-    assert outcome is FAIL and told.startswith(
+    assert outcome is FAIL
+    assert told.startswith(
         'is_network is absent; the network division requires "true"; sut_name is '
     )
     for test in ("performance", "accuracy"):
@@ -802,7 +682,7 @@ def test_the_network_division_is_of_networks(run: Path) -> None:
     assert _told(_in_division(run, "network", is_network="true"), "network")[0] is PASS
 
 
-def test_the_closed_division_is_of_none(run: Path) -> None:
+def test_the_closed_division_is_of_none(run):
     assert _told(_in_division(run, "closed"), "network")[0] is PASS
     shutil.rmtree(run.parent / "closed")
     assert _told(_in_division(run, "closed", is_network="true"), "network")[0] is FAIL

@@ -2,13 +2,8 @@
 checker refuses of LoadGen's results, it refuses of these.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,10 +15,10 @@ CHECKER, LOGS, TEXT = RequiredBy.CHECKER, RequiredBy.LOGS, RequiredBy.RULES
 MODEL = "results/sys72/deepseek-r1"
 
 
-def _json(name: str, **values: Any) -> Callable[[Path], None]:
+def _json(name, **values):
     """A change of a JSON file. A value of None removes its key."""
 
-    def change(submitter: Path) -> None:
+    def change(submitter):
         document = {**json.loads((submitter / name).read_text()), **values}
         kept = {key: value for key, value in document.items() if value is not None}
         (submitter / name).write_text(json.dumps(kept))
@@ -31,12 +26,12 @@ def _json(name: str, **values: Any) -> Callable[[Path], None]:
     return change
 
 
-def _system(**values: Any) -> Callable[[Path], None]:
+def _system(**values):
     return _json("systems/sys72.json", **values)
 
 
-def _remove(*names: str) -> Callable[[Path], None]:
-    def change(submitter: Path) -> None:
+def _remove(*names):
+    def change(submitter):
         for name in names:
             path = submitter / name
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -44,17 +39,17 @@ def _remove(*names: str) -> Callable[[Path], None]:
     return change
 
 
-def _one_more(submitter: Path) -> None:
+def _one_more(submitter):
     shutil.copytree(submitter / MODEL / "Offline", submitter / MODEL / "SingleStream")
 
 
-def _half_of_loadgen(submitter: Path) -> None:
+def _half_of_loadgen(submitter):
     folder = submitter / MODEL / "Server" / "performance" / "run_1"
     folder.mkdir()
     (folder / "mlperf_log_detail.txt").touch()
 
 
-TREES: dict[str, tuple[Callable[[Path], None], str, str]] = {
+TREES = {
     "no source": (_remove("src"), "source-folder", "it is missing"),
     "no README": (
         _remove(f"{MODEL}/Server/README.md"),
@@ -119,7 +114,7 @@ TREES: dict[str, tuple[Callable[[Path], None], str, str]] = {
 
 
 @pytest.fixture(scope="module")
-def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def closed(tmp_path_factory):
     """A submission of the published results of deepseek-r1."""
     root = tmp_path_factory.mktemp("closed")
     system = submission(root)
@@ -130,9 +125,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_a_tree_that_the_checker_refuses_does_not_pass(
-    closed: Path, tmp_path: Path, name: str
-) -> None:
+def test_a_tree_that_the_checker_refuses_does_not_pass(closed, tmp_path, name):
     change, check_id, words = TREES[name]
     root = tmp_path / "root"
     shutil.copytree(closed, root)
@@ -145,11 +138,11 @@ def test_a_tree_that_the_checker_refuses_does_not_pass(
     assert not report.passes("submission", strict=False)
 
 
-def test_the_whole_tree_passes(closed: Path) -> None:
+def test_the_whole_tree_passes(closed):
     assert audit.audit(closed).passes("submission")
 
 
-def test_a_name_of_no_benchmark_is_refused_in_open_too(tmp_path: Path) -> None:
+def test_a_name_of_no_benchmark_is_refused_in_open_too(tmp_path):
     system = submission(tmp_path, "open")
     published("deepseek-r1/Server").write(system / "my-model" / "Server")
     report = audit.audit(tmp_path)

@@ -2,13 +2,6 @@
 compliance.loadgen makes of the seeds.
 """
 
-from __future__ import annotations
-
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -17,48 +10,24 @@ from compliance.loadgen import counts
 from compliance.loadgen import sample_order as order
 from compliance.loadgen.random import Draws
 from compliance.logs import trace
-
-RUN = """
-import json, sys
-import mlperf_loadgen as lg
-folder, scenario, mode, total, loaded, queries, conf = json.loads(sys.argv[1])
-settings = lg.TestSettings()
-open(folder + "/user.conf", "w").write("".join(f"*.{scenario}.{key} = {value}\\n" for key, value in conf.items()))
-assert settings.FromConfig(folder + "/user.conf", "any", scenario) == 0
-settings.scenario, settings.mode = getattr(lg.TestScenario, scenario), getattr(lg.TestMode, mode)
-log = lg.LogSettings()
-log.log_output.outdir = folder
-def issue(ids, indices):
-    lg.QuerySamplesComplete([lg.QuerySampleResponse(i, 0, 0) for i in ids])
-sut = lg.ConstructFastSUT(issue, lambda: None)
-qsl = lg.ConstructQSL(total, loaded, lambda _: None, lambda _: None)
-lg.StartTestWithLogSettings(sut, qsl, settings, log, folder + "/no-audit.config")
-"""
+from tests.support.mutations import ANSWERS, DETAIL
+from tests.support.other_scenarios import Kind, measure
 
 
-def measured(
-    folder: Path, scenario: str, mode: str, total: int, loaded: int, equal: bool, queries: int = 300
-) -> logs.Detail:
+def measured(folder, scenario, mode, total, loaded, equal):
     qps = 100_000 if mode == "AccuracyOnly" else 1000  # Server waits for its schedule there too
     rate = {"target_qps": qps} if scenario in ("Offline", "Server") else {"target_latency": 1}
-    conf = {
-        "min_duration": 100,
-        "min_query_count": queries,
-        "sample_concatenate_permutation": int(equal),
-        **rate,
-    }
-    told = json.dumps([str(folder), scenario, mode, total, loaded, queries, conf])
-    subprocess.run([sys.executable, "-c", RUN, told], check=True, timeout=60)
-    return logs.read_detail(folder / "mlperf_log_detail.txt")
+    settings = {"min_query_count": 300, "sample_concatenate_permutation": int(equal)}
+    conf = {"min_duration": 100, **settings, **rate}
+    measure(folder, Kind(scenario, scenario, conf, 0.0, total=total, loaded=loaded), mode, {})
+    return logs.read_detail(folder / DETAIL)
 
 
-def draws_of(detail: logs.Detail, total: int, loaded: int, kept: int | None) -> Draws:
+def draws_of(detail, total, loaded, kept):
     """The one that makes the loaded sets; both do where the sizes are powers of two."""
     seed = rules.load().seeds["qsl_rng_seed"]
-    sets, each = (
-        detail.all("loaded_qsl_set"),
-        counts.samples_per_query(detail, detail.get("effective_scenario")),
-    )
+    sets = detail.all("loaded_qsl_set")
+    each = counts.samples_per_query(detail, detail.get("effective_scenario"))
     return next(
         draws
         for draws in Draws
@@ -66,7 +35,7 @@ def draws_of(detail: logs.Detail, total: int, loaded: int, kept: int | None) -> 
     )
 
 
-def settings_of(scenario: str, equal: bool, detail: logs.Detail) -> order.IssueSettings:
+def settings_of(scenario, equal, detail):
     each = counts.samples_per_query(detail, scenario)
     return order.IssueSettings(
         scenario=scenario,
@@ -82,10 +51,10 @@ def settings_of(scenario: str, equal: bool, detail: logs.Detail) -> order.IssueS
 def test_a_performance_test_takes_the_samples_the_seeds_say(
     tmp_path, scenario, total, loaded, equal
 ):
-    detail = measured(tmp_path, scenario, "PerformanceOnly", total, loaded, equal)
+    detail = measured(tmp_path / "logs", scenario, "PerformanceOnly", total, loaded, equal)
     draws = draws_of(detail, loaded, loaded, 1)
     (loaded_set,) = detail.all("loaded_qsl_set")
-    seen = trace.read(tmp_path / "mlperf_log_trace.json")
+    seen = trace.read(tmp_path / "logs" / "mlperf_log_trace.json")
     assert not seen.problems
     settings = settings_of(scenario, equal, detail)
     least = detail.get("effective_min_query_count")
@@ -102,29 +71,24 @@ def test_a_performance_test_takes_the_samples_the_seeds_say(
 def test_an_accuracy_test_takes_each_sample_once_in_the_order_of_the_seeds(
     tmp_path, scenario, total, loaded, equal
 ):
-    detail = measured(tmp_path, scenario, "AccuracyOnly", total, loaded, equal)
+    detail = measured(tmp_path / "logs", scenario, "AccuracyOnly", total, loaded, equal)
     draws = draws_of(detail, total, loaded, None)
-    answers = logs.read_accuracy(tmp_path / "mlperf_log_accuracy.json")
-    settings, each = (
-        settings_of(scenario, equal, detail),
-        counts.samples_per_query(detail, scenario),
-    )
+    answers = logs.read_accuracy(tmp_path / "logs" / ANSWERS)
+    settings = settings_of(scenario, equal, detail)
     wanted = order.accuracy(settings, detail.all("loaded_qsl_set"), draws)
     assert sorted(set(answers.indices)) == list(range(total))
-    assert len(answers.indices) == sum(
-        -(-len(counts.without_wraparound(one, detail, scenario)) // each) * each
-        for one in detail.all("loaded_qsl_set")
-    )
+    each = settings.per_query
+    whole = [counts.without_wraparound(s, detail, scenario) for s in detail.all("loaded_qsl_set")]
+    assert len(answers.indices) == sum(-(-len(one) // each) * each for one in whole)
     assert wanted[np.array(answers.seq_ids)].tolist() == list(answers.indices)
 
 
 def test_the_wheel_draws_in_one_way_only(tmp_path):
-    detail = measured(tmp_path, "Offline", "AccuracyOnly", 1021, 1021, False)
+    detail = measured(tmp_path / "logs", "Offline", "AccuracyOnly", 1021, 1021, False)
     (loaded_set,) = detail.all("loaded_qsl_set")
     seed = rules.load().seeds["qsl_rng_seed"]
-    assert [order.loaded_sets(1021, 1021, seed, draws)[0] == loaded_set for draws in Draws].count(
-        True
-    ) == 1
+    found = [order.loaded_sets(1021, 1021, seed, draws)[0] == loaded_set for draws in Draws]
+    assert found.count(True) == 1
 
 
 def test_a_loadgen_that_was_built_with_libcxx_has_its_own_order():

@@ -1,12 +1,8 @@
 """The parsers: what they keep and what they complain about."""
 
-from __future__ import annotations
-
 import gzip
 import math
 from array import array
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -19,13 +15,13 @@ ENTRY = (
 )
 
 
-def detail(tmp_path: Path, content: str | bytes) -> logs.Detail:
+def detail(tmp_path, content):
     path = tmp_path / "detail.txt"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return logs.read_detail(path)
 
 
-def test_a_real_log_has_no_problem_and_exact_integers(measured: Callable[[str], Path]) -> None:
+def test_a_real_log_has_no_problem_and_exact_integers(measured):
     found = logs.read_detail(measured("Offline") / "raw" / "performance" / "mlperf_log_detail.txt")
     assert not found.problems and not found.errors
     assert str(found.get("loaded_qsl_set")).startswith("[")
@@ -33,17 +29,15 @@ def test_a_real_log_has_no_problem_and_exact_integers(measured: Callable[[str], 
     assert found.all("generic_message")[0] == "Starting performance mode"
 
 
-def test_the_last_value_counts_and_all_are_kept(tmp_path: Path) -> None:
+def test_the_last_value_counts_and_all_are_kept(tmp_path):
     found = detail(tmp_path, ENTRY % ("a", 1, "false") + ENTRY % ("a", 2, "false"))
-    assert (
-        found.get("a") == 2
-        and found.all("a") == [1, 2]
-        and found.get("b", 7) == 7
-        and found.all("b") == []
-    )
+    assert found.get("a") == 2
+    assert found.all("a") == [1, 2]
+    assert found.get("b", 7) == 7
+    assert found.all("b") == []
 
 
-def test_error_lines_are_kept_with_their_number(tmp_path: Path) -> None:
+def test_error_lines_are_kept_with_their_number(tmp_path):
     (error,) = detail(
         tmp_path, ENTRY % ("a", 1, "false") + ENTRY % ("error_x", '"why"', "true")
     ).errors
@@ -66,17 +60,17 @@ def test_error_lines_are_kept_with_their_number(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_bad_content_is_a_problem(tmp_path: Path, content: str | bytes, problem: str) -> None:
+def test_bad_content_is_a_problem(tmp_path, content, problem):
     assert any(problem in p for p in detail(tmp_path, content).problems)
 
 
 @pytest.mark.parametrize("value", ['"1"', "true", "NaN", "Infinity", "1e999", "null", "[1]"])
-def test_what_is_no_finite_number_is_no_number(tmp_path: Path, value: str) -> None:
+def test_what_is_no_finite_number_is_no_number(tmp_path, value):
     assert detail(tmp_path, ENTRY % ("a", value, "false")).number("a") is None
 
 
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan", "-nan", "Infinity", "-Infinity", "NaN"])
-def test_a_rate_that_is_not_finite_is_read_as_loadgen_prints_it(tmp_path: Path, value: str) -> None:
+def test_a_rate_that_is_not_finite_is_read_as_loadgen_prints_it(tmp_path, value):
     found = detail(tmp_path, ENTRY % ("a", value, "false"))
     assert not math.isfinite(found.get("a")) and found.number("a") is None
     assert not any("MLLOG" in problem for problem in found.problems)
@@ -86,7 +80,7 @@ def test_a_rate_that_is_not_finite_is_read_as_loadgen_prints_it(tmp_path: Path, 
     "value",
     ["late.\n", "late.\n * and later", "no file D:\\inference\\mlperf.conf", 'a "quoted" name'],
 )
-def test_a_text_is_read_although_loadgen_escapes_nothing(tmp_path: Path, value: str) -> None:
+def test_a_text_is_read_although_loadgen_escapes_nothing(tmp_path, value):
     entry = ENTRY % ("a", f'"{value}"', "false")
     for content in (entry + entry, (entry + entry).replace("\n", "\r\n")):
         found = detail(tmp_path, content)
@@ -95,7 +89,7 @@ def test_a_text_is_read_although_loadgen_escapes_nothing(tmp_path: Path, value: 
         assert not any("MLLOG" in problem for problem in found.problems)
 
 
-def test_a_line_without_its_end_does_not_take_the_next_entry(tmp_path: Path) -> None:
+def test_a_line_without_its_end_does_not_take_the_next_entry(tmp_path):
     entry = ENTRY % ("a", 1, "false")
     found = detail(tmp_path, entry[:-9] + "\n" + entry)
     assert [line.number for line in found.occurrences["a"]] == [2]
@@ -114,29 +108,25 @@ def test_a_line_without_its_end_does_not_take_the_next_entry(tmp_path: Path) -> 
         ),
     ],
 )
-def test_a_file_of_another_form_has_one_sentence(
-    tmp_path: Path, content: bytes, sentence: str
-) -> None:
+def test_a_file_of_another_form_has_one_sentence(tmp_path, content, sentence):
     assert detail(tmp_path, content).problems == (sentence,)
 
 
-def test_problems_stay_few(tmp_path: Path) -> None:
+def test_problems_stay_few(tmp_path):
     assert len(detail(tmp_path, "x\n" * 10_000).problems) == 20
 
 
-def test_a_real_summary_has_its_labels(measured: Callable[[str], Path]) -> None:
+def test_a_real_summary_has_its_labels(measured):
     found = logs.read_summary(
         measured("SingleStream") / "raw" / "performance" / "mlperf_log_summary.txt"
     )
     assert not found.problems
-    assert (
-        found.values["Scenario"] == "SingleStream"
-        and found.values["Result is"] == "VALID"
-        and found.values["samples_per_query"] == "1"
-    )
+    assert found.values["Scenario"] == "SingleStream"
+    assert found.values["Result is"] == "VALID"
+    assert found.values["samples_per_query"] == "1"
 
 
-def test_a_real_accuracy_log_has_each_sample_once(measured: Callable[[str], Path]) -> None:
+def test_a_real_accuracy_log_has_each_sample_once(measured):
     found = logs.read_accuracy(
         measured("Offline") / "raw" / "accuracy" / "mlperf_log_accuracy.json"
     )
@@ -161,19 +151,19 @@ ROW = '{ "seq_id" : 0, "qsl_idx" : 5, "data" : "00FF" }'
         ("", "empty"),
     ],
 )
-def test_a_bad_accuracy_log_is_a_problem(tmp_path: Path, content: str, problem: str) -> None:
+def test_a_bad_accuracy_log_is_a_problem(tmp_path, content, problem):
     path = tmp_path / "accuracy.json"
     path.write_text(content)
     assert any(problem in p for p in logs.read_accuracy(path).problems)
 
 
-def test_a_payload_is_its_bytes(tmp_path: Path) -> None:
+def test_a_payload_is_its_bytes(tmp_path):
     path = tmp_path / "accuracy.json"
     path.write_text(f"[\n{ROW}\n]\n")
     assert logs.read_accuracy(path).payloads == {5: b"\x00\xff"}
 
 
-def test_of_an_accuracy_log_that_was_cut_the_ends_are_read() -> None:
+def test_of_an_accuracy_log_that_was_cut_the_ends_are_read():
     rows = [
         f'{{ "seq_id" : {n}, "qsl_idx" : {n + 7}, "data" : "{"ab" * 60}" }},\n' for n in range(40)
     ]
@@ -192,9 +182,7 @@ def test_of_an_accuracy_log_that_was_cut_the_ends_are_read() -> None:
     )
 
 
-def test_a_plain_log_is_read_as_line_by_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plain_log_is_read_as_line_by_line(tmp_path, monkeypatch):
     """Blocks end within rows; a sample that comes twice has its line in both."""
     monkeypatch.setattr(logs.answers, "_BLOCK", 100)
     rows = [f'{{ "seq_id" : {n}, "qsl_idx" : {n % 40}, "data" : "{n:04x}" }}' for n in range(60)]
@@ -220,7 +208,7 @@ def test_a_plain_log_is_read_as_line_by_line(
         ("[\n", "[ \n"),
     ],
 )
-def test_a_log_that_is_not_plain_is_read_line_by_line(tmp_path: Path, old: str, new: str) -> None:
+def test_a_log_that_is_not_plain_is_read_line_by_line(tmp_path, old, new):
     rows = [f'{{ "seq_id" : {n}, "qsl_idx" : {n}, "data" : "{n:04x}" }}' for n in range(9)]
     path = tmp_path / "accuracy.json"
     path.write_text(("[\n" + ",\n".join(rows) + "\n]\n").replace(old, new, 1))
@@ -238,11 +226,10 @@ PAIRS = "".join(
 
 
 @pytest.mark.parametrize("lines", [(0, 100), (1, 100), (0, 99), (1, 99), (3, 6)])
-def test_pairs_of_a_trace_are_read_as_one_by_one(lines: tuple[int, int]) -> None:
+def test_pairs_of_a_trace_are_read_as_one_by_one(lines):
     """A block may begin with the end of a pair, and end with the beginning of one."""
     text = "\n".join(PAIRS.splitlines()[slice(*lines)]).encode()
     found = trace._pairs(text)
-    assert found is not None
     assert found.tolist() == trace._numbers(trace._SAMPLE.findall(text)).tolist()
 
 
@@ -257,5 +244,5 @@ def test_pairs_of_a_trace_are_read_as_one_by_one(lines: tuple[int, int]) -> None
         ('"sample_idx":49', '"sample_idx":1234567890123456789'),
     ],
 )
-def test_other_lines_than_pairs_are_not_taken_for_pairs(old: str, new: str) -> None:
+def test_other_lines_than_pairs_are_not_taken_for_pairs(old, new):
     assert old in PAIRS and trace._pairs(PAIRS.replace(old, new, 1).encode()) is None

@@ -1,7 +1,5 @@
 """YAML that means the same to every reader is read as MLCommons' checker reads it."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 
@@ -11,7 +9,7 @@ from compliance.logs import strict_yaml
 _BOMB = "a0: &a0 [1]\n" + "".join(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}]\n" for n in range(30))
 
 
-def test_plain_values_are_those_of_the_checkers_parser() -> None:
+def test_plain_values_are_those_of_the_checkers_parser():
     text = "x: &x [1, 2]\ny: *x\na: {b: [1, 2.5, 'on', on, null, 1e3]}\nseed: 16159082839903944936  # of the round\n"
     assert strict_yaml.parse(text) == yaml.safe_load(text)
 
@@ -29,6 +27,6 @@ def test_plain_values_are_those_of_the_checkers_parser() -> None:
         ("a: " + "x" * 70000, "70003 characters; at most 65536 are read"),
     ],
 )
-def test_other_content_is_an_error_with_its_reason(text: str, words: str) -> None:
+def test_other_content_is_an_error_with_its_reason(text, words):
     with pytest.raises((ValueError, RecursionError), match=words):
         strict_yaml.parse(text)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -25,27 +23,25 @@ SPREAD = REFERENCE["logits"][np.arange(NEW) < COUNTS[:FORCED, None]].std()
 CLASSES = {"logits": LOGITS[:, 0, :2]}
 
 
-def predicted(logits: np.ndarray) -> dict[int, bytes]:
+def predicted(logits):
     return {i: row.astype(np.float32).tobytes() for i, row in enumerate(logits)}
 
 
-def generated(tokens: np.ndarray) -> dict[int, bytes]:
+def generated(tokens):
     return {
         i: row[:n].astype(np.int32).tobytes()
         for i, (row, n) in enumerate(zip(tokens, COUNTS, strict=True))
     }
 
 
-def score_logits(answers: dict[int, bytes]) -> accuracy.Accuracy:
-    return accuracy.score("logits", answers, CLASSES, TOLERANCE, ("logits",), None)
+def score_logits(answers, reference=CLASSES, **tolerance):
+    limits = TOLERANCE | tolerance
+    return accuracy.score("logits", answers, reference, limits, ("logits",), None)
 
 
-def score_tokens(
-    answers: dict[int, bytes], logits: np.ndarray | None = LOGITS[:FORCED], **tolerance: float
-) -> accuracy.Accuracy:
-    return accuracy.score(
-        "tokens", answers, REFERENCE, {**TOLERANCE, **tolerance}, ("tokens",), logits
-    )
+def score_tokens(answers, logits=LOGITS[:FORCED], reference=REFERENCE, own=None, **tolerance):
+    limits = TOLERANCE | tolerance
+    return accuracy.score("tokens", answers, reference, limits, ("tokens",), logits, own)
 
 
 def test_equal_logits_have_no_error():
@@ -68,23 +64,12 @@ def test_logits_that_ignore_the_inputs_fail_even_if_the_classes_differ_much():
     answers = predicted(np.broadcast_to(logits.mean(0), logits.shape))
     reference = {"logits": logits}
     for rows, passes in ((predicted(logits), True), (answers, False)):
-        found = accuracy.score("logits", rows, reference, TOLERANCE, ("logits",), None)
-        assert found.passed is passes
+        assert score_logits(rows, reference).passed is passes
 
 
 def test_a_limit_on_the_root_mean_square_fails_what_the_largest_error_passes():
     shifted = CLASSES["logits"] + np.float32(5e-4 * CLASSES["logits"].std())
-    loose, tight = (
-        accuracy.score(
-            "logits",
-            predicted(shifted),
-            CLASSES,
-            {**TOLERANCE, "logit_rms": limit},
-            ("logits",),
-            None,
-        )
-        for limit in (6e-4, 4e-4)
-    )
+    loose, tight = (score_logits(predicted(shifted), logit_rms=limit) for limit in (6e-4, 4e-4))
     assert loose.detail["logit_rms"] == pytest.approx(5e-4, rel=1e-2)
     assert (loose.passed, tight.passed) == (True, False)
     assert "logit_rms" not in score_logits(predicted(shifted)).detail
@@ -136,9 +121,7 @@ def test_a_near_tie_may_fall_either_way():
     reference["top_logits"][1, 4, 1] = reference["top_logits"][1, 4, 0] - 1e-4
     tokens = reference["tokens"].copy()
     tokens[1, 4] = reference["top_ids"][1, 4, 1]
-    assert accuracy.score(
-        "tokens", generated(tokens), reference, TOLERANCE, ("tokens",), LOGITS[:FORCED]
-    ).passed
+    assert score_tokens(generated(tokens), reference=reference).passed
 
 
 def test_too_few_judged_tokens_do_not_pass():
@@ -155,14 +138,7 @@ def test_of_long_answers_the_first_64_tokens_count_as_compared():
     tokens[:2, 31] = reference["top_ids"][:2, 31, 1]
     tokens[2, 64] = reference["top_ids"][2, 64, 1]
     answers = {row: each.tobytes() for row, each in enumerate(tokens)}
-    found = accuracy.score(
-        "tokens",
-        answers,
-        reference,
-        {**TOLERANCE, "logit_gap": 100.0},
-        ("tokens",),
-        reference["logits"],
-    )
+    found = score_tokens(answers, reference["logits"], reference, logit_gap=100.0)
     assert found.passed and found.detail["compared_fraction"] == (4 * 64 + 2 * 32) / (6 * 64)
     assert found.detail["equal_fraction"] < 1
 
@@ -220,16 +196,9 @@ def test_teacher_forced_logits_of_another_run_are_refused():
 def test_a_reference_that_cannot_judge_is_refused():
     flat = {"logits": np.ones((6, 2), np.float32)}
     with pytest.raises(ValueError, match="nothing can be judged"):
-        accuracy.score("logits", predicted(flat["logits"]), flat, TOLERANCE, ("logits",), None)
+        score_logits(predicted(flat["logits"]), flat)
     with pytest.raises(ValueError, match="the reference has no top_ids"):
-        accuracy.score(
-            "tokens",
-            {},
-            {k: v for k, v in REFERENCE.items() if k != "top_ids"},
-            TOLERANCE,
-            ("tokens",),
-            None,
-        )
+        score_tokens({}, None, {k: v for k, v in REFERENCE.items() if k != "top_ids"})
 
 
 def test_an_unknown_score_is_named_with_those_there_are():
@@ -257,9 +226,8 @@ def test_the_line_is_one_of_json_with_five_digits():
     st.sampled_from(["logits", "tokens"]),
 )
 def test_whatever_the_payloads_are_a_score_or_one_sentence_comes_out(answers, kind):
-    reference = CLASSES if kind == "logits" else REFERENCE
     try:
-        found = accuracy.score(kind, answers, reference, TOLERANCE, (kind,), LOGITS[:FORCED])
+        found = score_logits(answers) if kind == "logits" else score_tokens(answers)
     except ValueError as e:
         assert "\n" not in str(e)
     else:
@@ -279,25 +247,15 @@ ENDED = {
 }
 
 
-def score_ended(answers: dict[int, bytes]) -> accuracy.Accuracy:
-    return accuracy.score(
-        "tokens",
-        answers,
-        ENDED,
-        {**TOLERANCE, "compared_fraction": 0.0, "logit_gap": 100.0},
-        ("tokens",),
-        LOGITS[:FORCED],
-    )
+def score_ended(answers):
+    return score_tokens(answers, reference=ENDED, compared_fraction=0.0, logit_gap=100.0)
 
 
 def test_answers_that_end_at_an_end_token_are_compared_to_their_end():
     found = score_ended(generated(ENDED["tokens"]))
     assert found.passed
-    assert (
-        found.detail["equal_fraction"],
-        found.detail["tokens"],
-        found.detail["reference_tokens"],
-    ) == (1.0, COUNTS.sum(), COUNTS.sum())
+    assert found.detail["equal_fraction"] == 1.0
+    assert found.detail["tokens"] == found.detail["reference_tokens"] == COUNTS.sum()
 
 
 @pytest.mark.parametrize(
@@ -328,21 +286,12 @@ def test_an_end_where_the_reference_goes_on_is_a_divergence_that_is_judged():
     assert found.detail["rows_of_wrong_length"] == 0
 
 
-OWN_TOLERANCE = {**TOLERANCE, "argmax_fraction": 0.99, "rounding_step": 0.0078125}
 OWN = np.repeat(REFERENCE["top_logits"][..., :1], 2, axis=-1)  # every token is the SUT's own argmax
 
 
-def score_own(own: np.ndarray | None, **tolerance: float) -> accuracy.Accuracy:
-    limits = {**OWN_TOLERANCE, **tolerance}
-    return accuracy.score(
-        "tokens",
-        generated(REFERENCE["tokens"]),
-        REFERENCE,
-        limits,
-        ("tokens",),
-        LOGITS[:FORCED],
-        own,
-    )
+def score_own(own):
+    limits = {"argmax_fraction": 0.99, "rounding_step": 0.0078125}
+    return score_tokens(generated(REFERENCE["tokens"]), own=own, **limits)
 
 
 def test_sampled_tokens_fail_though_the_logits_are_right():

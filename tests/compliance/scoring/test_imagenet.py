@@ -1,10 +1,6 @@
 """The accuracy of resnet is that of the official script."""
 
-from __future__ import annotations
-
-import hashlib
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,26 +8,20 @@ import pytest
 from compliance import rules
 from compliance.scoring import imagenet, official
 from compliance.scoring.imagenet import LIST
-from formats.record import Official
 from tests.support import imagenet_files
+from tests.support.metric_files import run_directory
 
 LINE = "accuracy=76.000%, good=38, total=50"
 """What vision/classification_and_detection/tools/accuracy-imagenet.py of mlcommons/inference at
 b66003e1 printed with `--dtype int64` for the log of `tests.support.imagenet_files`.
 """
-CONTENT = imagenet_files.listing(imagenet_files.labels()).encode()
-
-
-def run_directory(folder: Path) -> tuple[Path, Official]:
-    """A run directory with only the list."""
-    (folder / official.FOLDER).mkdir()
-    (folder / official.FOLDER / LIST).write_bytes(CONTENT)
-    md5 = hashlib.md5(CONTENT).hexdigest()  # noqa: S324
-    return folder, Official(metric="imagenet", suite="edge", files={LIST: md5})
+CONTENTS = {LIST: imagenet_files.listing(imagenet_files.labels()).encode()}
 
 
 def test_the_line_of_accuracy_is_that_of_the_official_script(tmp_path):
-    scored = official.score(*run_directory(tmp_path), imagenet_files.answers())
+    scored = official.score(
+        *run_directory(tmp_path, "imagenet", CONTENTS), imagenet_files.answers()
+    )
     assert scored.line() == LINE
     assert scored.values == {"acc": 76.0}
     # The official checker reads the same value from it.
@@ -49,7 +39,7 @@ def test_the_line_of_accuracy_is_that_of_the_official_script(tmp_path):
     ],
 )
 def test_answers_that_are_not_those_of_the_pictures_have_no_score(tmp_path, answers, sentence):
-    run, judged = run_directory(tmp_path)
+    run, judged = run_directory(tmp_path, "imagenet", CONTENTS)
     with pytest.raises(ValueError, match=sentence):
         official.score(run, judged, answers)
 

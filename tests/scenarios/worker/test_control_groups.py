@@ -17,6 +17,12 @@ def v1(controller, top="/"):
     return V1.format(top=top, mount=f"/sys/fs/cgroup/{controller}", controller=controller)
 
 
+def quota(group, quota_us, period_us):
+    """The files of a quota of version 1."""
+    values = {"quota": quota_us, "period": period_us}
+    return {f"{group}/cpu.cfs_{name}_us": value for name, value in values.items()}
+
+
 @pytest.fixture
 def tree(tmp_path):
     """Makes a system from the lines of /proc/self/cgroup and mountinfo, and from its other
@@ -35,103 +41,91 @@ def tree(tmp_path):
     return make
 
 
-@pytest.mark.parametrize(
-    ("groups", "mounts", "files", "quota"),
-    [
-        ("0::/", [v2()], {"cpu.max": "150000 100000"}, 1.5),
-        ("0::/", [v2()], {"cpu.max": "max 100000"}, None),
-        ("0::/a/b", [v2()], {"a/b/cpu.max": "400000 100000", "a/cpu.max": "50000 100000"}, 0.5),
-        ("0::/a/b", [v2()], {"a/b/cpu.max": "100000 100000", "a/cpu.max": "max 100000"}, 1),
-        ("0::/../b", [v2()], {"cpu.max": "100000 100000"}, 1),
-        ("0::/docker/c", [v2("/docker/c")], {"cpu.max": "100000 100000"}, 1),
-        ("0::/host/pod/c", [v2()], {"c/cpu.max": "100000 50000"}, 2),
-        (
-            "1:cpu,cpuacct:/a/b\n0::/",
-            [v1("cpu"), v2(mount="/sys/fs/cgroup/unified")],
-            {
-                "cpu/a/b/cpu.cfs_quota_us": "-1",
-                "cpu/a/b/cpu.cfs_period_us": "100000",
-                "cpu/a/cpu.cfs_quota_us": "100000",
-                "cpu/a/cpu.cfs_period_us": "50000",
-            },
-            2,
-        ),
-        (
-            "1:cpu:/docker/c",
-            [v1("cpu", "/docker/c")],
-            {"cpu/cpu.cfs_quota_us": "70000", "cpu/cpu.cfs_period_us": "100000"},
-            0.7,
-        ),
-        (
-            "4:memory:/m\n1:cpu:/",
-            [v1("memory"), v1("cpu")],
-            {"cpu/m/cpu.cfs_quota_us": "1", "cpu/m/cpu.cfs_period_us": "1"},
-            None,
-        ),
-        ("", [], {}, None),
-    ],
-    ids=[
-        "version 2",
-        "no quota",
-        "the parent's is tighter",
-        "only the own",
-        "outside of the namespace",
-        "a container's mount",
-        "a path of the host",
-        "version 1, mixed",
-        "version 1, a container's mount",
-        "another group's",
-        "no control groups",
-    ],
-)
-def test_the_tightest_quota_of_the_chain_counts(tree, groups, mounts, files, quota):
-    assert control_groups.processors(tree(groups, mounts, files)) == quota
+QUOTAS = {
+    "version 2": ("0::/", [v2()], {"cpu.max": "150000 100000"}, 1.5),
+    "no quota": ("0::/", [v2()], {"cpu.max": "max 100000"}, None),
+    "the parent's is tighter": (
+        "0::/a/b",
+        [v2()],
+        {"a/b/cpu.max": "400000 100000", "a/cpu.max": "50000 100000"},
+        0.5,
+    ),
+    "only the own": (
+        "0::/a/b",
+        [v2()],
+        {"a/b/cpu.max": "100000 100000", "a/cpu.max": "max 100000"},
+        1,
+    ),
+    "outside of the namespace": ("0::/../b", [v2()], {"cpu.max": "100000 100000"}, 1),
+    "a container's mount": ("0::/docker/c", [v2("/docker/c")], {"cpu.max": "100000 100000"}, 1),
+    "a path of the host": ("0::/host/pod/c", [v2()], {"c/cpu.max": "100000 50000"}, 2),
+    "version 1, mixed": (
+        "1:cpu,cpuacct:/a/b\n0::/",
+        [v1("cpu"), v2(mount="/sys/fs/cgroup/unified")],
+        quota("cpu/a/b", -1, 100_000) | quota("cpu/a", 100_000, 50_000),
+        2,
+    ),
+    "version 1, a container's mount": (
+        "1:cpu:/docker/c",
+        [v1("cpu", "/docker/c")],
+        quota("cpu", 70_000, 100_000),
+        0.7,
+    ),
+    "another group's": (
+        "4:memory:/m\n1:cpu:/",
+        [v1("memory"), v1("cpu")],
+        quota("cpu/m", 1, 1),
+        None,
+    ),
+    "no control groups": ("", [], {}, None),
+}
+
+
+@pytest.mark.parametrize("case", QUOTAS)
+def test_the_tightest_quota_of_the_chain_counts(tree, case):
+    *system, expected = QUOTAS[case]
+    assert control_groups.processors(tree(*system)) == expected
 
 
 def v1_memory(limit, usage, stat):
     return {"limit_in_bytes": limit, "usage_in_bytes": usage, "stat": stat}
 
 
-@pytest.mark.parametrize(
-    ("line", "mount", "of_own", "of_parent", "limit", "available"),
-    [
-        (
-            "0::/a/b",
-            v2(),
-            {"max": "4096000", "current": "3000000", "stat": "anon 1\ninactive_file 2000000"},
-            {"max": "5000000", "current": "4900000", "stat": "inactive_file 0"},
-            4_096_000,
-            100_000,
-        ),
-        ("0::/a/b", v2(), {"max": "max", "current": "1"}, {"max": "max"}, None, None),
-        (
-            "4:memory:/a/b",
-            v1("memory"),
-            v1_memory("9000000", "3000000", "inactive_file 1\ntotal_inactive_file 500000"),
-            v1_memory(UNLIMITED, "4000000", f"hierarchical_memory_limit {UNLIMITED}"),
-            9_000_000,
-            6_500_000,
-        ),
-        (
-            "4:memory:/a/b",
-            v1("memory"),
-            v1_memory(UNLIMITED, "3000000", "hierarchical_memory_limit 7000000"),
-            {},
-            7_000_000,
-            4_000_000,
-        ),
-    ],
-    ids=["version 2", "no limit", "version 1", "version 1, of a group that is not seen"],
-)
-def test_the_tightest_memory_limit_of_the_chain_counts_and_what_it_keeps_of_files_is_free(
-    tree, line, mount, of_own, of_parent, limit, available
-):
+MEMORY = {
+    "version 2": (
+        "0::/a/b",
+        v2(),
+        {"max": "4096000", "current": "3000000", "stat": "anon 1\ninactive_file 2000000"},
+        {"max": "5000000", "current": "4900000", "stat": "inactive_file 0"},
+        (4_096_000, 100_000),
+    ),
+    "no limit": ("0::/a/b", v2(), {"max": "max", "current": "1"}, {"max": "max"}, (None, None)),
+    "version 1": (
+        "4:memory:/a/b",
+        v1("memory"),
+        v1_memory("9000000", "3000000", "inactive_file 1\ntotal_inactive_file 500000"),
+        v1_memory(UNLIMITED, "4000000", f"hierarchical_memory_limit {UNLIMITED}"),
+        (9_000_000, 6_500_000),
+    ),
+    "version 1, of a group that is not seen": (
+        "4:memory:/a/b",
+        v1("memory"),
+        v1_memory(UNLIMITED, "3000000", "hierarchical_memory_limit 7000000"),
+        {},
+        (7_000_000, 4_000_000),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MEMORY)
+def test_the_tightest_memory_limit_counts_and_what_a_group_keeps_of_files_is_free(tree, case):
+    line, mount, of_own, of_parent, expected = MEMORY[case]
     base = "memory/" if "memory" in mount else ""
     files = {f"{base}a/b/memory.{name}": text for name, text in of_own.items()}
     files |= {f"{base}a/memory.{name}": text for name, text in of_parent.items()}
     root = tree(line, [mount], files)
-    assert control_groups.memory_bytes(root) == limit
-    assert control_groups.available_bytes(root) == available
+    found = control_groups.memory_bytes(root), control_groups.available_bytes(root)
+    assert found == expected
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,7 @@
 moves.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
 from time import sleep
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +14,7 @@ from results import notes
 from scenarios.worker import fresh_inputs, warm_up
 from scenarios.worker.heartbeat import COMPLETED, Heartbeat
 from scenarios.worker.qsl import Qsl
-from sut.contract import Batch, Evidence
+from sut.contract import Evidence
 from tests.support import mock_job
 
 ROUNDS = 8
@@ -28,14 +23,14 @@ ROUNDS = 8
 class _Sut:
     """Takes `batch_ns` for a batch; with `keeps` the `saved` part less for one that it has met."""
 
-    def __init__(self, batch_ns: int, keeps: bool, saved: float = 0.999):
+    def __init__(self, batch_ns, keeps, saved=0.999):
         self.batch_ns, self.keeps, self.saved = batch_ns, keeps, saved
         self.now_ns, self.calls, self.met = 0, 0, set[bytes]()
 
-    def prepare(self, batch: Batch) -> Batch:
+    def prepare(self, batch):
         return batch
 
-    def predict(self, batch: Batch) -> Batch:
+    def predict(self, batch):
         key = batch["input_ids"].tobytes()
         self.calls += 1
         self.now_ns += (
@@ -46,22 +41,15 @@ class _Sut:
         self.met.add(key)
         return batch
 
-    def to_host(self, batch: Batch) -> Batch:
+    def to_host(self, batch):
         return batch
 
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
+    def evidence(self, call):
         call()
         return Evidence(graphs=0, graph_breaks=None, precision="float32")
 
 
-def _compare(
-    sut: _Sut,
-    rows: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    requests: tuple[int, ...] = (),
-    **fields: Any,
-) -> Fresh:
+def _compare(sut, rows, tmp_path, monkeypatch, requests=(), **fields):
     """The comparison with `rows` fresh inputs, one a batch, on the SUT's clock. `fields`: of the
     job.
     """
@@ -88,9 +76,7 @@ def _compare(
         (20_000_000_000, True, ROUNDS),  # as if something were kept: all there are
     ],
 )
-def test_rounds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_ns: int, keeps: bool, rounds: int
-) -> None:
+def test_rounds(tmp_path, monkeypatch, batch_ns, keeps, rounds):
     sut = _Sut(batch_ns, keeps)
     found = _compare(sut, ROUNDS, tmp_path, monkeypatch)
     assert found.rounds == rounds
@@ -108,7 +94,7 @@ def test_a_sut_that_keeps_the_encoding_of_what_it_met_is_seen_in_each_third(tmp_
 class _KeepsSmall(_Sut):
     """Keeps answers of batches of one request."""
 
-    def predict(self, batch: Batch) -> Batch:
+    def predict(self, batch):
         self.keeps = len(batch["input_ids"]) == 1
         return super().predict(batch)
 
@@ -134,15 +120,15 @@ def test_small_batches_that_the_test_had_are_compared_with_fresh_ones(
 class _Interrupted(_Sut):
     """The first of three calls takes a second longer, as on a machine under load."""
 
-    def predict(self, batch: Batch) -> Batch:
+    def predict(self, batch):
         self.now_ns += 0 if self.calls % 3 else 1_000_000_000
         return super().predict(batch)
 
 
 @pytest.mark.parametrize("keeps", [False, True])
 def test_a_load_that_interrupts_the_first_call_of_each_round_is_not_taken_for_kept_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps: bool
-) -> None:
+    tmp_path, monkeypatch, keeps
+):
     sut = _Interrupted(100_000_000, keeps)
     found = _compare(sut, 20, tmp_path, monkeypatch)
     assert (found.slower > 100) == keeps

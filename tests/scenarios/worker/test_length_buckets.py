@@ -1,7 +1,5 @@
 """Batches of inputs of similar lengths: their order, their widths, and the answers of each sample."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -5,15 +5,12 @@ from __future__ import annotations
 import dataclasses
 import sys
 import types
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from formats import reading
-from formats.job import PROFILE, Job
+from formats.job import PROFILE
 from formats.profile import StepProfile
 from scenarios.worker import profile
 from scenarios.worker.heartbeat import Heartbeat
@@ -25,17 +22,17 @@ from tests.support import mock_job
 
 
 @pytest.fixture
-def beat(tmp_path: Path) -> Heartbeat:
+def beat(tmp_path):
     return Heartbeat(tmp_path / "heartbeat")
 
 
 class _Profiler:
     """A framework's profiler, for which each step lasts a second."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.windows: list[str] = []
 
-    def record(self, call: Callable[[Any], None]) -> Trace:
+    def record(self, call):
         call(lambda: _Window(self.windows))
         steps = 3
         spans = [Span("main", "mm", "matrix product", n * 1e9, (n + 0.5) * 1e9) for n in range(20)]
@@ -43,21 +40,21 @@ class _Profiler:
 
 
 class _Window:
-    def __init__(self, marks: list[str]):
+    def __init__(self, marks):
         self.marks = marks
 
-    def __enter__(self) -> None:
+    def __enter__(self):
         self.marks.append("begin")
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.marks.append("end")
 
 
 @pytest.fixture
-def profiler(monkeypatch: pytest.MonkeyPatch) -> _Profiler:
+def profiler(monkeypatch):
     found = _Profiler()
     module = types.ModuleType("a_profiler")
-    module.record = found.record  # type: ignore[attr-defined]
+    module.record = found.record
     monkeypatch.setitem(sys.modules, "a_profiler", module)
     monkeypatch.setattr(profile, "profiler_of", lambda sut: "a_profiler")
     # Three steps are enough.
@@ -65,12 +62,12 @@ def profiler(monkeypatch: pytest.MonkeyPatch) -> _Profiler:
     return found
 
 
-def _job(directory: Path, procedure: str = PROFILE, task: str = "predict") -> Job:
+def _job(directory, procedure=PROFILE, task="predict"):
     job = mock_job.make(directory, latency_ms=1.0)
     return mock_job.changed(job, procedure=procedure, task=task)
 
 
-def test_a_step_of_inference_is_a_batch(tmp_path: Path, beat: Heartbeat, profiler: _Profiler):
+def test_a_step_of_inference_is_a_batch(tmp_path, beat, profiler):
     job = _job(tmp_path)
     sut = mock.load(job.workload)
     profile.profile(job, sut, beat, 1e6)
@@ -84,9 +81,7 @@ def test_a_step_of_inference_is_a_batch(tmp_path: Path, beat: Heartbeat, profile
     assert sut.calls == 2 + 1 + 3 + 3
 
 
-def test_the_first_step_of_a_training_is_left_out(
-    tmp_path: Path, beat: Heartbeat, profiler: _Profiler
-):
+def test_the_first_step_of_a_training_is_left_out(tmp_path, beat, profiler):
     job = _job(tmp_path, task=FIT)
     rows = mock_job.SAMPLES
     ids = np.ones((rows, 8), np.int32)
@@ -100,7 +95,7 @@ def test_the_first_step_of_a_training_is_left_out(
     assert sut.steps == (2 + 1) + (1 + 1) + (3 + 1) + (3 + 1)
 
 
-def test_a_framework_without_a_profiler_is_unsupported(tmp_path: Path, beat: Heartbeat):
+def test_a_framework_without_a_profiler_is_unsupported(tmp_path, beat):
     job = _job(tmp_path)
     with pytest.raises(Unsupported, match="nothing is written for the profiler of mock"):
         profile.profile(job, mock.load(job.workload), beat, 1e6)

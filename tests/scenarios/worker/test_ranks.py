@@ -1,9 +1,5 @@
 """A SUT whose shards are processes: its ranks make the same calls, and a lost one ends the test."""
 
-from __future__ import annotations
-
-import os
-import signal
 import sys
 import threading
 import time
@@ -24,8 +20,8 @@ from scenarios.worker.ranks import Ranks
 from scenarios.worker.replicas import link
 from scenarios.worker.sharded import load
 from sut import mock
-from tests.scenarios.worker.test_replicas import gone, run
 from tests.support import mock_job
+from tests.support.processes import assert_all_end_with_the_worker, both_tests, gone, run
 
 LOG_OF_RANK_1 = "rank-1.log"
 
@@ -122,13 +118,7 @@ def test_a_rank_makes_the_calls_of_rank_0_on_the_same_inputs(tmp_path, monkeypat
 
 def test_both_tests_of_a_cell_show_the_parts_of_all_ranks(tmp_path):
     job = job_of(tmp_path, milliseconds=200)
-    second = replace(job, test="accuracy", log_dir=tmp_path / "raw" / "accuracy")
-    with Worker(Path(sys.executable), {}) as worker:
-        timed = run(worker, job)
-        assert timed.status == "ok", timed.reason
-        judged = run(worker, replace(second, calibration=timed.calibration))
-    assert judged.status == "ok", judged.reason
-    for outcome in (timed, judged):
+    for outcome in both_tests(job):
         assert outcome.evidence_after.detail["shards"] == [
             {"device": "mock 0", "bytes": 1 << 19},
             {"device": "mock 1", "bytes": 1 << 19},
@@ -199,16 +189,7 @@ def test_a_process_whose_call_never_returns_ends_itself(started, tmp_path, monke
 
 def test_ranks_end_with_the_process_that_they_follow(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "_LOOK_S", 0.05)
-    job = job_of(tmp_path, milliseconds=30_000)
-    with Worker(Path(sys.executable), {}) as worker:
-
-        def kill(beat):
-            if beat.phase in ("calibrate", "test"):
-                os.kill(worker._process.pid, signal.SIGKILL)
-
-        outcome = worker.run(job, kill)
-        assert "killed in the performance test by signal SIGKILL" in outcome.reason
-        assert gone(job.log_dir)
+    assert_all_end_with_the_worker(job_of(tmp_path, milliseconds=30_000))
 
 
 def test_each_replica_has_ranks_of_its_own(tmp_path):

@@ -2,12 +2,9 @@
 of most tests are threads that speak to the dispatcher over real connections.
 """
 
-from __future__ import annotations
-
 import ast
 import itertools
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -56,6 +53,7 @@ from tests.support.faulty_replicas import (
     Stops,
     Twice,
 )
+from tests.support.processes import assert_all_end_with_the_worker, both_tests, gone, of_job, run
 
 SAMPLES = mock_job.SAMPLES
 
@@ -180,6 +178,13 @@ def offline_run(job, sut, count=48):
     return answers
 
 
+def opened(job, sut, scenario=server):
+    """(issue, flush, answers, watch) of a test of all inputs."""
+    answers, watch = Answers(), Watch()
+    issue, flush = scenario.callbacks(sut, loaded(sut, job), answers.respond, job, watch)
+    return issue, flush, answers, watch
+
+
 def logits(samples):
     """The mock's answers to the inputs, in order."""
     arrays = mock_job.arrays("predict", SAMPLES, 0)
@@ -215,10 +220,7 @@ def test_requests_over_time_are_answered_by_all_replicas(tmp_path):
     sut = started(job)
     taken(sut, job)
     sut.begin()
-    answers = Answers()
-    watch = Watch()
-    library = loaded(sut, job)
-    issue, flush = server.callbacks(sut, library, answers.respond, job, watch)
+    issue, flush, answers, watch = opened(job, sut)
 
     def requests():
         for number in range(24):
@@ -282,9 +284,7 @@ def test_the_time_to_the_first_token_has_no_wait_behind_another_batch(tmp_path):
     job = mock_job.changed(job_of(tmp_path, task="generate", latency_ms=200.0), stream=True)
     write_json(job.log_dir / "job.json", job)
     sut = started(job)
-    watch = Watch()
-    library = loaded(sut, job)
-    issue, _ = offline.callbacks(sut, library, Answers().respond, job, watch)
+    issue, _, _, watch = opened(job, sut, offline)
     issue(list(range(SAMPLES)), list(range(SAMPLES)))
     sut.close()
     assert len(watch.first_ns) == SAMPLES
@@ -297,9 +297,7 @@ def test_streamed_answers_have_their_first_tokens(tmp_path, wrong):
     job = replace(job, places=(Place(),) * 2)
     write_json(job.log_dir / "job.json", job)
     sut = started(job)
-    answers, watch = Answers(), Watch()
-    library = loaded(sut, job)
-    issue, _ = offline.callbacks(sut, library, answers.respond, job, watch)
+    issue, _, answers, watch = opened(job, sut, offline)
     issue(list(range(100, 100 + SAMPLES)), list(range(SAMPLES)))
     sut.close()
     requested = mock_job.arrays("generate", SAMPLES, 0)["max_new_tokens"]
@@ -325,8 +323,7 @@ FAULTS = [
 @pytest.mark.parametrize(("kind", "words", "status"), FAULTS)
 def test_a_fault_ends_the_test_with_its_reason(kind, words, status, tmp_path, monkeypatch):
     monkeypatch.setattr(dispatcher, "_STILL_S", 2.0)
-    job = job_of(tmp_path)
-    ends_with(job, kind, f"replica 1:? {words}", status)
+    ends_with(job_of(tmp_path), kind, f"replica 1:? {words}", status)
 
 
 @pytest.mark.parametrize(
@@ -376,9 +373,7 @@ def test_nothing_is_reported_after_an_overload(tmp_path, monkeypatch):
     job = server_job(tmp_path, latency_ms=60.0, sizes=(4,))
     monkeypatch.setattr(server, "policy", lambda job: batching.Policy(sizes=(4,), most_waiting=4))
     sut = started(job)
-    answers, watch = Answers(), Watch()
-    library = loaded(sut, job)
-    issue, _ = server.callbacks(sut, library, answers.respond, job, watch)
+    issue, _, answers, watch = opened(job, sut)
 
     def requests():
         for number in range(SAMPLES):
@@ -600,45 +595,15 @@ def test_a_connection_that_says_nothing_keeps_no_replica_out(monkeypatch):
     opened.close()
 
 
-def run(worker, job):
-    job.log_dir.mkdir(parents=True, exist_ok=True)
-    return worker.run(job, lambda beat: None)
-
-
-def of_job(log_dir):
-    """The processes whose command names a job's folder."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes()
-        except OSError:
-            continue
-        if str(log_dir).encode() in words:
-            found.append(int(path.parent.name))
-    return found
-
-
 def environment_of(process):
     """The environment with which a process was started."""
     pairs = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
     return dict(pair.split(b"=", 1) for pair in pairs if pair)
 
 
-def gone(log_dir, seconds=3):
-    deadline = time.monotonic() + seconds
-    while of_job(log_dir) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not of_job(log_dir)
-
-
 def test_processes_answer_the_timed_and_the_judged_test(tmp_path):
     job = job_of(tmp_path, milliseconds=200)
-    second = replace(job, test="accuracy", log_dir=tmp_path / "raw" / "accuracy")
-    with Worker(Path(sys.executable), {}) as worker:
-        timed = run(worker, job)
-        assert timed.status == "ok", timed.reason
-        judged = run(worker, replace(second, calibration=timed.calibration))
-    assert judged.status == "ok", judged.reason
+    timed, judged = both_tests(job)
     assert timed.plan.batches % 4 == 0
     each = timed.replicas.each
     assert sum(one.samples for one in each) == timed.answered["samples"]
@@ -658,13 +623,4 @@ def test_a_killed_replica_ends_the_test_and_leaves_no_process(tmp_path):
 
 def test_replicas_end_with_the_process_that_drives_them(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "_LOOK_S", 0.05)
-    job = job_of(tmp_path, milliseconds=30_000, latency_ms=5.0)
-    with Worker(Path(sys.executable), {}) as worker:
-
-        def kill(beat):
-            if beat.phase in ("calibrate", "test"):
-                os.kill(worker._process.pid, signal.SIGKILL)
-
-        outcome = worker.run(job, kill)
-        assert "killed in the performance test by signal SIGKILL" in outcome.reason
-        assert gone(job.log_dir)
+    assert_all_end_with_the_worker(job_of(tmp_path, milliseconds=30_000, latency_ms=5.0))

@@ -1,7 +1,5 @@
 """The worker behind `./run.sh serve`: batches, answers that are not streamed, and how it ends."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

@@ -2,21 +2,17 @@
 logs, and the logged settings are compared with the job's.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from compliance import rules
 from compliance.checks.logs import effective_settings
-from compliance.logs import Detail, read_detail
+from compliance.logs import read_detail
 from compliance.logs.user_conf import parse, read, trap
 from formats.figures import TOKEN_BYTES
-from formats.job import Job, Limits, Serving
+from formats.job import Limits, Serving
 from scenarios.table import SCENARIOS
 from scenarios.worker import loadgen
 from scenarios.worker.heartbeat import Heartbeat
@@ -49,7 +45,7 @@ OFFICIAL = Limits(
 )
 
 
-def ran(folder: Path, job: Job, calibration: dict[str, float]) -> tuple[dict[str, Any], Detail]:
+def ran(folder, job, calibration):
     """Run a LoadGen test as the worker does. (the settings, LoadGen's log)."""
     conf = SCENARIOS[job.scenario].load().user_conf(job, calibration, 1)
     values = loadgen.settings(job, conf)
@@ -57,7 +53,7 @@ def ran(folder: Path, job: Job, calibration: dict[str, float]) -> tuple[dict[str
     loadgen.write_audit_config(job)
     respond = loadgen.responder(Heartbeat(folder / "beat"), Watch(), counts_tokens=job.stream)
 
-    def issue(ids: Any, indices: Any) -> None:
+    def issue(ids, indices):
         tokens = np.zeros((len(ids), 2), np.int32)
         if job.stream:
             respond.first(ids, tokens[:, :1].copy())
@@ -70,7 +66,7 @@ def ran(folder: Path, job: Job, calibration: dict[str, float]) -> tuple[dict[str
     return values, log
 
 
-def agree(job: Job, values: dict[str, Any], log: Detail) -> None:
+def agree(job, values, log):
     """Assert that LoadGen's requested and effective settings are those of the job."""
     scenario = SCENARIOS[job.scenario].logged_as or job.scenario
     conf = parse((job.log_dir / "user.conf").read_text(encoding="utf-8"))

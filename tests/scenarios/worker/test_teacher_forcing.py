@@ -1,7 +1,5 @@
 """A SUT that can force its own generation is judged by it, batch by batch."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from scenarios.worker import teacher_forcing

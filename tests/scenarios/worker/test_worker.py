@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 
 from compliance import logs
-from formats.job import Job
-from formats.outcome import WorkerOutcome
 from formats.writing import write_json
 from harness.execution import process
 from tests.support import mock_job
 
 
-def run(job: Job) -> WorkerOutcome:
+def run(job):
     return process.run(job, sys.executable, {}, lambda beat: None)
 
 

@@ -5,14 +5,11 @@
 tokenization.py of NVIDIA's DeepLearningExamples, from the files of `tests.support.squad_files`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -21,12 +18,13 @@ import pytest
 from compliance import rules
 from compliance.scoring import of_run, official
 from compliance.scoring.squad import features, spans, word_pieces
-from formats.record import Official
 from tests.support import squad_files
+from tests.support.metric_files import run_directory
 
 RECORDED = json.loads(Path(__file__).with_name("official.json").read_text(encoding="utf-8"))
 CONTENT = json.dumps(squad_files.document()).encode()
 VOCABULARY = squad_files.vocabulary().text().encode()
+CONTENTS = {squad_files.DATA: CONTENT, squad_files.VOCABULARY: VOCABULARY}
 
 
 @pytest.fixture(scope="module")
@@ -59,20 +57,9 @@ def test_the_line_of_accuracy_is_that_of_the_official_script_to_the_last_digit(m
     questions, _, found = made
     logits = squad_files.logits(found, questions, features.WIDTH)
     answers = {number: row.tobytes() for number, row in enumerate(logits)}
-    scored = official.score(*run_directory(tmp_path), answers)
+    scored = official.score(*run_directory(tmp_path, "squad", CONTENTS), answers)
     assert scored.line() == RECORDED["line"]
     assert scored.values == {"F1": json.loads(RECORDED["line"])["f1"]}
-
-
-def run_directory(folder: Path) -> tuple[Path, Official]:
-    """A run directory with only the files of the metric."""
-    contents = {squad_files.DATA: CONTENT, squad_files.VOCABULARY: VOCABULARY}
-    (folder / official.FOLDER).mkdir()
-    digests = {}
-    for name, content in contents.items():
-        (folder / official.FOLDER / name).write_bytes(content)
-        digests[name] = hashlib.md5(content).hexdigest()  # noqa: S324
-    return folder, Official(metric="squad", suite="edge", files=digests)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +72,7 @@ def run_directory(folder: Path) -> tuple[Path, Official]:
     ],
 )
 def test_answers_that_are_not_those_of_the_features_have_no_score(tmp_path, answers, sentence):
-    run, judged = run_directory(tmp_path)
+    run, judged = run_directory(tmp_path, "squad", CONTENTS)
     with pytest.raises(ValueError, match=sentence):
         official.score(run, judged, answers)
 
@@ -109,24 +96,23 @@ def test_other_answers_of_a_performance_test_are_judged_by_the_metric(
     answers = {number: row.tobytes() for number, row in enumerate(logits)}
     others = {number: logits[number][::-1].tobytes() for number in range(changed)}
     others[0] = (logits[0] * 2).tobytes()
-    run, judged = run_directory(tmp_path)
+    run, judged = run_directory(tmp_path, "squad", CONTENTS)
     real = rules.load()
     row = msgspec.structs.replace(real.benchmarks["bert-99"], accuracy={"F1": target})
     of = msgspec.structs.replace(real, benchmarks={"bert-99": row})
-    record: Any = SimpleNamespace(
+    record = SimpleNamespace(
         official=replace(judged, not_closed=not_closed),
         benchmark=SimpleNamespace(official="bert-99"),
         cell=SimpleNamespace(scenario="Offline"),
         no_reference="none",
     )
-    passed, _ = of_run.with_others(
-        run, record, of.benchmarks, answers, list(others.items()), len(others)
-    )
+    changes = list(others.items())
+    passed, _ = of_run.with_others(run, record, of.benchmarks, answers, changes, len(changes))
     assert passed is passes
 
 
 def test_a_file_of_another_digest_has_no_score(tmp_path):
-    run, judged = run_directory(tmp_path)
+    run, judged = run_directory(tmp_path, "squad", CONTENTS)
     (run / official.FOLDER / squad_files.VOCABULARY).write_bytes(VOCABULARY + b"more\n")
     with pytest.raises(ValueError, match=r"benchmark/vocab\.txt is not the file of the run"):
         official.score(run, judged, {0: b"\0" * 16})

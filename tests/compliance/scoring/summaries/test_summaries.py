@@ -5,9 +5,6 @@ b66003e1, and the packages of its requirements.txt (NLTK 3.8.1 with its data `pu
 0.4.0, rouge-score 0.1.2, Transformers 4.46.2), from the files of `tests.support.article_files`.
 """
 
-from __future__ import annotations
-
-import hashlib
 import json
 import re
 from pathlib import Path
@@ -18,31 +15,21 @@ import pytest
 from compliance import rules
 from compliance.scoring import official
 from compliance.scoring.summaries import SETTINGS, TARGETS, TOKENIZER, scored
-from formats.record import Official
 from tests.support import article_files
+from tests.support.metric_files import run_directory
 
 RECORDED = json.loads(Path(__file__).with_name("official.json").read_text(encoding="utf-8"))
 READER = article_files.tokenizer()
 ANSWERS = article_files.answers(READER)
 
 
-def contents(cleans: bool = True) -> dict[str, bytes]:
+def contents(cleans=True):
     targets = [article_files.summary(number) for number in range(article_files.ARTICLES)]
     return {
         TARGETS: json.dumps(targets).encode(),
         TOKENIZER: READER.to_str().encode(),
         SETTINGS: json.dumps({"clean_up_tokenization_spaces": cleans}).encode(),
     }
-
-
-def run_directory(folder: Path) -> tuple[Path, Official]:
-    """A run directory with only the files of the metric."""
-    (folder / official.FOLDER).mkdir()
-    digests = {}
-    for name, content in contents().items():
-        (folder / official.FOLDER / name).write_bytes(content)
-        digests[name] = hashlib.md5(content).hexdigest()  # noqa: S324
-    return folder, Official(metric="summaries", suite="edge", files=digests)
 
 
 @pytest.mark.parametrize("cleans", [True, False])
@@ -52,7 +39,7 @@ def test_the_line_is_that_of_the_official_script_to_the_last_digit(cleans):
 
 
 def test_the_metric_is_found_by_its_name_and_the_rules_find_its_values(tmp_path):
-    found = official.score(*run_directory(tmp_path), ANSWERS)
+    found = official.score(*run_directory(tmp_path, "summaries", contents()), ANSWERS)
     of = rules.load()
     row = of.benchmarks["llama3.1-8b"]
     assert set(found.values) == {*row.accuracy, *row.accuracy_at_most}
