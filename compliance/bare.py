@@ -21,7 +21,7 @@ from compliance.checks.logs import (
     validity,
 )
 from compliance.checks.submission import accuracy, dates_and_digests, layout
-from compliance.findings.check import judge, not_applicable, shorten
+from compliance.findings.check import failed, judge, not_applicable, shorten
 from compliance.folders import folder_of_logs
 from compliance.logs import files
 from compliance.logs.user_conf import parse
@@ -66,7 +66,7 @@ def _judged(folder: Path, root: Path, rules: Rules) -> tuple[ResultLine, list[Ch
     if scenario not in rules.scenarios:
         known = ", ".join(rules.scenarios)
         text = f"the log is of {shorten(scenario)}, which is no scenario of LoadGen: {known}"
-        return line, [judge("scenario", [text], "", _DETAIL, fix=_LOGS)]
+        return line, [failed("scenario", text, _DETAIL, fix=_LOGS)]
     subject = _named(read_logs(place, rules))
     line = tree.completed(line, subject)
     if settings.has_several_tests(subject.performance.detail):

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from compliance import sources
-from compliance.findings import fixes
-from compliance.findings.check import judge, mismatch, not_applicable, quoted
+from compliance.findings.check import failed, judge, mismatch, not_applicable, quoted
 from compliance.findings.verdict import Audit
 from compliance.logs import files
 from compliance.scoring import value
@@ -64,17 +63,17 @@ def check(run: Path, audit: Audit, harness: Harness) -> Check:
     Args:
         audit: the audit of the run directory without its result.json.
     """
-    where = {"file": "result.json", "fix": fixes.RUN}
+    file = "result.json"
     record, why = files.attempt(files.record, run / "record.json")
     if record is None:
-        return not_applicable(_ID, f"it cannot be derived again: {why}", **where)
+        return not_applicable(_ID, f"it cannot be derived again: {why}", file)
     stated, why = files.attempt(files.result, run / "result.json")
     if stated is None:
-        return judge(_ID, [why], "", **where)
+        return failed(_ID, why, file)
     faults, why = files.reckon(partial(_faults, run, record, stated, audit, harness))
     if faults is None:
-        return judge(_ID, [f"it cannot be derived again: {why}"], "", **where)
-    return judge(_ID, faults, "it follows from the other files of the run", **where)
+        return failed(_ID, f"it cannot be derived again: {why}", file)
+    return judge(_ID, faults, "it follows from the other files of the run", file)
 
 
 def _faults(

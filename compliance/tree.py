@@ -13,7 +13,7 @@ from pathlib import Path
 
 from compliance import checklist, endpoints, figures, rules
 from compliance.checks.submission import layout
-from compliance.findings.check import judge, not_applicable, placed, shorten
+from compliance.findings.check import failed, judge, not_applicable, placed, shorten
 from compliance.folders import ResultFolder, subfolders
 from compliance.logs import files
 from compliance.subject import Subject, read
@@ -37,7 +37,7 @@ def checks(
     checks: list[Check] = []
     if len(places) > _MOST_FOLDERS:
         text = f"it has {len(places)} result folders; the first {_MOST_FOLDERS} were audited"
-        checks.append(judge("submission-tree", [text], "", fix="audit the submitters one by one"))
+        checks.append(failed("submission-tree", text, fix="audit the submitters one by one"))
     if linked := links(places[0].root, round_rules):
         checks.append(judge("submitters-folders", linked, ""))
     if strays := list(_strays(places, round_rules)):
@@ -166,7 +166,7 @@ def _folder_checks(
         scenarios = ", ".join(round_rules.scenarios)
         text = f"{place.folder.name} is not a scenario of this audit: {scenarios}"
         fix = "name the folder as the scenario of its logs"
-        return [judge("scenario", [text], "", place.name, fix=fix)]
+        return [failed("scenario", text, place.name, fix=fix)]
     find = partial(_subject_checks, place, line, round_rules, results)
     return guarded([("reading", find)])
 

@@ -14,7 +14,7 @@ import numpy as np
 from compliance import logs
 from compliance.audit_tests import speed
 from compliance.checks.submission import accuracy, benchmark
-from compliance.findings.check import judge, manual
+from compliance.findings.check import failed, judge, manual
 from compliance.loadgen import counts, sample_order, sampling
 from compliance.loadgen.random import MOST_SAMPLES
 from compliance.logs import LoggedAnswers, Row, files
@@ -55,8 +55,10 @@ def checks(
         return None, [_ends(test, submitted, subject, file)]
     answers, fault = files.attempt(logs.read_logged, path)
     if answers is None:
-        return None, [judge(f"{test.slug}-answers", [fault], "", file)]
-    results = [] if run is None else [_hash(test, rule, path, submitted, subject)]
+        return None, [failed(f"{test.slug}-answers", fault, file)]
+    results = []
+    if run and rule.truncated:
+        results.append(_hash(test, path, submitted, subject))
     count = len({row.index for row in answers.rows})
     good = f"{len(answers.rows)} answers of {count} samples, which LoadGen selects"
     results.append(judge(f"{test.slug}-samples", _samples(answers, test, subject), good, file))
@@ -120,37 +122,18 @@ def _hashes(path: Path) -> tuple[list[str], str]:
     return [line.removeprefix("hash=") for line in lines if line.startswith("hash=")], fault
 
 
-def _hash(
-    test: LoadGenRun, rule: ComplianceTest, whole: Path, submitted: Path, subject: Subject
-) -> Check:
-    """The check that the submitted log is the raw one, or is its head and tail with the whole log's
-    hash in accuracy.txt.
+def _hash(test: LoadGenRun, whole: Path, submitted: Path, subject: Subject) -> Check:
+    """The check that the submitted log is the raw one or its head and tail, and that the whole
+    log's hash is in accuracy.txt. The check `raw-logs` compares logs that are never truncated.
     """
-    faults = _differences(rule, whole, submitted, subject)
+    faults = list(accuracy.unlike_raw(submitted, whole, subject.rules.truncation))
+    hashes, fault = _hashes(submitted.with_name("accuracy.txt"))
+    digest = files.sha256(whole)
+    if hashes != [digest]:
+        found = ", ".join(hashes) or "no hash"
+        faults.append(fault or f"accuracy.txt says {found}; the whole log has {digest}")
     good = "the submitted log of answers is the raw one"
     return judge(f"{test.slug}-hash", faults, good, subject.place.show(submitted))
-
-
-def _differences(
-    rule: ComplianceTest, whole: Path, submitted: Path, subject: Subject
-) -> Iterator[str]:
-    content, fault = files.attempt(files.whole_bytes, submitted)
-    original, raw_fault = files.attempt(files.whole_bytes, whole)
-    cut = subject.rules.truncation
-    truncated = rule.truncated
-    if content is None or original is None:
-        yield fault or raw_fault
-    elif content != original and not (truncated and content == cut.cut(original)):
-        yield f"it is not the raw log{', nor its head and tail' if truncated else ''}"
-    elif truncated and len(content) > cut.limit_bytes:
-        yield f"{len(content)} bytes; at most {cut.limit_bytes} are allowed"
-    if not truncated:
-        return
-    hashes, fault = _hashes(submitted.with_name("accuracy.txt"))
-    digest, _ = files.attempt(files.sha256, whole)
-    if hashes != [digest] or not files.is_sha256(digest):
-        found = ", ".join(hashes) or "no hash"
-        yield fault or f"accuracy.txt says {found}; the whole log has {digest}"
 
 
 def _samples(

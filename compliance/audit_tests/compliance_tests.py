@@ -12,7 +12,7 @@ from compliance.audit_tests import same_run, test01, test04, test06
 from compliance.checks.logs import duration, latencies, validity
 from compliance.checks.logs import trace as checks_of_trace
 from compliance.checks.submission import layout
-from compliance.findings.check import judge, not_applicable
+from compliance.findings.check import failed, judge, not_applicable
 from compliance.logs import files
 from compliance.logs import trace as traces
 from compliance.rules import ComplianceTest, Rules
@@ -52,7 +52,7 @@ def checks(subject: Subject) -> list[Check]:
         if test is None:
             results.append(_absent(name, rule, subject))
         elif fault := _not_run(test, subject):
-            results.append(judge(f"{test.slug}-run", [fault], "", subject.test_folder(name)))
+            results.append(failed(f"{test.slug}-run", fault, subject.test_folder(name)))
         else:
             results += _of_every_test(test, rule, subject)
             results += _JUDGES[name].checks(test, rule, subject)
@@ -83,7 +83,7 @@ def _absent(name: str, rule: ComplianceTest, subject: Subject) -> Check:
     official = subject.official
     if division != "open" and official in rule.required_by:
         fault = f"missing; the {division} division requires it for {official}"
-        return judge(name.lower(), [fault], "", folder)
+        return failed(name.lower(), fault, folder)
     why = f"missing, and {official} does not require it"
     if division == "open":
         why = "missing, and the open division does not require it"

@@ -45,7 +45,7 @@ def checks(result: Result) -> list[Check]:
     good = "config.yaml, result_summary.json and accuracy_results.json can be read"
     found = [
         judge("files-complete", result.faults, good, file=result.place.name, fix=FIX),
-        judge("unambiguous-files", result.ambiguous, _ONE_READING, result.place.name, fix=FIX),
+        judge("unambiguous-files", result.ambiguous, _ONE_READING, result.place.name),
         not_applicable("logs-say-nothing", _NO_LOADGEN),
     ]
     for module in (performance, settings, benchmark):

@@ -190,6 +190,17 @@ def link_to(path: Path) -> Path | None:
     return link or (path if is_confined and path.is_symlink() else None)
 
 
+def stated_size(path: Path) -> int:
+    """The bytes of a file. Raises OSError if it is not there."""
+    return path.stat().st_size
+
+
+def size(path: Path) -> int:
+    """The bytes of a file; 0 if it is not there, or may not be read."""
+    found, _ = attempt(stated_size, path)
+    return found or 0
+
+
 def text(path: Path, errors: str = "strict") -> str:
     """The content of a text file of at most 16 MiB, UTF-8.
 

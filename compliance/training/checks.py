@@ -13,7 +13,6 @@ from compliance.checks.run import evidence
 from compliance.checks.run import record as record_checks
 from compliance.checks.run.answers_while_measuring import UNKNOWN_SPEED, speed
 from compliance.checks.submission import dates_and_digests
-from compliance.findings import fixes
 from compliance.findings.check import judge, mismatch, not_applicable, shorten
 from compliance.logs import files
 from compliance.rules import EvidenceRule
@@ -22,8 +21,6 @@ from compliance.training import steps as step_files
 from compliance.training.run_directory import TrainingRun, limits, passes
 from formats.checks import Check, Fault, Faults, ResultLine
 from formats.record import Record
-
-_VALID = "measure with --mode valid"
 
 
 def line(training: TrainingRun) -> ResultLine:
@@ -51,7 +48,7 @@ def line(training: TrainingRun) -> ResultLine:
 
 def checks(training: TrainingRun) -> list[Check]:
     """Every check of a training."""
-    files_check = judge("training-files", _files(training), "all files are there", fix=fixes.RUN)
+    files_check = judge("training-files", _files(training), "all files are there")
     record = training.record
     if record is None:
         return [files_check]
@@ -63,11 +60,10 @@ def checks(training: TrainingRun) -> list[Check]:
             "training-record",
             _record(training, record),
             "record.json, jobs and step files agree",
-            file="record.json",
-            fix=fixes.OWN,
+            "record.json",
         ),
-        judge("training-steps", _steps(training), good, file=steps_file, fix=fixes.RUN),
-        judge("training-step-count", _count(training), good, file=steps_file, fix=_VALID),
+        judge("training-steps", _steps(training), good, steps_file),
+        judge("training-step-count", _count(training), good, steps_file),
         judge(
             "training-window",
             _window(training),

@@ -10,8 +10,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from compliance.findings import fixes
-from compliance.findings.check import judge, manual, mismatch, shorten
+from compliance.findings.check import failed, judge, manual, mismatch, shorten
 from compliance.logs import files
 from compliance.scoring import loss_curve, weight_updates
 from compliance.training.run_directory import TrainingRun, limits
@@ -35,7 +34,7 @@ def checks(training: TrainingRun, record: Record) -> Iterator[Check]:
             who = f"{precision} may have"
             loose.append(mismatch(what, limit, f"at most {most}", who))
     good = "within this project's limits"
-    yield judge("training-tolerance", loose, good, file="record.json", fix=fixes.RUN)
+    yield judge("training-tolerance", loose, good, "record.json")
     where = {"file": "raw/accuracy/steps.json", "fix": _TRAIN}
     if record.no_reference:
         why = f"there is no reference to compare with: {shorten(record.accuracy.reason)}"
@@ -43,7 +42,7 @@ def checks(training: TrainingRun, record: Record) -> Iterator[Check]:
     else:
         scored, fault = files.reckon(lambda: score(training))
         if scored is None:
-            yield judge("training-loss", [fault], "", **where)
+            yield failed("training-loss", fault, **where)
         else:
             text = f"{scored.line()}: losses or updated weights are too far from the reference's"
             faults = [] if scored.passed else [text]

@@ -51,7 +51,7 @@ _GENERATED = ("generated_query_count", "generated_query_duration")
 def checks(subject: Subject) -> list[Check]:
     """The checks of counts and of latencies."""
     log = subject.log
-    file = subject.detail_file(subject.performance)
+    file = subject.performance.file
     issued = f"{log.samples} samples issued and completed"
     agreement = "minimum, mean, percentiles, maximum and rate agree"
     faults = [*_latency_faults(SAMPLES, log), *_FIGURES[log.scenario](log)]

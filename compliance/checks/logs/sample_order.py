@@ -31,7 +31,7 @@ def loaded_sets(subject: Subject) -> list[Check]:
             f"{test.name}-loaded-set",
             _loaded(test, subject.rules),
             "the set that follows from the seed",
-            file=subject.detail_file(test),
+            file=test.file,
         )
         for test in subject.tests
     ]
@@ -43,7 +43,7 @@ def performance(subject: Subject) -> Check:
         return not_applicable("performance-order", subject.no_trace, file=subject.trace_file)
     faults = of_the_log(
         _order(subject.trace, subject.performance.detail, subject.scenario),
-        subject.detail_file(subject.performance),
+        subject.performance.file,
     )
     good = "the order that follows from the seeds"
     return judge(

@@ -89,7 +89,7 @@ def inferred(subject: Subject) -> list[Check]:
         f"the system is {system_type}: {scenario} is inferred from {name}, whose rules judge the"
         " logs"
     )
-    return [judge("inferred-scenario", faults, good, subject.detail_file(subject.performance))]
+    return [judge("inferred-scenario", faults, good, subject.performance.file)]
 
 
 def has_several_tests(detail: Detail) -> bool:
@@ -101,7 +101,7 @@ def kind(test: LoadGenRun, subject: Subject) -> Check:
     """The check of one test's mode and scenario."""
     good = f"{_MODES[test.name]}, {subject.scenario}"
     check_id = f"{test.name}-test-and-scenario"
-    return judge(check_id, _kind(test, subject), good, subject.detail_file(test))
+    return judge(check_id, _kind(test, subject), good, test.file)
 
 
 def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
@@ -113,7 +113,7 @@ def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
     }
     results = [kind(test, subject)]
     for name, (faults, good) in found.items():
-        results.append(judge(f"{test.name}-{name}", faults, good, subject.detail_file(test)))
+        results.append(judge(f"{test.name}-{name}", faults, good, test.file))
     return results
 
 
@@ -122,7 +122,7 @@ def sample_set(test: LoadGenRun, subject: Subject) -> Check:
     total = shorten(test.detail.get("qsl_reported_total_count"))
     good = f"{total} samples, each loaded once{_above(test)}"
     faults = _sample_set(test, subject)
-    return judge(f"{test.name}-sample-set", faults, good, subject.detail_file(test))
+    return judge(f"{test.name}-sample-set", faults, good, test.file)
 
 
 def _above(test: LoadGenRun) -> str:
@@ -346,7 +346,7 @@ def of_the_round(subject: Subject) -> list[Check]:
     """
     log = subject.log
     official = subject.official_rules
-    file = subject.detail_file(subject.performance)
+    file = subject.performance.file
     key = "effective_min_duration_ms"
     duration_ms = log.number(key)
     least_ms = log.rules.scenarios[log.scenario].min_duration_ms

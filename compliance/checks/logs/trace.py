@@ -46,7 +46,7 @@ def checks(subject: Subject) -> list[Check]:
         ),
         "trace-times": (_times(subject, trace), _GOOD_TIMES[log.scenario]),
     }
-    logged = subject.detail_file(subject.performance)
+    logged = subject.performance.file
     return [
         judge(check_id, of_the_log(faults, logged), good, file)
         for check_id, (faults, good) in found.items()

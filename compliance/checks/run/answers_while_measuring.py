@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from compliance import logs
-from compliance.findings.check import judge, manual, mismatch, not_applicable, shorten
+from compliance.findings.check import failed, judge, manual, mismatch, not_applicable, shorten
 from compliance.logs import files
 from compliance.scoring import of_run
 from compliance.scoring.value import AnswerBytes
@@ -62,16 +62,16 @@ def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     digest, fault = files.attempt(files.sha256, file)
     if digest != outcome.kept_sha256:
         text = f"its sha256 is {digest}; outcome.json has {shorten(outcome.kept_sha256)}"
-        return judge(_ANSWERS, [fault or text], "", **where)
+        return failed(_ANSWERS, fault or text, **where)
     kept, fault = files.attempt(files.arrays, file)
     log, log_fault = files.attempt(
         logs.read_accuracy, raw / "accuracy" / "mlperf_log_accuracy.json"
     )
     if kept is None or log is None:
-        return judge(_ANSWERS, [fault or log_fault], "", **where)
+        return failed(_ANSWERS, fault or log_fault, **where)
     answers, fault = files.reckon(lambda: _unpack(kept))
     if answers is None:
-        return judge(_ANSWERS, [fault], "", **where)
+        return failed(_ANSWERS, fault, **where)
     payloads = log.payloads
     faults, fault = files.reckon(
         lambda: list(_length_faults(outcome, record, kept["visits"], payloads))
@@ -81,7 +81,7 @@ def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     least = _least_kept(outcome, record, max(len(content) for _, content in answers))
     if len(answers) < least:
         text = f"{len(answers)} answers were kept, and a test of so many samples keeps {least}"
-        return judge(_ANSWERS, [Fault(text, f"at least {least}", str(len(answers)))], "", **where)
+        return failed(_ANSWERS, Fault(text, f"at least {least}", str(len(answers))), **where)
     differing = {each for each in answers if payloads.get(each[0]) != each[1]}
     if not differing:
         good = f"the {len(answers)} kept answers are those of the accuracy test"
@@ -101,7 +101,7 @@ def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
         )
     )
     if scored is None:
-        return judge(_ANSWERS, [fault], "", **where)
+        return failed(_ANSWERS, fault, **where)
     passed, score = scored
     sentence = f"{len(differing)} kept answers differ from the accuracy test's; with them {score}"
     wrong = [] if passed else [sentence]
@@ -162,7 +162,7 @@ def _fresh(subject: Subject, record: Record, fresh: Fresh | None) -> Check:
         where["fix"] = _NO_CACHE
         keeps = "the engine keeps answers, or what it computed of prompts"
     if fresh is None:
-        return judge(_FRESH, ["the worker timed no fresh inputs"], "", **where)
+        return failed(_FRESH, "the worker timed no fresh inputs", **where)
     ratio = fresh.slower
     others = fresh.other_processors or 0.0
     project_limits = subject.rules.project_limits
@@ -173,17 +173,17 @@ def _fresh(subject: Subject, record: Record, fresh: Fresh | None) -> Check:
     text = f"fresh inputs took {ratio:.3g} times as long as those it had met"
     timed = fresh.fresh_ns / (min(fresh.again_ns, fresh.met_ns) or math.inf)
     if not math.isclose(timed, ratio, rel_tol=1e-6):
-        return judge(_FRESH, [mismatch("slower", ratio, timed, "its times give")], "", **where)
+        return failed(_FRESH, mismatch("slower", ratio, timed, "its times give"), **where)
     if ratio > most:
         limit = f"at most {most:g}"
         fault = Fault(f"{text}; {limit}: {keeps}", limit, f"{ratio:.3g}")
-        return judge(_FRESH, [fault], "", **where)
+        return failed(_FRESH, fault, **where)
     most = limits["most"]
     if ratio <= most:
         return judge(_FRESH, [], text, **where)
     if slower := in_each_third(fresh, limits):
         fault = Fault(f"{text}; {slower}", f"at most {most:g}", f"{ratio:.3g}")
-        return judge(_FRESH, [fault], "", **where)
+        return failed(_FRESH, fault, **where)
     return judge(_FRESH, [], f"{text}, which does not show that {keeps}", **where)
 
 

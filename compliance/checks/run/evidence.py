@@ -18,7 +18,6 @@ from formats.frameworks import ENGINE, FRAMEWORKS
 from formats.record import Record
 from formats.work import ATTENTION
 
-_FIX = "raw/<test>/worker.log shows what the framework ran; correct it, and measure again"
 _FACTS = ("threads", "processors", "parameter_dtypes", "variables", "settings")
 """Facts of an evidence that are no texts. All texts are facts, except for those of _REMARKS."""
 _REMARKS = ("remark", "call")
@@ -58,7 +57,7 @@ def checks(subject: Subject) -> list[Check]:
         is_forked = test.outcome is not None and test.outcome.forked > 0
         told = f"{good}; in a fork of a process that had imported the framework"
         shown = told if is_forked else good
-        results.append(judge(f"{test.name}-evidence", faults, shown, file=file, fix=_FIX))
+        results.append(judge(f"{test.name}-evidence", faults, shown, file))
     return results
 
 

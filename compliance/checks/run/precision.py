@@ -13,7 +13,6 @@ from formats.evidence import Evidence
 from formats.record import Record
 from formats.work import ITEM_BYTES
 
-_FIX = "raw/<test>/worker.log shows what the framework ran; correct it, and measure again"
 _STORED = {"tf32": "float32"}
 """Precision of a cell → the dtype that its weights have in memory, if it has another name."""
 _LEAST_OF_WEIGHTS = 0.9
@@ -45,7 +44,7 @@ def checks(subject: Subject) -> list[Check]:
     for test in subject.tests:
         faults = _faults(test, record)
         file = f"raw/{test.name}/outcome.json"
-        results.append(judge(f"{test.name}-precision", faults, good, file=file, fix=_FIX))
+        results.append(judge(f"{test.name}-precision", faults, good, file))
     return results
 
 

@@ -12,7 +12,6 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
-from compliance.findings import fixes
 from compliance.findings.check import judge, mismatch, quoted, shorten
 from compliance.findings.entries import entry_fault
 from compliance.folders import measurements_file
@@ -59,34 +58,25 @@ def checks(subject: Subject) -> list[Check]:
     name = subject.rules.layout.system.format(system=place.system)
     system = place.show(place.submitter_folder / name)
     measurements = place.show(measurements_file(place, subject.rules))
-    good = "the recorded machine, SUT and submitter"
     return [
         judge(
             "system-of-the-record",
             [*_folders(subject, record), *_system(subject, record)],
-            good,
-            file=system,
-            fix=fixes.RUN,
+            "the recorded machine, SUT and submitter",
+            system,
         ),
         judge(
             "measurements-of-the-record",
             [*_measurements(subject, record), *_readme(subject, record)],
             "the recorded data types and weights",
-            file=measurements,
-            fix=fixes.RUN,
+            measurements,
         ),
     ]
 
 
 def agreement(subject: Subject) -> Check:
     """The check of record.json itself against logs, folders and jobs."""
-    return judge(
-        "record",
-        _record(subject),
-        "agrees with logs and folders",
-        file="record.json",
-        fix=fixes.OWN,
-    )
+    return judge("record", _record(subject), "agrees with logs and folders", "record.json")
 
 
 def _record(subject: Subject) -> Faults:

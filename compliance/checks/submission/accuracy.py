@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from compliance.findings.check import judge, manual, not_applicable, shorten
 from compliance.loadgen import counts, sample_order
 from compliance.loadgen.counts import logged_seed, logged_sets
 from compliance.logs import files
-from compliance.rules import Rules
+from compliance.rules import Rules, Truncation
 from compliance.subject import Subject
 from formats.checks import Check, Fault, Faults
 
@@ -186,8 +187,14 @@ def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Faults
         text = f"accuracy.txt says {stated}; the whole log has {digest}"
         yield fault or Fault(text, str(digest), stated, file, stricter=True)
         return
-    content, fault = files.attempt(files.whole_bytes, subject.accuracy.folder / _LOG)
-    cut = subject.rules.truncation
+    yield from unlike_raw(subject.accuracy.folder / _LOG, whole, subject.rules.truncation)
+
+
+def unlike_raw(submitted: Path, whole: Path, cut: Truncation) -> Iterator[str]:
+    """Yield a sentence if a submitted log of answers is neither the raw one nor its head and
+    tail.
+    """
+    content, fault = files.attempt(files.whole_bytes, submitted)
     head, tail, size = files.ends(whole, cut.keep_bytes)
     allowed = [head + cut.joint.encode() + tail]
     text = f"the submitted log is not the first and last {cut.keep_bytes} bytes of the raw one"

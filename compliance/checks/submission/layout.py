@@ -19,7 +19,6 @@ from compliance.rules import Layout, Rules
 from compliance.subject import TESTS, LoadGenRun, Subject, released
 from formats.checks import Check, Fault, Faults
 
-_RESTORE = "put LoadGen's own log there, or measure again"
 _NOT_COMPARED = "the detail log is not judged, so there is nothing to compare with"
 _ERRORS = re.compile(r"\d+ errors? encountered", re.IGNORECASE)
 _RESULTS = ("result_", "early_stopping")
@@ -53,7 +52,7 @@ def checks(subject: Subject) -> list[Check]:
 
 def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
     """The checks that a test's detail log is whole and its summary agrees with it."""
-    detail_file = subject.detail_file(test)
+    detail_file = test.file
     summary_file = subject.place.show(test.folder / "mlperf_log_summary.txt")
     detail = test.detail
     if detail.not_judged:

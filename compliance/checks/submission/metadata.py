@@ -21,7 +21,6 @@ from formats import schemas
 from formats.checks import Check, Fault, Faults
 
 _SCHEMAS = Path(__file__).parents[2] / "schemas"
-_CORRECT = "correct the file by hand"
 _RETRAINED = "submit a retrained model to the open division"
 # The most errors of one document that are read. A document with more is wrong throughout.
 _MOST_ERRORS = 1000
@@ -234,7 +233,7 @@ def _network(subject: Subject) -> Iterator[Fault]:
     for test in subject.tests if required else ():
         name = test.detail.get("sut_name")
         if _NETWORK_SUT not in str(name):
-            file = subject.detail_file(test)
+            file = test.file
             line = test.detail.line("sut_name")
             expected = f"{_NETWORK_SUT!r} in it"
             yield mismatch("sut_name", quoted(name), expected, who, file=file, line=line)
