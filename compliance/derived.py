@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from compliance import sources
+from compliance.checks.run.record import differing
 from compliance.findings.check import failed, judge, mismatch, not_applicable, quoted
 from compliance.findings.verdict import Audit
 from compliance.logs import files
@@ -34,26 +35,17 @@ are.
 
 
 @dataclass(frozen=True)
-class Fact:
-    """A field of record.json, its value, and the value that follows from other sources."""
-
-    field: str
-    stated: Any
-    follows: Any
-
-
-@dataclass(frozen=True)
 class Harness:
     """How the harness derives its files.
 
     Attributes:
         result: (files of a run, audit of its directory without result.json) → result.json.
-        facts: what the harness' models say of record.json.
+        facts: what the harness says of record.json: field → (its value, the one that follows).
         revision: that of the harness; None: it is not known.
     """
 
     result: Callable[[Sources, Audit], Result]
-    facts: Callable[[Sources], Iterable[Fact]]
+    facts: Callable[[Sources], Iterable[tuple[str, tuple[Any, Any]]]]
     revision: Callable[[], str | None]
 
 
@@ -80,14 +72,8 @@ def _faults(
     run: Path, record: Record, stated: Result, audit: Audit, harness: Harness
 ) -> list[Fault]:
     found = sources.read(run, record, _score(run, record))
-    faults = []
-    for fact in harness.facts(found):
-        if fact.stated != fact.follows:
-            who = "the harness and the other files give"
-            expected = quoted(fact.follows)
-            faults.append(
-                mismatch(fact.field, quoted(fact.stated), expected, who, file="record.json")
-            )
+    who = "the harness and the other files give"
+    faults = list(differing(dict(harness.facts(found)), who, "record.json"))
     same = record.git.revision == harness.revision()
     follows = _compared(harness.result(found, audit), same)
     faults += _differences("", _compared(stated, same), follows, () if same else _SENTENCES)

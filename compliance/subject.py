@@ -66,10 +66,12 @@ class LoadGenRun:
         return self.detail.stopped(self.name)
 
     @property
-    def evidence(self) -> tuple[Evidence, Evidence] | None:
-        """The worker's evidence from before and after the test; None if one of them is missing."""
+    def evidence(self) -> dict[str, Evidence] | None:
+        """The worker's evidence from `before` and `after` the test; None if one of them is
+        missing.
+        """
         before = self.outcome.evidence_before if self.outcome else None
-        return (before, self.after) if before and self.after else None
+        return {"before": before, "after": self.after} if before and self.after else None
 
     @property
     def after(self) -> Evidence | None:

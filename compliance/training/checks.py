@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Any
 
 from compliance.checks.run import evidence
-from compliance.checks.run import record as record_checks
 from compliance.checks.run.answers_while_measuring import UNKNOWN_SPEED, speed
+from compliance.checks.run.record import differing, of_jobs
 from compliance.checks.submission import dates_and_digests
 from compliance.findings.check import judge, mismatch, not_applicable, shorten
 from compliance.logs import files
@@ -92,8 +92,11 @@ def _record(training: TrainingRun, record: Record) -> Iterator[Fault]:
     if len(jobs) < len(training.jobs):
         yield Fault("a job.json is missing")
         return
-    yield from record_checks.of_jobs(record, jobs, training.outcomes["performance"])
-    parameters = trained.parameters if trained else None
+    yield from of_jobs(record, jobs, training.outcomes["performance"])
+    if trained is None:
+        yield Fault("record.json does not say what is trained")
+        return
+    parameters = trained.parameters
     expected: dict[str, tuple[Any, Any]] = {}
     for test, steps in training.steps.items():
         if steps is None:
@@ -103,13 +106,11 @@ def _record(training: TrainingRun, record: Record) -> Iterator[Fault]:
         expected[f"steps of the {test} test, times the batch size"] = (samples, record.qsl.samples)
         if record.digests.weights_source != "none":
             expected[f"trained parameters of the {test} test"] = (steps.trainable, parameters)
-    if not cell.lora and not (trained and trained.part):
-        expected["training.parameters"] = (parameters, record.parameters)
+    if not cell.lora and not trained.part:
+        expected["training.parameters"] = (parameters or "missing", record.parameters)
     if record.qsl.synthetic:
-        expected["training.seed"] = (trained and trained.seed, limits()["seed"])
-    for what, (value, right) in expected.items():
-        if value != right or value is None:
-            yield mismatch(what, value, right, "by record.json it is")
+        expected["training.seed"] = (trained.seed, limits()["seed"])
+    yield from differing(expected, "by record.json it is")
 
 
 def _sum(training: TrainingRun) -> str:

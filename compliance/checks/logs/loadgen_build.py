@@ -130,8 +130,9 @@ def _sha1(test: LoadGenRun, rules: Rules, path: str) -> Iterator[Fault]:
     found = test.detail.get(key).get(path)
     if found != official:
         sentence = "{path} has sha1 {found}; the official {version} has {expected}"
-        words = {"path": shorten(path), "version": version}
-        yield differs(sentence, found, str(official), line=test.detail.line(key), **words)
+        name = shorten(path)
+        line = test.detail.line(key)
+        yield differs(sentence, found, str(official), line=line, path=name, version=version)
 
 
 def _same_loadgen(subject: Subject) -> tuple[list[Fault], list[Fault]]:
