@@ -20,7 +20,6 @@ from compliance.scoring import of_run
 from compliance.scoring.value import AnswerBytes
 from compliance.subject import NO_RECORD, LoadGenRun, Subject
 from formats.checks import Check
-from formats.job import Job
 
 _FILE = "verify_accuracy.txt"
 _TOKEN_BYTES = 4
@@ -72,11 +71,6 @@ def _mean_length(rows: tuple[Row, ...], answers: AnswerBytes) -> tuple[float, fl
     test = sum(len(row.data) for row in answered)
     reference = sum(len(answers[row.index]) for row in answered)
     return test / len(answered), reference / len(answered)
-
-
-def inapplicable(job: Job, samples: int) -> str:
-    """Empty: TEST01 applies to every job."""
-    return ""
 
 
 def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:

@@ -18,7 +18,6 @@ from compliance.logs import Detail, LoggedAnswers, Row, files
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check
-from formats.job import Job
 
 _FILE = "verify_accuracy.txt"
 _TOKEN_BYTES = 4
@@ -29,11 +28,6 @@ _NO_END_TOKEN = (
     "no end token ends an answer: the tokenizer of these prompts has none, --eos ignore was given,"
     " or the submission does not name one"
 )
-
-
-def inapplicable(job: Job, samples: int) -> str:
-    """Why TEST06 does not apply to a job; empty if it applies."""
-    return "" if job.workload.task == "generate" else "the model generates no tokens"
 
 
 class Required(NamedTuple):

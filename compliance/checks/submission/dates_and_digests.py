@@ -45,10 +45,11 @@ def dates(subject: Subject, now: datetime | None = None) -> Check:
     test_times = [shorten(test.detail.get("test_datetime")) for test in subject.tests]
     doubts = [] if subject.only else [*_apart(subject), *_overlap(subject)]
     return fail_or_manual(
-        partial(judge, "dates", good=", ".join(test_times)),
+        "dates",
         _dates(subject, now),
         doubts,
-        "nothing was changed between the tests",
+        ", ".join(test_times),
+        show="nothing was changed between the tests",
         of_a_run=subject.place.run is not None,
     )
 
