@@ -18,7 +18,7 @@ from compliance.folders import Kind, Unit
 from compliance.logs import files
 from compliance.training import checks as training
 from compliance.training import run_directory
-from formats.checks import Check, RequiredBy, ResultLine, Verdict, escape
+from formats.checks import Check, Checks, RequiredBy, ResultLine, Verdict, escape
 from formats.record import SCHEMA
 
 _GIVE = (
@@ -94,7 +94,7 @@ def _joined(places: list[str], audits: list[Audit], problems: list[str]) -> Audi
         problems: why there may be more units than were audited.
     """
     results: list[ResultLine] = []
-    checks: list[Check] = []
+    checks: Checks = []
     for prefix, each in zip(places, audits, strict=False):
         results += [replace(line, place=_under(prefix, line.place)) for line in each.results]
         checks += [_moved(check, prefix) for check in each.checks]
@@ -179,7 +179,7 @@ def _checks(
     directory: Path,
     round_rules: rules.Rules,
     results: list[ResultLine],
-) -> list[Check]:
+) -> Checks:
     """Every check of a unit. Appends a line for each result to `results`."""
     folder = unit.folder
     if earlier := _earlier(folder):

@@ -8,7 +8,7 @@ directories of others.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from compliance.scoring import value
 from compliance.scoring.value import Accuracy
 from compliance.sources import Sources
 from compliance.training import losses, run_directory
-from formats.checks import Check, Fault, Verdict
+from formats.checks import Check, Fault, Faults, Verdict
 from formats.record import Record
 from formats.result import Result
 
@@ -70,7 +70,7 @@ def check(run: Path, audit: Audit, harness: Harness) -> Check:
 
 def _faults(
     run: Path, record: Record, stated: Result, audit: Audit, harness: Harness
-) -> list[Fault]:
+) -> list[Fault | str]:
     found = sources.read(run, record, _score(run, record))
     who = "the harness and the other files give"
     faults = list(differing(dict(harness.facts(found)), who, "record.json"))
@@ -102,7 +102,7 @@ def _compared(result: Result, same: bool) -> dict[str, Any]:
 
 def _differences(
     name: str, stated: Any, follows: Any, other_words: Collection[str]
-) -> Iterator[Fault]:
+) -> Faults:
     """Yield a fault for each value that differs. Sentences of `other_words` are counted."""
     if isinstance(stated, Mapping) and isinstance(follows, Mapping):
         for key in sorted({*stated, *follows}):

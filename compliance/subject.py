@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from compliance import logs
 from compliance.folders import ResultFolder, measurements_file
@@ -15,6 +15,7 @@ from compliance.loadgen.log import Log
 from compliance.logs import files, user_conf
 from compliance.logs import trace as traces
 from compliance.logs.digits import DIGITS, close
+from compliance.logs.strict_json import Document
 from compliance.logs.user_conf import Conf, parse
 from compliance.rules import Benchmark, Rules
 from formats.evidence import Evidence
@@ -114,9 +115,9 @@ class Subject:
     performance: LoadGenRun
     accuracy: LoadGenRun
     record: Record | None
-    system: dict[str, Any] | None
-    measurements: dict[str, Any] | None
-    mapping: dict[str, Any] | None
+    system: Document | None
+    measurements: Document | None
+    mapping: Document | None
     accuracy_text: str | None
     trace: traces.Trace | None
     trace_file: str

@@ -5,7 +5,6 @@ samples that LoadGen selects?
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from compliance.logs import LoggedAnswers, Row, files
 from compliance.logs.entry import LOADED_SET
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
-from formats.checks import Check
+from formats.checks import Check, Checks, Faults
 
 _LOG = "mlperf_log_accuracy.json"
 
@@ -41,7 +40,7 @@ class Log:
 
 def checks(
     test: LoadGenRun, rule: ComplianceTest, subject: Subject
-) -> tuple[Log | None, list[Check]]:
+) -> tuple[Log | None, Checks]:
     """(the whole log, the checks of it). The log is None if it cannot be read or is truncated.
 
     The whole log is in raw/, or submitted if it is short.
@@ -77,7 +76,7 @@ def _ends(test: LoadGenRun, path: Path, subject: Subject, file: str) -> Check:
     return manual(check_id, why, file=file, fix=fix)
 
 
-def _cut_faults(test: LoadGenRun, path: Path, subject: Subject) -> Iterator[str]:
+def _cut_faults(test: LoadGenRun, path: Path, subject: Subject) -> Faults:
     cut = subject.rules.truncation
     content = files.attempt(files.whole_bytes, path)[0] or b""
     content = content.replace(b"\r\n", b"\n")
@@ -138,7 +137,7 @@ def _hash(test: LoadGenRun, whole: Path, submitted: Path, subject: Subject) -> C
 
 def _samples(
     answers: LoggedAnswers, test: LoadGenRun, subject: Subject, whole: bool = True
-) -> Iterator[str]:
+) -> Faults:
     """Yield a sentence for each difference between the logged answers and LoadGen's selection.
 
     Args:
@@ -187,7 +186,7 @@ def _samples(
     )
 
 
-def _plausible(answers: LoggedAnswers, count: int, share: float) -> Iterator[str]:
+def _plausible(answers: LoggedAnswers, count: int, share: float) -> Faults:
     """Yield the faults of the number of logged answers, for tests too long to repeat LoadGen's
     selection.
 
@@ -206,7 +205,7 @@ def _plausible(answers: LoggedAnswers, count: int, share: float) -> Iterator[str
         yield f"a sample number occurs twice, or is not below {count}"
 
 
-def _order(answers: LoggedAnswers, count: int, test: LoadGenRun, subject: Subject) -> Iterator[str]:
+def _order(answers: LoggedAnswers, count: int, test: LoadGenRun, subject: Subject) -> Faults:
     """Yield a sentence if a sample is not the one that LoadGen issues at this place.
 
     Args:

@@ -4,7 +4,6 @@ satisfy some: its files, its log, its settings, and the same run as the performa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from compliance.audit_tests import same_run, test01, test04, test06
@@ -16,7 +15,7 @@ from compliance.logs import files
 from compliance.logs import trace as traces
 from compliance.rules import ComplianceTest, Rules
 from compliance.subject import LoadGenRun, Subject
-from formats.checks import Check, Fault, Faults
+from formats.checks import Check, Checks, Fault, Faults
 from formats.job import Job
 
 # LoadGen's other logs and these files are tolerated anywhere in the test's folder.
@@ -32,9 +31,9 @@ _CHECKS = {"TEST01": test01.checks, "TEST04": test04.checks, "TEST06": test06.ch
 """Compliance test → the checks that only this test has."""
 
 
-def checks(subject: Subject) -> list[Check]:
+def checks(subject: Subject) -> Checks:
     """The checks of every compliance test of the round, even of a missing one."""
-    results: list[Check] = []
+    results: Checks = []
     for name, rule in subject.rules.compliance_tests.items():
         test = subject.compliance.get(name)
         if test is None:
@@ -94,7 +93,7 @@ def _not_run(test: LoadGenRun, subject: Subject) -> str:
     return ""
 
 
-def _of_every_test(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
+def _of_every_test(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Checks:
     """The checks of a test's files, log and settings. TEST06 may be submitted without its detail
     log.
     """
@@ -113,7 +112,7 @@ def _of_every_test(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> 
     return results
 
 
-def _of_log(test: LoadGenRun, rule: ComplianceTest, subject: Subject, folder: str) -> list[Check]:
+def _of_log(test: LoadGenRun, rule: ComplianceTest, subject: Subject, folder: str) -> Checks:
     config = rule.settings(subject.official)
     listed = ", ".join(f"{key} {value}" for key, value in config.items())
     settings = f"the performance run's, and those of audit.config: {listed}"
@@ -183,7 +182,7 @@ def _only_early_stopping(test: LoadGenRun) -> bool:
     return all(detail.get(key) is True for key in others)
 
 
-def _log_faults(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
+def _log_faults(test: LoadGenRun, subject: Subject) -> Faults:
     """Yield the faults of a test's logs and, in a run directory, of its trace. They are judged like
     those of the performance run, by the rules that do not depend on audit.config.
 

@@ -19,7 +19,7 @@ from compliance.rules import ComplianceTest
 from compliance.scoring import of_run
 from compliance.scoring.value import AnswerBytes
 from compliance.subject import NO_RECORD, LoadGenRun, Subject
-from formats.checks import Check
+from formats.checks import Check, Checks
 
 _FILE = "verify_accuracy.txt"
 _TOKEN_BYTES = 4
@@ -73,7 +73,7 @@ def _mean_length(rows: tuple[Row, ...], answers: AnswerBytes) -> tuple[float, fl
     return test / len(answered), reference / len(answered)
 
 
-def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
+def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Checks:
     """The checks of TEST01: its speed, every byte of its answers, and their mean length."""
     log, results = answers.checks(test, rule, subject)
     results = [speed.check(test, rule, subject), *results]

@@ -17,7 +17,7 @@ from compliance.loadgen.counts import has_token_latencies
 from compliance.logs import Detail, LoggedAnswers, Row, files
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
-from formats.checks import Check
+from formats.checks import Check, Checks
 
 _FILE = "verify_accuracy.txt"
 _TOKEN_BYTES = 4
@@ -44,7 +44,7 @@ def required_of(performance: Detail, scenario: str) -> Required:
     return Required(first_token=streams and scenario != "Offline", token_count=streams)
 
 
-def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
+def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Checks:
     """The checks of TEST06."""
     log, results = answers.checks(test, rule, subject)
     if log is None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from compliance.findings import registry
-from formats.checks import Check, Fault, Verdict
+from formats.checks import Check, Checks, Fault, Verdict
 
 _SHOWN_FAULTS = 5
 _KEPT_FAULTS = 100
@@ -178,6 +178,6 @@ def _kept(faults: Iterable[Fault | str], file: str) -> tuple[tuple[Fault, ...], 
     return tuple(kept), count - len(kept)
 
 
-def placed(checks: Iterable[Check], place: str) -> list[Check]:
+def placed(checks: Iterable[Check], place: str) -> Checks:
     """The checks of one scenario's or submitter's folder, for a submission with several."""
     return [replace(check, place=place) for check in checks]

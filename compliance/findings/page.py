@@ -21,7 +21,7 @@ import jinja2
 from markupsafe import Markup
 
 from compliance.findings.verdict import LEVELS, Audit
-from formats.checks import Check, RequiredBy, Verdict, escape
+from formats.checks import Check, Checks, RequiredBy, Verdict, escape
 
 BEGINNING = (
     '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator"'
@@ -67,7 +67,7 @@ def render(directory: str, level: str, audit: Audit, when: datetime, *, strict: 
     """
     checks = audit.checks_for(level)
     eligibility = [c for c in checks if c.id == _ELIGIBILITY]
-    by: dict[Verdict, list[Check]] = {verdict: [] for verdict in Verdict}
+    by: dict[Verdict, Checks] = {verdict: [] for verdict in Verdict}
     places: dict[str, Counter[Verdict]] = {}
     for check in checks:
         if check.id != _ELIGIBILITY:
@@ -100,7 +100,7 @@ def render(directory: str, level: str, audit: Audit, when: datetime, *, strict: 
     return f"{BEGINNING}\n{body}"
 
 
-def _failures(checks: Sequence[Check]) -> list[tuple[str, list[Check]]]:
+def _failures(checks: Sequence[Check]) -> list[tuple[str, Checks]]:
     """(heading, the failed checks) of each of those who require them."""
     return [
         (heading, [check for check in checks if check.required_by is who])

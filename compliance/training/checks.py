@@ -7,11 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 from compliance.checks.run import evidence
 from compliance.checks.run.answers_while_measuring import UNKNOWN_SPEED, speed
-from compliance.checks.run.record import differing, of_jobs
+from compliance.checks.run.record import Pairs, differing, of_jobs
 from compliance.checks.submission import dates_and_digests
 from compliance.findings.check import judge, mismatch, not_applicable, shorten
 from compliance.logs import files
@@ -19,7 +18,7 @@ from compliance.rules import EvidenceRule
 from compliance.training import losses
 from compliance.training import steps as step_files
 from compliance.training.run_directory import TrainingRun, limits, passes
-from formats.checks import Check, Fault, Faults, ResultLine
+from formats.checks import Check, Checks, Fault, Faults, ResultLine
 from formats.record import Record
 
 
@@ -46,7 +45,7 @@ def line(training: TrainingRun) -> ResultLine:
     )
 
 
-def checks(training: TrainingRun) -> list[Check]:
+def checks(training: TrainingRun) -> Checks:
     """Every check of a training."""
     files_check = judge("training-files", _files(training), "all files are there")
     record = training.record
@@ -84,7 +83,7 @@ def _files(training: TrainingRun) -> Faults:
         yield from dates_and_digests.reference(training.directory / "reference.npz", record)
 
 
-def _record(training: TrainingRun, record: Record) -> Iterator[Fault]:
+def _record(training: TrainingRun, record: Record) -> Faults:
     """Yield a fault for each contradiction between record, jobs and step files."""
     cell = record.cell
     trained = record.training
@@ -97,7 +96,7 @@ def _record(training: TrainingRun, record: Record) -> Iterator[Fault]:
         yield Fault("record.json does not say what is trained")
         return
     parameters = trained.parameters
-    expected: dict[str, tuple[Any, Any]] = {}
+    expected: Pairs = {}
     for test, steps in training.steps.items():
         if steps is None:
             continue
@@ -123,7 +122,7 @@ def _sum(training: TrainingRun) -> str:
     return f"{steps.count} steps in {steps.window_ns / 1e9:.4g} s, {seen}"
 
 
-def _steps(training: TrainingRun) -> Iterator[Fault]:
+def _steps(training: TrainingRun) -> Faults:
     """Yield a fault for each test whose times cannot be those of a training.
 
     The times must be in order, no part may be longer than the whole, and the window must be as long
@@ -160,7 +159,7 @@ def _steps(training: TrainingRun) -> Iterator[Fault]:
             yield mismatch(what, test_ns, sum_ns, "its steps add up to", file=file)
 
 
-def _count(training: TrainingRun) -> Iterator[Fault]:
+def _count(training: TrainingRun) -> Faults:
     steps = training.steps["performance"]
     least = limits()["least_steps"]
     count = steps and steps.count
@@ -169,7 +168,7 @@ def _count(training: TrainingRun) -> Iterator[Fault]:
         yield mismatch(what, count, f"{least} or more", "mode valid requires")
 
 
-def _window(training: TrainingRun) -> Iterator[Fault]:
+def _window(training: TrainingRun) -> Faults:
     """Yield a fault if the framework's loop went on after its last step for longer than the end of
     an epoch may take.
 

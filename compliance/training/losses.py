@@ -14,7 +14,7 @@ from compliance.findings.check import failed, judge, manual, mismatch, shorten
 from compliance.logs import files
 from compliance.scoring import loss_curve, weight_updates
 from compliance.training.run_directory import TrainingRun, limits
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 from formats.record import Record
 
 _TRAIN = "correct the SUT: it must train as the reference does"
@@ -83,7 +83,7 @@ def stated(training: TrainingRun) -> loss_curve.Accuracy | str:
         return f"not scored: {e}"
 
 
-def _held_out(training: TrainingRun, record: Record) -> Iterator[Fault]:
+def _held_out(training: TrainingRun, record: Record) -> Faults:
     """Compare the losses on held-out batches after the training with those of the reference, or
     with those of the accuracy test if there is no reference.
     """
@@ -112,7 +112,7 @@ def _listed(losses: Iterable[float]) -> str:
     return " ".join(f"{loss:.7g}" for loss in losses) or "nothing"
 
 
-def _while_timed(training: TrainingRun, record: Record) -> Iterator[Fault]:
+def _while_timed(training: TrainingRun, record: Record) -> Faults:
     """Compare the two losses of the timed run with those of the accuracy test: the loss of the
     first step and the mean of the others.
     """

@@ -6,7 +6,6 @@ time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 
 from compliance.findings.check import differs, failed, judge, not_applicable
 from compliance.loadgen import counts
@@ -91,7 +90,7 @@ def _duration(log: Log) -> Faults:
             yield Fault(text, f"at most {clock_s:.3f} s", busy, line=verdict.number)
 
 
-def _clocks(detail: Detail, tolerance_s: float, *, slow_loading: bool = False) -> Iterator[Fault]:
+def _clocks(detail: Detail, tolerance_s: float, *, slow_loading: bool = False) -> Faults:
     """Yield a fault if calendar and log differ between the last generation of queries and
     power_end. NTP may move the calendar a little.
 
@@ -138,7 +137,7 @@ def whole_batches(subject: Subject) -> Check:
     return judge(check_id, faults, f"{samples} samples in {batches} batches, {share}", file)
 
 
-def _padding(samples: int, batches: int, rows: int) -> Iterator[Fault]:
+def _padding(samples: int, batches: int, rows: int) -> Faults:
     if samples != rows:
         sentence = (
             "{found} samples are not a whole number of batches: {padding} of {expected} rows in"

@@ -26,7 +26,7 @@ from compliance.loadgen.rates import Bounds
 from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
 from compliance.subject import Subject, requested_value
-from formats.checks import Check, Fault, Faults
+from formats.checks import Checks, Fault, Faults
 
 # The allowed idle time between two queries of SingleStream. LoadGen and the SUT's binding take only
 # some microseconds.
@@ -48,7 +48,7 @@ _COUNTS = (
 _GENERATED = ("generated_query_count", "generated_query_duration")
 
 
-def checks(subject: Subject) -> list[Check]:
+def checks(subject: Subject) -> Checks:
     """The checks of counts and of latencies."""
     log = subject.log
     file = subject.performance.file

@@ -10,7 +10,7 @@ from compliance.findings.check import differs, fail_or_manual, quoted, shorten
 from compliance.findings.entries import entry_fault
 from compliance.rules import Rules, load, rounds, version_number
 from compliance.subject import LoadGenRun, Subject
-from formats.checks import Check, Fault, Faults
+from formats.checks import Check, Checks, Fault, Faults
 
 # LoadGen logs it for the commit and the status if it was built outside a git tree.
 _NO_GIT = "NA"
@@ -21,7 +21,7 @@ _TAGGED = (
 )
 
 
-def checks(subject: Subject) -> list[Check]:
+def checks(subject: Subject) -> Checks:
     """The checks of each test's LoadGen, and the check that both tests used the same."""
     both = fail_or_manual(
         "loadgen-of-both-tests",

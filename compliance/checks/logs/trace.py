@@ -24,10 +24,10 @@ from compliance.logs.digits import DIGITS
 from compliance.logs.entry import LOADED_SET
 from compliance.logs.trace import Trace
 from compliance.subject import Subject, requested_value
-from formats.checks import Check, Fault, Faults
+from formats.checks import Checks, Fault, Faults
 
 
-def checks(subject: Subject) -> list[Check]:
+def checks(subject: Subject) -> Checks:
     """The checks of the trace's samples, of the figures computed from it, and of its times."""
     trace = subject.trace
     file = subject.trace_file

@@ -11,14 +11,14 @@ from compliance.loadgen.early_stopping import discards, lacking
 from compliance.loadgen.latency_keys import FIRST_TOKENS, LATER_TOKENS
 from compliance.loadgen.log import Log
 from compliance.subject import LoadGenRun, Subject
-from formats.checks import Check, Fault, Faults
+from formats.checks import Check, Checks, Fault, Faults
 
 # LoadGen's own sentences are shorter.
 _LONGEST = 400
 _NOT_MET = {FIRST_TOKENS: "TTFT constrain not met", LATER_TOKENS: "TPOT constrain not met"}
 
 
-def errors(subject: Subject) -> list[Check]:
+def errors(subject: Subject) -> Checks:
     """The checks of both tests' errors."""
     return [error_lines(test, subject) for test in subject.tests]
 

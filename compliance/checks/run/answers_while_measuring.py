@@ -8,7 +8,7 @@ these answers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -30,7 +30,7 @@ from compliance.scoring.value import AnswerBytes
 from compliance.subject import Subject
 from formats import shards
 from formats.cell import ONLY_WEIGHTS
-from formats.checks import Check, Fault
+from formats.checks import Check, Checks, Fault, Faults
 from formats.frameworks import ENGINE
 from formats.outcome import Fresh, WorkerOutcome
 from formats.record import Record
@@ -47,7 +47,7 @@ _KEPT_BYTES = 64 << 20
 UNKNOWN_SPEED = "the model's operations or the speed of a large matrix product are not known"
 
 
-def checks(subject: Subject) -> list[Check]:
+def checks(subject: Subject) -> Checks:
     """The checks of the performance test's answers, of the time of fresh inputs, and of the speed
     compared with that of a matrix product.
     """
@@ -120,7 +120,7 @@ def _unfit(
     kept: Mapping[str, np.ndarray],
     payloads: AnswerBytes,
     answers: Sequence[tuple[int, bytes]],
-) -> Iterator[Fault]:
+) -> Faults:
     """Yield a fault if the performance test's answers have another number of bytes in total than
     the accuracy test's answers to the same samples, or if too few answers were kept.
 

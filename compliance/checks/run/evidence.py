@@ -4,20 +4,22 @@ after each test with the round's [evidence].
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from compliance.findings.check import differs, judge, shorten
 from compliance.rules import EvidenceRule, Rules
 from compliance.subject import LoadGenRun, Subject
 from formats.cell import UNKNOWN, Cell
-from formats.checks import Check, Fault, Faults
+from formats.checks import Checks, Fault, Faults
 from formats.evidence import Evidence
 from formats.figures import MOST_IN_ONE_PART, NOT_SEEN
 from formats.frameworks import ENGINE, FRAMEWORKS
 from formats.record import Record
 from formats.work import ATTENTION
 
+Detail = Mapping[str, Any]
+"""What a framework reports of a watched call, by name."""
 _FACTS = ("threads", "processors", "parameter_dtypes", "variables", "settings")
 """Facts of an evidence that are no texts. All texts are facts, except for those of _REMARKS."""
 _REMARKS = ("remark", "call")
@@ -41,7 +43,7 @@ _WORDS = {
 }
 
 
-def checks(subject: Subject) -> list[Check]:
+def checks(subject: Subject) -> Checks:
     """The checks of the execution, one for each test."""
     record = subject.recorded
     after = subject.performance.after
@@ -61,7 +63,7 @@ def checks(subject: Subject) -> list[Check]:
     return results
 
 
-def _count_in(detail: Mapping[str, Any], name: str) -> int:
+def _count_in(detail: Detail, name: str) -> int:
     """The count, or 0 if it was not counted."""
     value = detail.get(name)
     return value if type(value) is int else 0
@@ -91,7 +93,7 @@ def _graphs(test: LoadGenRun, record: Record, rules: Rules) -> Faults:
     yield from _uncounted(rule, evidence, record.framework)
 
 
-def _in_one_part(test: LoadGenRun, record: Record) -> Iterator[str]:
+def _in_one_part(test: LoadGenRun, record: Record) -> Faults:
     """Yield a sentence if the tokens of too many streamed answers were handed over at one moment.
     An engine may do so if no limit is on its later tokens.
     """
@@ -101,7 +103,7 @@ def _in_one_part(test: LoadGenRun, record: Record) -> Iterator[str]:
         yield NOT_SEEN.format(share=share)
 
 
-def _of_engine(record: Record) -> Iterator[Fault]:
+def _of_engine(record: Record) -> Faults:
     """Yield a fault if a SUT whose framework or precision is known is called an engine, which would
     spare it all other evidence, or if only its precision is unknown.
     """
@@ -118,7 +120,7 @@ def _of_engine(record: Record) -> Iterator[Fault]:
         yield differs(sentence, record.framework, "no framework", engine=ENGINE)
 
 
-def work_faults(least: float, evidence: Evidence, when: str, record: Record) -> Iterator[Fault]:
+def work_faults(least: float, evidence: Evidence, when: str, record: Record) -> Faults:
     """Yield a fault if the watched call ran less than the part `least` of the operations that its
     samples take on the reference. Operations that the framework does not report are not judged.
     """
@@ -132,7 +134,7 @@ def work_faults(least: float, evidence: Evidence, when: str, record: Record) -> 
         yield Fault(text, f"at least {least:g} of it", f"{flops / max(1.0, expected):.2g}")
 
 
-def _operations(record: Record, detail: Mapping[str, Any]) -> float:
+def _operations(record: Record, detail: Detail) -> float:
     """Return the least floating-point operations of the samples of a watched call. 0: they are not
     known.
 
@@ -157,7 +159,7 @@ def _operations(record: Record, detail: Mapping[str, Any]) -> float:
     )
 
 
-def thread_faults(evidence: Evidence, cell: Cell) -> Iterator[Fault]:
+def thread_faults(evidence: Evidence, cell: Cell) -> Faults:
     """Yield a fault if the SUT ran on another number of processors, or if its framework multiplied
     with another number of threads, than the cell names. A framework may not report its threads.
     Shards share them.
@@ -178,7 +180,7 @@ def thread_faults(evidence: Evidence, cell: Cell) -> Iterator[Fault]:
 
 def switch_faults(
     evidence: Evidence, settings: Mapping[str, str], variables: Mapping[str, str]
-) -> Iterator[Fault]:
+) -> Faults:
     """Yield a fault for each setting and environment variable of the cell's switches that the
     evidence does not show.
 
@@ -223,7 +225,7 @@ def findings(
 
 def _uncounted(
     rule: EvidenceRule, evidence: Mapping[str, Evidence], framework: str
-) -> Iterator[str]:
+) -> Faults:
     """Yield a sentence if the evidence lacks counters that the framework always has. Without this
     check a missing counter would be ignored.
     """
@@ -347,7 +349,7 @@ def _within(value: Any, number: Any, more: Any, least: float, most: float) -> bo
     return bool(least * number <= value <= most * (number + more))
 
 
-def _constant(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+def _constant(before: Detail, after: Detail) -> Faults:
     """Yield a sentence if the counts do not depend on the number of watched batches. Then they are
     from another call, or made up.
     """
@@ -362,7 +364,7 @@ def _constant(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[s
         )
 
 
-def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Fault]:
+def _changed(before: Detail, after: Detail) -> Faults:
     """Yield a fault for each fact that no batch changes, and that differs before and after the
     test.
     """
@@ -375,7 +377,7 @@ def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Fa
 
 
 def _other_programs(
-    rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any]
+    rule: EvidenceRule, before: Detail, after: Detail
 ) -> Faults:
     """Yield a fault for compilations of other programs while measuring, and for an eager execution
     without operators. Both apply only if the SUT counts them.

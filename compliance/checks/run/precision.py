@@ -8,7 +8,7 @@ from compliance.findings.check import differs, judge, shorten
 from compliance.subject import LoadGenRun, Subject
 from formats import shards
 from formats.cell import QUANTIZED, UNKNOWN
-from formats.checks import Check, Fault, Faults
+from formats.checks import Checks, Fault, Faults
 from formats.evidence import Evidence
 from formats.record import Record
 from formats.work import ITEM_BYTES
@@ -31,7 +31,7 @@ device has all norms, and frameworks may leave small weights whole.
 """
 
 
-def checks(subject: Subject) -> list[Check]:
+def checks(subject: Subject) -> Checks:
     """The checks of the precision, one for each test."""
     record = subject.recorded
     after = subject.performance.after

@@ -4,7 +4,7 @@ record.json, their source.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -19,12 +19,14 @@ from compliance.logs import files
 from compliance.logs.digits import DIGITS, close
 from compliance.subject import Subject
 from formats.cell import LENGTH_BUCKETS, Cell
-from formats.checks import Check, Fault, Faults
+from formats.checks import Check, Checks, Fault, Faults
 from formats.job import Job
 from formats.outcome import WorkerOutcome
 from formats.record import ArrayKind, Record
 from results import documents
 
+Pairs = dict[str, tuple[Any, Any]]
+"""Field → (its value, the one that follows from other files)."""
 _JOB = "raw/performance/job.json"
 _UNLIMITED_NS = 10**15
 """LoadGen's setting of a limit of Server that a cell does not have."""
@@ -51,7 +53,7 @@ _DESCRIBED = (
 """Fields of the system description that are computed from the record."""
 
 
-def checks(subject: Subject) -> list[Check]:
+def checks(subject: Subject) -> Checks:
     """The checks of the system description and measurements.json against record.json."""
     record = subject.recorded
     place = subject.place
@@ -80,8 +82,8 @@ def agreement(subject: Subject) -> Check:
 
 
 def differing(
-    pairs: Mapping[str, tuple[Any, Any]], who: str, file: str = ""
-) -> Iterator[Fault]:
+    pairs: Pairs, who: str, file: str = ""
+) -> Faults:
     """Yield a fault for each value that is not the one that `who` gives.
 
     Args:
@@ -139,7 +141,7 @@ def _record(subject: Subject) -> Faults:
         yield from of_jobs(record, jobs, subject.performance.outcome)
 
 
-def _server(subject: Subject, record: Record) -> Iterator[Fault]:
+def _server(subject: Subject, record: Record) -> Faults:
     """Yield a fault for the rate and for each limit of Server that are not the cell's in the log.
 
     A quick test's limit with a fraction of a millisecond is in no user.conf.
@@ -165,7 +167,7 @@ def _server(subject: Subject, record: Record) -> Iterator[Fault]:
 
 def of_jobs(
     record: Record, jobs: Mapping[str, Job], outcome: WorkerOutcome | None
-) -> Iterator[Fault]:
+) -> Faults:
     """Yield a fault for each contradiction between the jobs of two tests, and for each field of
     record.json that contradicts job and report of the performance test.
 
@@ -208,13 +210,13 @@ def of_jobs(
         yield mismatch("job.json: length_buckets", value, expected, who, file=_JOB)
 
 
-def _reported(record: Record, outcome: WorkerOutcome) -> dict[str, tuple[Any, Any]]:
+def _reported(record: Record, outcome: WorkerOutcome) -> Pairs:
     """Field of record.json → (its value, the one that the worker reports)."""
     answers = {
         name: ArrayKind(dtype=kind["dtype"], shape=tuple(kind["shape"]))
         for name, kind in outcome.answers.items()
     }
-    values: dict[str, tuple[Any, Any]] = {
+    values: Pairs = {
         "answers": (record.answers, answers),
         "nodes": (record.nodes, outcome.nodes),
     }
@@ -226,7 +228,7 @@ def _reported(record: Record, outcome: WorkerOutcome) -> dict[str, tuple[Any, An
     return values
 
 
-def _packages(packages: Iterable[str], reported: Mapping[str, str]) -> Iterator[Fault]:
+def _packages(packages: Iterable[str], reported: Mapping[str, str]) -> Faults:
     """Yield a fault for each package of the cell that the worker did not have in that version."""
     versions = {canonicalize_name(name): version for name, version in reported.items()}
     for text in packages:
@@ -242,7 +244,7 @@ def _packages(packages: Iterable[str], reported: Mapping[str, str]) -> Iterator[
             yield mismatch("cell.packages", shorten(text), found, "the worker reports")
 
 
-def _follows(record: Record, job: Job) -> dict[str, tuple[Any, Any]]:
+def _follows(record: Record, job: Job) -> Pairs:
     """Field of record.json → (its value, the one that follows from the job)."""
     cell = record.cell
     qsl = record.qsl
@@ -251,7 +253,7 @@ def _follows(record: Record, job: Job) -> dict[str, tuple[Any, Any]]:
     made_with = job.made_with
     eos = "stop" if ends else "ignore"
     names = cell.replica_count if cell.cluster else 0
-    values: dict[str, tuple[Any, Any]] = {
+    values: Pairs = {
         f"cell.{each.name}": (getattr(cell, each.name), getattr(job.cell, each.name))
         for each in fields(Cell)
     }
@@ -274,7 +276,7 @@ def _follows(record: Record, job: Job) -> dict[str, tuple[Any, Any]]:
     return values
 
 
-def _folders(subject: Subject, record: Record) -> Iterator[Fault]:
+def _folders(subject: Subject, record: Record) -> Faults:
     submitter = record.submitter
     place = subject.place
     folder = place.submitter_folder.name
@@ -286,7 +288,7 @@ def _folders(subject: Subject, record: Record) -> Iterator[Fault]:
         yield mismatch("the system's folder", place.system, system, who)
 
 
-def _system(subject: Subject, record: Record) -> Iterator[Fault]:
+def _system(subject: Subject, record: Record) -> Faults:
     """Yield a fault for each field of the system description that contradicts the record. "N/A" in
     a field of the host is not judged.
     """
@@ -310,7 +312,7 @@ def _system(subject: Subject, record: Record) -> Iterator[Fault]:
         yield mismatch("framework", repr(framework), expected_framework, "record.json says")
 
 
-def _measurements(subject: Subject, record: Record) -> Iterator[Fault]:
+def _measurements(subject: Subject, record: Record) -> Faults:
     measurements = subject.measurements or {}
     expected = documents.measurements(record)
     stated = {"input_data_types", "weight_data_types"} & measurements.keys()
@@ -323,7 +325,7 @@ def _measurements(subject: Subject, record: Record) -> Iterator[Fault]:
         yield mismatch(key, repr(weights), f"weights of digest {digest}", "record.json says")
 
 
-def _readme(subject: Subject, record: Record) -> Iterator[Fault]:
+def _readme(subject: Subject, record: Record) -> Faults:
     """Yield a fault for each value of the record that README.md does not have."""
     path = subject.place.measurements / "README.md"
     text, _ = files.attempt(files.text, path)

@@ -23,7 +23,7 @@ from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.logs.dates import log_date, power_date
 from compliance.subject import TESTS, LoadGenRun, Subject
-from formats.checks import Check, Fault, Faults
+from formats.checks import Check, Checks, Fault, Faults
 from formats.record import Record
 
 # Time zones differ from UTC by multiples of _ZONE and at most by _FARTHEST_ZONE, the clocks of one
@@ -54,7 +54,7 @@ def dates(subject: Subject, now: datetime | None = None) -> Check:
     )
 
 
-def digests(subject: Subject) -> list[Check]:
+def digests(subject: Subject) -> Checks:
     """The checks of raw logs, outcomes and trace in a run directory."""
     return [
         judge(

@@ -17,7 +17,7 @@ from compliance.logs import files, strict_json
 from compliance.rules import Rules
 from compliance.scoring import accuracy, of_run, official
 from compliance.subject import NO_RECORD, Subject
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 from formats.record import Record
 
 _ID = "accuracy-score"
@@ -152,7 +152,7 @@ def tolerance(subject: Subject) -> Check:
     return judge("tolerance", faults, "within the round's limits", file="record.json")
 
 
-def _too_loose(record: Record, rules: Rules) -> Iterator[Fault]:
+def _too_loose(record: Record, rules: Rules) -> Faults:
     score = record.accuracy.score
     precision = record.cell.judged_precision
     tolerance = record.accuracy.tolerance
