@@ -12,13 +12,13 @@ from pathlib import Path
 from compliance import bare, derived, folders, rules, tree
 from compliance.derived import Harness
 from compliance.findings import registry
-from compliance.findings.check import judge, shorten
+from compliance.findings.check import failed, judge, shorten
 from compliance.findings.verdict import Audit
 from compliance.folders import Kind, Unit
 from compliance.logs import files
 from compliance.training import checks as training
 from compliance.training import run_directory
-from formats.checks import Check, RequiredBy, ResultLine, Verdict, escape
+from formats.checks import Check, Checks, RequiredBy, ResultLine, Verdict, escape
 from formats.record import SCHEMA
 
 _GIVE = (
@@ -82,7 +82,7 @@ def _copies(directory: Path, places: Iterable[str]) -> Iterator[Check]:
         trace = record.digests.trace if record else None
         if trace and first.setdefault(trace, place) != place:
             text = f"its trace is that of {first[trace]}: one of them is a copy"
-            check = judge("copied-run", [text], "", file=f"{place}/record.json")
+            check = failed("copied-run", text, file=f"{place}/record.json")
             yield replace(check, place=place)
 
 
@@ -94,12 +94,12 @@ def _joined(places: list[str], audits: list[Audit], problems: list[str]) -> Audi
         problems: why there may be more units than were audited.
     """
     results: list[ResultLine] = []
-    checks: list[Check] = []
+    checks: Checks = []
     for prefix, each in zip(places, audits, strict=False):
         results += [replace(line, place=_under(prefix, line.place)) for line in each.results]
         checks += [_moved(check, prefix) for check in each.checks]
     for problem in problems:
-        checks.append(judge("submission-tree", [problem], "", fix=_ONE_BY_ONE))
+        checks.append(failed("submission-tree", problem, fix=_ONE_BY_ONE))
     rounds = list(dict.fromkeys(each.round for each in audits if each.round))
     chosen = []
     for round in rounds:
@@ -135,7 +135,7 @@ def _audit(unit: Unit, directory: Path, round: str | None, harness: Harness | No
     try:
         round_rules = rules.load(chosen)
     except ValueError as e:
-        return Audit(chosen, (), (judge("round", [str(e)], ""),))
+        return Audit(chosen, (), (failed("round", str(e)),))
     results: list[ResultLine] = []
     checks = _checks(unit, directory, round_rules, results)
     kind = unit.kind
@@ -179,7 +179,7 @@ def _checks(
     directory: Path,
     round_rules: rules.Rules,
     results: list[ResultLine],
-) -> list[Check]:
+) -> Checks:
     """Every check of a unit. Appends a line for each result to `results`."""
     folder = unit.folder
     if earlier := _earlier(folder):
@@ -207,7 +207,7 @@ def _checks(
         return [judge("submission-tree", links, "", fix=tree.COPY)]
     unfinished = any(os.path.lexists(folder / name) for name in ("raw", "record.json"))
     text = _nothing(folder, round_rules)
-    return [judge("submission-tree", [text], "", fix=_UNFINISHED if unfinished else _GIVE)]
+    return [failed("submission-tree", text, fix=_UNFINISHED if unfinished else _GIVE)]
 
 
 def _earlier(directory: Path) -> Check | None:
@@ -222,7 +222,7 @@ def _earlier(directory: Path) -> Check | None:
     git = record.get("git")
     revision = shorten(git.get("revision")) if isinstance(git, dict) else "it does not name"
     fix = f"audit it with that release, at revision {revision}"
-    return judge("version-of-the-record", [text], "", "record.json", fix=fix)
+    return failed("version-of-the-record", text, "record.json", fix=fix)
 
 
 def _no_tree(directory: Path) -> Check:
@@ -231,7 +231,7 @@ def _no_tree(directory: Path) -> Check:
     if not directory.is_dir():
         state = "is no folder" if directory.exists() else "is not there"
         text = f"{escape(directory.name)} {state}; an audit looks for open/, closed/ or network/"
-    return judge("submission-tree", [text], "", fix=_GIVE)
+    return failed("submission-tree", text, fix=_GIVE)
 
 
 def _nothing(directory: Path, round_rules: rules.Rules) -> str:

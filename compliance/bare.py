@@ -21,13 +21,13 @@ from compliance.checks.logs import (
     validity,
 )
 from compliance.checks.submission import accuracy, dates_and_digests, layout
-from compliance.findings.check import judge, not_applicable, shorten
+from compliance.findings.check import failed, judge, not_applicable, shorten
 from compliance.folders import folder_of_logs
 from compliance.logs import files
 from compliance.logs.user_conf import parse
 from compliance.rules import Rules, is_earlier, rounds
 from compliance.subject import LoadGenRun, Subject, read_logs
-from formats.checks import Check, ResultLine, Verdict
+from formats.checks import Check, Checks, ResultLine, Verdict
 
 _DETAIL = "mlperf_log_detail.txt"
 _SUMMARY = "mlperf_log_summary.txt"
@@ -41,7 +41,7 @@ _NO_ANSWERS = (
 )
 
 
-def checks(folder: Path, root: Path, rules: Rules, results: list[ResultLine]) -> list[Check]:
+def checks(folder: Path, root: Path, rules: Rules, results: list[ResultLine]) -> Checks:
     """The checks of a folder of logs. Appends its line to `results`.
 
     Args:
@@ -52,7 +52,7 @@ def checks(folder: Path, root: Path, rules: Rules, results: list[ResultLine]) ->
     return checks
 
 
-def _judged(folder: Path, root: Path, rules: Rules) -> tuple[ResultLine, list[Check]]:
+def _judged(folder: Path, root: Path, rules: Rules) -> tuple[ResultLine, Checks]:
     """The line and the checks of a folder of logs."""
     detail, fault = files.attempt(logs.read_detail, folder / _DETAIL)
     summary, _ = files.attempt(logs.read_summary, folder / _SUMMARY)
@@ -66,7 +66,7 @@ def _judged(folder: Path, root: Path, rules: Rules) -> tuple[ResultLine, list[Ch
     if scenario not in rules.scenarios:
         known = ", ".join(rules.scenarios)
         text = f"the log is of {shorten(scenario)}, which is no scenario of LoadGen: {known}"
-        return line, [judge("scenario", [text], "", _DETAIL, fix=_LOGS)]
+        return line, [failed("scenario", text, _DETAIL, fix=_LOGS)]
     subject = _named(read_logs(place, rules))
     line = tree.completed(line, subject)
     if settings.has_several_tests(subject.performance.detail):
@@ -80,7 +80,7 @@ def _judged(folder: Path, root: Path, rules: Rules) -> tuple[ResultLine, list[Ch
     return replace(line, explained=tuple(explanation.sentences(subject))), checks
 
 
-def _unjudged(detail: logs.Detail | None, fault: str, verdict: str | None) -> list[Check]:
+def _unjudged(detail: logs.Detail | None, fault: str, verdict: str | None) -> Checks:
     """The only checks of a folder whose detail log cannot be judged; empty if it can.
 
     Args:
@@ -144,7 +144,7 @@ def _named(subject: Subject) -> Subject:
     return replace(subject, place=place, rules=subject.rules.of(place.benchmark))
 
 
-def _of_one_test(subject: Subject) -> list[Check]:
+def _of_one_test(subject: Subject) -> Checks:
     (test,) = subject.tests
     return [
         *layout.of_test(test, subject),
@@ -159,7 +159,7 @@ def _of_one_test(subject: Subject) -> list[Check]:
     ]
 
 
-def _settings(test: LoadGenRun, subject: Subject) -> list[Check]:
+def _settings(test: LoadGenRun, subject: Subject) -> Checks:
     """The checks of the settings. Without a user.conf, and without the seeds of a round, the checks
     that need them do not apply.
     """
@@ -203,7 +203,7 @@ def _of_no_round(subject: Subject) -> bool:
     return not any(detail.get(f"effective_{key}") == seed for key, seed in seeds)
 
 
-def _performance(subject: Subject) -> list[Check]:
+def _performance(subject: Subject) -> Checks:
     """The checks of a performance test. LoadGen's verdict counts at every level, because a folder
     of logs claims nothing else.
     """
@@ -231,7 +231,7 @@ def _performance(subject: Subject) -> list[Check]:
     ]
 
 
-def _accuracy(subject: Subject) -> list[Check]:
+def _accuracy(subject: Subject) -> Checks:
     answers = []
     for check in accuracy.checks_of_logs(subject):
         fix = f"{_LOGS}, or {check.fix}" if check.verdict is Verdict.FAIL else check.fix

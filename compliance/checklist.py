@@ -28,7 +28,7 @@ from compliance.checks.submission import (
 )
 from compliance.logs import files
 from compliance.subject import Subject
-from formats.checks import Check
+from formats.checks import Checks
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class CheckGroup:
     """
 
     name: str
-    find: Callable[[Subject], list[Check]]
+    find: Callable[[Subject], Checks]
     of_logs: bool = False
     of_run: bool = False
     of_record: bool = False
 
 
-def _settings(subject: Subject) -> list[Check]:
-    checks: list[Check] = []
+def _settings(subject: Subject) -> Checks:
+    checks: Checks = []
     for test in subject.tests:
         checks += [
             *settings.of_test(test, subject),
@@ -64,7 +64,7 @@ def _settings(subject: Subject) -> list[Check]:
     return [*checks, settings.user_conf_keys(subject), *settings.of_the_round(subject)]
 
 
-def _figures(subject: Subject) -> list[Check]:
+def _figures(subject: Subject) -> Checks:
     return [
         *validity.errors(subject),
         *latencies.checks(subject),
@@ -77,7 +77,7 @@ def _figures(subject: Subject) -> list[Check]:
     ]
 
 
-def _recomputed(subject: Subject) -> list[Check]:
+def _recomputed(subject: Subject) -> Checks:
     return [
         *sample_order.loaded_sets(subject),
         *trace.checks(subject),
@@ -85,11 +85,11 @@ def _recomputed(subject: Subject) -> list[Check]:
     ]
 
 
-def _provenance(subject: Subject) -> list[Check]:
+def _provenance(subject: Subject) -> Checks:
     return [*loadgen_build.checks(subject), dates_and_digests.dates(subject)]
 
 
-def _run(subject: Subject) -> list[Check]:
+def _run(subject: Subject) -> Checks:
     return [
         metadata.record_json(subject),
         record.agreement(subject),
@@ -97,7 +97,7 @@ def _run(subject: Subject) -> list[Check]:
     ]
 
 
-def _record(subject: Subject) -> list[Check]:
+def _record(subject: Subject) -> Checks:
     return [
         dates_and_digests.recorded_digests(subject),
         *record.checks(subject),
@@ -108,7 +108,7 @@ def _record(subject: Subject) -> list[Check]:
     ]
 
 
-def _scores(subject: Subject) -> list[Check]:
+def _scores(subject: Subject) -> Checks:
     """The checks that need the log of answers. The log may have a million rows, so it is read only
     once.
     """
@@ -131,11 +131,11 @@ def _scores(subject: Subject) -> list[Check]:
     ]
 
 
-def _evidence(subject: Subject) -> list[Check]:
+def _evidence(subject: Subject) -> Checks:
     return [*evidence.checks(subject), *precision.checks(subject)]
 
 
-def _metadata(subject: Subject) -> list[Check]:
+def _metadata(subject: Subject) -> Checks:
     return [*metadata.checks(subject), benchmark.eligibility(subject)]
 
 

@@ -8,22 +8,22 @@ directories of others.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from compliance import sources
-from compliance.findings import fixes
-from compliance.findings.check import judge, mismatch, not_applicable, quoted
+from compliance.checks.run.record import differing
+from compliance.findings.check import failed, judge, mismatch, not_applicable, quoted
 from compliance.findings.verdict import Audit
 from compliance.logs import files
 from compliance.scoring import value
 from compliance.scoring.value import Accuracy
 from compliance.sources import Sources
 from compliance.training import losses, run_directory
-from formats.checks import Check, Fault, Verdict
+from formats.checks import Check, Fault, Faults, Verdict
 from formats.record import Record
 from formats.result import Result
 
@@ -35,26 +35,17 @@ are.
 
 
 @dataclass(frozen=True)
-class Fact:
-    """A field of record.json, its value, and the value that follows from other sources."""
-
-    field: str
-    stated: Any
-    follows: Any
-
-
-@dataclass(frozen=True)
 class Harness:
     """How the harness derives its files.
 
     Attributes:
         result: (files of a run, audit of its directory without result.json) → result.json.
-        facts: what the harness' models say of record.json.
+        facts: what the harness says of record.json: field → (its value, the one that follows).
         revision: that of the harness; None: it is not known.
     """
 
     result: Callable[[Sources, Audit], Result]
-    facts: Callable[[Sources], Iterable[Fact]]
+    facts: Callable[[Sources], Iterable[tuple[str, tuple[Any, Any]]]]
     revision: Callable[[], str | None]
 
 
@@ -64,31 +55,25 @@ def check(run: Path, audit: Audit, harness: Harness) -> Check:
     Args:
         audit: the audit of the run directory without its result.json.
     """
-    where = {"file": "result.json", "fix": fixes.RUN}
+    file = "result.json"
     record, why = files.attempt(files.record, run / "record.json")
     if record is None:
-        return not_applicable(_ID, f"it cannot be derived again: {why}", **where)
+        return not_applicable(_ID, f"it cannot be derived again: {why}", file)
     stated, why = files.attempt(files.result, run / "result.json")
     if stated is None:
-        return judge(_ID, [why], "", **where)
+        return failed(_ID, why, file)
     faults, why = files.reckon(partial(_faults, run, record, stated, audit, harness))
     if faults is None:
-        return judge(_ID, [f"it cannot be derived again: {why}"], "", **where)
-    return judge(_ID, faults, "it follows from the other files of the run", **where)
+        return failed(_ID, f"it cannot be derived again: {why}", file)
+    return judge(_ID, faults, "it follows from the other files of the run", file)
 
 
 def _faults(
     run: Path, record: Record, stated: Result, audit: Audit, harness: Harness
-) -> list[Fault]:
+) -> list[Fault | str]:
     found = sources.read(run, record, _score(run, record))
-    faults = []
-    for fact in harness.facts(found):
-        if fact.stated != fact.follows:
-            who = "the harness and the other files give"
-            expected = quoted(fact.follows)
-            faults.append(
-                mismatch(fact.field, quoted(fact.stated), expected, who, file="record.json")
-            )
+    who = "the harness and the other files give"
+    faults = list(differing(dict(harness.facts(found)), who, "record.json"))
     same = record.git.revision == harness.revision()
     follows = _compared(harness.result(found, audit), same)
     faults += _differences("", _compared(stated, same), follows, () if same else _SENTENCES)
@@ -117,7 +102,7 @@ def _compared(result: Result, same: bool) -> dict[str, Any]:
 
 def _differences(
     name: str, stated: Any, follows: Any, other_words: Collection[str]
-) -> Iterator[Fault]:
+) -> Faults:
     """Yield a fault for each value that differs. Sentences of `other_words` are counted."""
     if isinstance(stated, Mapping) and isinstance(follows, Mapping):
         for key in sorted({*stated, *follows}):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from compliance import logs
 from compliance.folders import ResultFolder, measurements_file
@@ -15,6 +15,7 @@ from compliance.loadgen.log import Log
 from compliance.logs import files, user_conf
 from compliance.logs import trace as traces
 from compliance.logs.digits import DIGITS, close
+from compliance.logs.strict_json import Document
 from compliance.logs.user_conf import Conf, parse
 from compliance.rules import Benchmark, Rules
 from formats.evidence import Evidence
@@ -42,6 +43,7 @@ class LoadGenRun:
             the submission.
         outcome, job: raw/<test>/outcome.json and job.json; None without a run directory.
         faults: file name → why it could not be read.
+        file: the path of its detail log, relative to the audited directory.
     """
 
     name: str
@@ -52,6 +54,7 @@ class LoadGenRun:
     outcome: WorkerOutcome | None
     job: Job | None
     faults: dict[str, str]
+    file: str = ""
 
     @property
     def slug(self) -> str:
@@ -64,13 +67,12 @@ class LoadGenRun:
         return self.detail.stopped(self.name)
 
     @property
-    def evidence(self) -> tuple[Evidence, Evidence] | None:
-        """The worker's evidence from before and after the test; None if one of them is missing."""
-        if self.outcome is None:
-            return None
-        before = self.outcome.evidence_before
-        after = self.outcome.evidence_after
-        return None if before is None or after is None else (before, after)
+    def evidence(self) -> dict[str, Evidence] | None:
+        """The worker's evidence from `before` and `after` the test; None if one of them is
+        missing.
+        """
+        before = self.outcome.evidence_before if self.outcome else None
+        return {"before": before, "after": self.after} if before and self.after else None
 
     @property
     def after(self) -> Evidence | None:
@@ -82,11 +84,9 @@ class LoadGenRun:
         """The sentence that says why there is no evidence from both before and after the test."""
         if fault := self.faults.get("outcome.json"):
             return f"the worker's evidence cannot be read: {fault}"
-        lacking = []
-        if self.outcome is None or self.outcome.evidence_before is None:
-            lacking.append("before")
-        if self.after is None:
-            lacking.append("after")
+        before = self.outcome.evidence_before if self.outcome else None
+        evidence = {"before": before, "after": self.after}
+        lacking = [when for when, each in evidence.items() if each is None]
         return f"the worker left no evidence from {' and '.join(lacking)} the test"
 
 
@@ -115,9 +115,9 @@ class Subject:
     performance: LoadGenRun
     accuracy: LoadGenRun
     record: Record | None
-    system: dict[str, Any] | None
-    measurements: dict[str, Any] | None
-    mapping: dict[str, Any] | None
+    system: Document | None
+    measurements: Document | None
+    mapping: Document | None
     accuracy_text: str | None
     trace: traces.Trace | None
     trace_file: str
@@ -153,10 +153,6 @@ class Subject:
     def test_folder(self, name: str) -> str:
         """The folder of a compliance test, relative to the audited directory."""
         return self.place.show(self.place.compliance / name)
-
-    def detail_file(self, test: LoadGenRun) -> str:
-        """The detail log of a test, relative to the audited directory."""
-        return self.place.show(test.folder / "mlperf_log_detail.txt")
 
     @cached_property
     def conf_name(self) -> str:
@@ -237,7 +233,6 @@ def read(place: ResultFolder, rules: Rules) -> Subject:
     base = place.submitter_folder
     mapping_path = base / layout.model_mapping
     trace = _trace_path(place, rules)
-    size, _ = files.attempt(lambda path: path.stat().st_size, trace)
     performance = _test("performance", place.folder / layout.performance, place, rules)
     accuracy = _test("accuracy", place.folder / layout.accuracy, place, rules)
     return Subject(
@@ -250,7 +245,7 @@ def read(place: ResultFolder, rules: Rules) -> Subject:
         measurements=take(files.json_object, measurements_file(place, rules)),
         mapping=take(files.json_object, mapping_path) if os.path.lexists(mapping_path) else None,
         accuracy_text=take(files.text, place.folder / layout.accuracy / "accuracy.txt"),
-        trace=take(traces.read, trace) if size else None,
+        trace=take(traces.read, trace) if files.size(trace) else None,
         trace_file=place.show(trace),
         compliance=dict(_compliance(place, rules)),
         faults=faults,
@@ -265,8 +260,7 @@ def read_logs(place: ResultFolder, rules: Rules) -> Subject:
     if test.detail.get("effective_test_mode") == "AccuracyOnly":
         test = replace(test, name="accuracy")
     trace = _plain_or_packed(place.folder / "mlperf_log_trace.json")
-    size, _ = files.attempt(lambda path: path.stat().st_size, trace)
-    read, fault = files.attempt(traces.read, trace) if size else (None, "")
+    read, fault = files.attempt(traces.read, trace) if files.size(trace) else (None, "")
     return Subject(
         place=place,
         rules=rules,
@@ -300,13 +294,14 @@ def _agreeing(conf: Conf, model: str, subject: Subject) -> tuple[int, int]:
     """
     detail = subject.performance.detail
     same = others = 0
+    scenario = subject.scenario
     for key, rule in subject.rules.user_conf.items():
-        entry = conf.look_up(model, subject.scenario, key)
-        word = entry[1] if entry else rule.default_in(subject.scenario)
-        logged = detail.number(rule.logged_as(subject.scenario) or "")
+        entry = conf.look_up(model, scenario, key)
+        word = entry[1] if entry else rule.default_in(scenario)
+        logged = detail.number(rule.logged_as(scenario) or "")
         if word is None or logged is None:
             continue
-        if close(user_conf.read(subject.scenario, key, word), logged, DIGITS):
+        if close(user_conf.read(scenario, key, word), logged, DIGITS):
             same += 1
         else:
             others += 1
@@ -366,8 +361,7 @@ def _trace_path(place: ResultFolder, rules: Rules) -> Path:
 def _plain_or_packed(trace: Path) -> Path:
     """The path of a trace that somebody may have compressed by gzip."""
     packed = trace.with_name(f"{trace.name}.gz")
-    size, _ = files.attempt(lambda path: path.stat().st_size, trace)
-    return trace if size or not packed.is_file() else packed
+    return trace if files.size(trace) or not packed.is_file() else packed
 
 
 def _test(name: str, folder: Path, place: ResultFolder, rules: Rules) -> LoadGenRun:
@@ -392,6 +386,7 @@ def _test(name: str, folder: Path, place: ResultFolder, rules: Rules) -> LoadGen
         outcome=outcome,
         job=job,
         faults={file: why for file, why in faults.items() if why},
+        file=place.show(folder / "mlperf_log_detail.txt"),
     )
 
 

@@ -6,18 +6,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from compliance import checklist, endpoints, figures, rules
 from compliance.checks.submission import layout
-from compliance.findings.check import judge, not_applicable, placed, shorten
+from compliance.findings.check import failed, judge, not_applicable, placed, shorten
 from compliance.folders import ResultFolder, subfolders
 from compliance.logs import files
 from compliance.subject import Subject, read
-from formats.checks import Check, Fault, Faults, ResultLine
+from formats.checks import Checks, Fault, Faults, ResultLine
 
 COPY = "replace the link by its folder: cp -rL copies the files behind links"
 """How to correct a link."""
@@ -31,13 +31,13 @@ _ACCURACY_TARGET = re.compile(r"-9\d(\.\d)?$")
 
 def checks(
     places: Sequence[ResultFolder], round_rules: rules.Rules, results: list[ResultLine]
-) -> list[Check]:
+) -> Checks:
     """Every check of a submission tree. Appends a line for each result folder to `results`."""
     several = len(places) > 1
-    checks: list[Check] = []
+    checks: Checks = []
     if len(places) > _MOST_FOLDERS:
         text = f"it has {len(places)} result folders; the first {_MOST_FOLDERS} were audited"
-        checks.append(judge("submission-tree", [text], "", fix="audit the submitters one by one"))
+        checks.append(failed("submission-tree", text, fix="audit the submitters one by one"))
     if linked := links(places[0].root, round_rules):
         checks.append(judge("submitters-folders", linked, ""))
     if strays := list(_strays(places, round_rules)):
@@ -101,7 +101,7 @@ def _strays(places: Sequence[ResultFolder], round_rules: rules.Rules) -> Faults:
         yield f"a run directory has one scenario and one raw/; this one has {len(places)} scenarios"
 
 
-def _repeated_runs(results: Sequence[ResultLine], round_rules: rules.Rules) -> Iterator[Fault]:
+def _repeated_runs(results: Sequence[ResultLine], round_rules: rules.Rules) -> Faults:
     """Yield a fault for the folders that contain the logs of the same run.
 
     An edge system may infer a scenario from the logs of another scenario of the same model. In all
@@ -156,7 +156,7 @@ def line_of(place: ResultFolder) -> ResultLine:
 
 def _folder_checks(
     place: ResultFolder, round_rules: rules.Rules, results: list[ResultLine]
-) -> list[Check]:
+) -> Checks:
     """Every check of one result folder. Appends its line to `results`."""
     line = line_of(place)
     if endpoints.is_result(place, round_rules):
@@ -166,14 +166,14 @@ def _folder_checks(
         scenarios = ", ".join(round_rules.scenarios)
         text = f"{place.folder.name} is not a scenario of this audit: {scenarios}"
         fix = "name the folder as the scenario of its logs"
-        return [judge("scenario", [text], "", place.name, fix=fix)]
+        return [failed("scenario", text, place.name, fix=fix)]
     find = partial(_subject_checks, place, line, round_rules, results)
     return guarded([("reading", find)])
 
 
 def endpoints_checks(
     place: ResultFolder, line: ResultLine, round_rules: rules.Rules, results: list[ResultLine]
-) -> list[Check]:
+) -> Checks:
     """Every check of a result of mlcommons/endpoints. In a submission also those of its documents
     and scenarios, which say nothing about its figures: only the level `submission` requires them.
     Appends its line, which is completed from `line`, to `results`.
@@ -193,7 +193,7 @@ def endpoints_checks(
 
 def _subject_checks(
     place: ResultFolder, line: ResultLine, round_rules: rules.Rules, results: list[ResultLine]
-) -> list[Check]:
+) -> Checks:
     subject = read(place, round_rules)
     results.append(completed(line, subject))
     unread = [test.name for test in subject.tests if test.stopped or not test.detail.values]
@@ -228,14 +228,14 @@ def completed(line: ResultLine, subject: Subject) -> ResultLine:
     )
 
 
-def guarded(groups: Iterable[tuple[str, Callable[[], list[Check]]]]) -> list[Check]:
+def guarded(groups: Iterable[tuple[str, Callable[[], Checks]]]) -> Checks:
     """The checks of every group, and one failed check if the audit's own code raised an error. So
     one file cannot stop the other checks.
 
     Args:
         groups: the name of each group for the reader, and the function that returns its checks.
     """
-    checks: list[Check] = []
+    checks: Checks = []
     faults = []
     for name, find in groups:
         try:

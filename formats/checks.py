@@ -117,6 +117,9 @@ class Check:
         return escape(f"[{self.verdict}] {self.title}: {self.detail}")
 
 
+Checks = list[Check]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ResultLine:
     """One result that was judged: a scenario's folder, or a training. A field is empty if the log

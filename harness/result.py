@@ -11,7 +11,7 @@ from typing import Any
 
 from compliance import audit as audits
 from compliance import sources
-from compliance.derived import Fact, Harness
+from compliance.derived import Harness
 from compliance.findings.verdict import Audit
 from compliance.logs import files
 from compliance.scoring.accuracy import Accuracy
@@ -73,6 +73,10 @@ _FLAGS = {"--sut": "sut", "--scenario": "scenario", "--size": "size", "--precisi
 """Flag of a single cell → its field."""
 
 
+Fact = tuple[str, tuple[Any, Any]]
+"""A field of record.json, with its value and the one that follows."""
+
+
 def facts(found: Sources) -> Iterator[Fact]:
     """Yield what the registry says of the SUT, and the models of a run with seeded weights."""
     record = found.record
@@ -86,14 +90,14 @@ def facts(found: Sources) -> Iterator[Fact]:
     sizes = models.load(cell.model, None if found.trains else cell.task).sizes
     size = sizes.get(cell.size)
     if size is None:
-        yield Fact("cell.size", cell.size, f"one of {', '.join(sizes)}")
+        yield "cell.size", (cell.size, f"one of {', '.join(sizes)}")
         return
     config = _without_steps(job.workload.config.get("model", {}))
     if config != _without_steps(size.config):
         fitting = [name for name, each in sizes.items() if config == _without_steps(each.config)]
-        yield Fact("cell.size", cell.size, " or ".join(fitting) or "no size of this model")
-    yield Fact("parameters", record.parameters, size.parameters or None)
-    yield Fact("model_facts", record.model_facts, size.facts)
+        yield "cell.size", (cell.size, " or ".join(fitting) or "no size of this model")
+    yield "parameters", (record.parameters, size.parameters or None)
+    yield "model_facts", (record.model_facts, size.facts)
 
 
 def _of_the_command(record: Record) -> Iterator[Fact]:
@@ -102,11 +106,11 @@ def _of_the_command(record: Record) -> Iterator[Fact]:
     options = []
     for flag, word in pairwise(shlex.split(record.command)):
         if flag in _FLAGS:
-            yield Fact(f"command: {flag}", word, getattr(cell, _FLAGS[flag]))
+            yield f"command: {flag}", (word, getattr(cell, _FLAGS[flag]))
         elif flag == "--sut-option":
             options.append(word.partition("=")[0])
     unknown = sorted({*options} - {*cell.options})
-    yield Fact("command: --sut-option", unknown, [])
+    yield "command: --sut-option", (unknown, [])
 
 
 def _of_the_sut(record: Record) -> Iterator[Fact]:
@@ -117,10 +121,10 @@ def _of_the_sut(record: Record) -> Iterator[Fact]:
         return
     name = environment.name.partition(" with ")[0]
     if not name.endswith(ADOPTED):
-        yield Fact("environment.name", name, spec.environment)
+        yield "environment.name", (name, spec.environment)
     for first in spec.packages[:1]:
         if environment.versions and not recorded_names([first], environment.versions):
-            yield Fact("environment.versions", "other packages", f"{first} among them")
+            yield "environment.versions", ("other packages", f"{first} among them")
 
 
 def _without_steps(config: Mapping[str, Any]) -> dict[str, Any]:

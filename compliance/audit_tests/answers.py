@@ -5,7 +5,6 @@ samples that LoadGen selects?
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,14 +13,14 @@ import numpy as np
 from compliance import logs
 from compliance.audit_tests import speed
 from compliance.checks.submission import accuracy, benchmark
-from compliance.findings.check import judge, manual
+from compliance.findings.check import failed, judge, manual
 from compliance.loadgen import counts, sample_order, sampling
 from compliance.loadgen.random import MOST_SAMPLES
 from compliance.logs import LoggedAnswers, Row, files
 from compliance.logs.entry import LOADED_SET
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
-from formats.checks import Check
+from formats.checks import Check, Checks, Faults
 
 _LOG = "mlperf_log_accuracy.json"
 
@@ -41,7 +40,7 @@ class Log:
 
 def checks(
     test: LoadGenRun, rule: ComplianceTest, subject: Subject
-) -> tuple[Log | None, list[Check]]:
+) -> tuple[Log | None, Checks]:
     """(the whole log, the checks of it). The log is None if it cannot be read or is truncated.
 
     The whole log is in raw/, or submitted if it is short.
@@ -55,8 +54,10 @@ def checks(
         return None, [_ends(test, submitted, subject, file)]
     answers, fault = files.attempt(logs.read_logged, path)
     if answers is None:
-        return None, [judge(f"{test.slug}-answers", [fault], "", file)]
-    results = [] if run is None else [_hash(test, rule, path, submitted, subject)]
+        return None, [failed(f"{test.slug}-answers", fault, file)]
+    results = []
+    if run and rule.truncated:
+        results.append(_hash(test, path, submitted, subject))
     count = len({row.index for row in answers.rows})
     good = f"{len(answers.rows)} answers of {count} samples, which LoadGen selects"
     results.append(judge(f"{test.slug}-samples", _samples(answers, test, subject), good, file))
@@ -75,7 +76,7 @@ def _ends(test: LoadGenRun, path: Path, subject: Subject, file: str) -> Check:
     return manual(check_id, why, file=file, fix=fix)
 
 
-def _cut_faults(test: LoadGenRun, path: Path, subject: Subject) -> Iterator[str]:
+def _cut_faults(test: LoadGenRun, path: Path, subject: Subject) -> Faults:
     cut = subject.rules.truncation
     content = files.attempt(files.whole_bytes, path)[0] or b""
     content = content.replace(b"\r\n", b"\n")
@@ -120,42 +121,23 @@ def _hashes(path: Path) -> tuple[list[str], str]:
     return [line.removeprefix("hash=") for line in lines if line.startswith("hash=")], fault
 
 
-def _hash(
-    test: LoadGenRun, rule: ComplianceTest, whole: Path, submitted: Path, subject: Subject
-) -> Check:
-    """The check that the submitted log is the raw one, or is its head and tail with the whole log's
-    hash in accuracy.txt.
+def _hash(test: LoadGenRun, whole: Path, submitted: Path, subject: Subject) -> Check:
+    """The check that the submitted log is the raw one or its head and tail, and that the whole
+    log's hash is in accuracy.txt. The check `raw-logs` compares logs that are never truncated.
     """
-    faults = _differences(rule, whole, submitted, subject)
+    faults = list(accuracy.unlike_raw(submitted, whole, subject.rules.truncation))
+    hashes, fault = _hashes(submitted.with_name("accuracy.txt"))
+    digest = files.sha256(whole)
+    if hashes != [digest]:
+        found = ", ".join(hashes) or "no hash"
+        faults.append(fault or f"accuracy.txt says {found}; the whole log has {digest}")
     good = "the submitted log of answers is the raw one"
     return judge(f"{test.slug}-hash", faults, good, subject.place.show(submitted))
 
 
-def _differences(
-    rule: ComplianceTest, whole: Path, submitted: Path, subject: Subject
-) -> Iterator[str]:
-    content, fault = files.attempt(files.whole_bytes, submitted)
-    original, raw_fault = files.attempt(files.whole_bytes, whole)
-    cut = subject.rules.truncation
-    truncated = rule.truncated
-    if content is None or original is None:
-        yield fault or raw_fault
-    elif content != original and not (truncated and content == cut.cut(original)):
-        yield f"it is not the raw log{', nor its head and tail' if truncated else ''}"
-    elif truncated and len(content) > cut.limit_bytes:
-        yield f"{len(content)} bytes; at most {cut.limit_bytes} are allowed"
-    if not truncated:
-        return
-    hashes, fault = _hashes(submitted.with_name("accuracy.txt"))
-    digest, _ = files.attempt(files.sha256, whole)
-    if hashes != [digest] or not files.is_sha256(digest):
-        found = ", ".join(hashes) or "no hash"
-        yield fault or f"accuracy.txt says {found}; the whole log has {digest}"
-
-
 def _samples(
     answers: LoggedAnswers, test: LoadGenRun, subject: Subject, whole: bool = True
-) -> Iterator[str]:
+) -> Faults:
     """Yield a sentence for each difference between the logged answers and LoadGen's selection.
 
     Args:
@@ -204,7 +186,7 @@ def _samples(
     )
 
 
-def _plausible(answers: LoggedAnswers, count: int, share: float) -> Iterator[str]:
+def _plausible(answers: LoggedAnswers, count: int, share: float) -> Faults:
     """Yield the faults of the number of logged answers, for tests too long to repeat LoadGen's
     selection.
 
@@ -223,7 +205,7 @@ def _plausible(answers: LoggedAnswers, count: int, share: float) -> Iterator[str
         yield f"a sample number occurs twice, or is not below {count}"
 
 
-def _order(answers: LoggedAnswers, count: int, test: LoadGenRun, subject: Subject) -> Iterator[str]:
+def _order(answers: LoggedAnswers, count: int, test: LoadGenRun, subject: Subject) -> Faults:
     """Yield a sentence if a sample is not the one that LoadGen issues at this place.
 
     Args:

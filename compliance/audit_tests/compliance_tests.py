@@ -4,20 +4,18 @@ satisfy some: its files, its log, its settings, and the same run as the performa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Protocol
 
 from compliance.audit_tests import same_run, test01, test04, test06
 from compliance.checks.logs import duration, latencies, validity
 from compliance.checks.logs import trace as checks_of_trace
 from compliance.checks.submission import layout
-from compliance.findings.check import judge, not_applicable
+from compliance.findings.check import failed, judge, not_applicable
 from compliance.logs import files
 from compliance.logs import trace as traces
 from compliance.rules import ComplianceTest, Rules
 from compliance.subject import LoadGenRun, Subject
-from formats.checks import Check, Fault, Faults
+from formats.checks import Check, Checks, Fault, Faults
 from formats.job import Job
 
 # LoadGen's other logs and these files are tolerated anywhere in the test's folder.
@@ -29,33 +27,22 @@ _COUNT = "min_query_count"
 _TRACE = "mlperf_log_trace.json.gz"
 
 
-class Judge(Protocol):
-    """The module of one compliance test."""
-
-    def inapplicable(self, job: Job, samples: int) -> str:
-        """Why the test does not apply to a job; empty if it applies. `samples` is the size of
-        the loaded set.
-        """
-
-    def checks(self, test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
-        """The checks that only this test has."""
+_CHECKS = {"TEST01": test01.checks, "TEST04": test04.checks, "TEST06": test06.checks}
+"""Compliance test → the checks that only this test has."""
 
 
-_JUDGES: dict[str, Judge] = {"TEST01": test01, "TEST04": test04, "TEST06": test06}
-
-
-def checks(subject: Subject) -> list[Check]:
+def checks(subject: Subject) -> Checks:
     """The checks of every compliance test of the round, even of a missing one."""
-    results: list[Check] = []
+    results: Checks = []
     for name, rule in subject.rules.compliance_tests.items():
         test = subject.compliance.get(name)
         if test is None:
             results.append(_absent(name, rule, subject))
         elif fault := _not_run(test, subject):
-            results.append(judge(f"{test.slug}-run", [fault], "", subject.test_folder(name)))
+            results.append(failed(f"{test.slug}-run", fault, subject.test_folder(name)))
         else:
             results += _of_every_test(test, rule, subject)
-            results += _JUDGES[name].checks(test, rule, subject)
+            results += _CHECKS[name](test, rule, subject)
     return results
 
 
@@ -73,7 +60,10 @@ def inapplicable(name: str, job: Job, samples: int) -> str:
         job: the job of the performance test.
         samples: the size of the loaded set.
     """
-    return _JUDGES[name].inapplicable(job, samples)
+    if name == "TEST04":
+        return test04.inapplicable(job, samples)
+    generates = job.workload.task == "generate"
+    return "" if generates or name != "TEST06" else "the model generates no tokens"
 
 
 def _absent(name: str, rule: ComplianceTest, subject: Subject) -> Check:
@@ -83,7 +73,7 @@ def _absent(name: str, rule: ComplianceTest, subject: Subject) -> Check:
     official = subject.official
     if division != "open" and official in rule.required_by:
         fault = f"missing; the {division} division requires it for {official}"
-        return judge(name.lower(), [fault], "", folder)
+        return failed(name.lower(), fault, folder)
     why = f"missing, and {official} does not require it"
     if division == "open":
         why = "missing, and the open division does not require it"
@@ -103,7 +93,7 @@ def _not_run(test: LoadGenRun, subject: Subject) -> str:
     return ""
 
 
-def _of_every_test(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
+def _of_every_test(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Checks:
     """The checks of a test's files, log and settings. TEST06 may be submitted without its detail
     log.
     """
@@ -122,7 +112,7 @@ def _of_every_test(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> 
     return results
 
 
-def _of_log(test: LoadGenRun, rule: ComplianceTest, subject: Subject, folder: str) -> list[Check]:
+def _of_log(test: LoadGenRun, rule: ComplianceTest, subject: Subject, folder: str) -> Checks:
     config = rule.settings(subject.official)
     listed = ", ".join(f"{key} {value}" for key, value in config.items())
     settings = f"the performance run's, and those of audit.config: {listed}"
@@ -192,7 +182,7 @@ def _only_early_stopping(test: LoadGenRun) -> bool:
     return all(detail.get(key) is True for key in others)
 
 
-def _log_faults(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
+def _log_faults(test: LoadGenRun, subject: Subject) -> Faults:
     """Yield the faults of a test's logs and, in a run directory, of its trace. They are judged like
     those of the performance run, by the rules that do not depend on audit.config.
 

@@ -5,7 +5,7 @@ else the performance run's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from compliance.checks.logs import effective_settings
 from compliance.checks.logs.settings import ORDINARY, has_audit_config
@@ -50,7 +50,7 @@ _TARGETS = (
 )
 
 
-def of_logs(test: LoadGenRun, subject: Subject) -> Iterator[str]:
+def of_logs(test: LoadGenRun, subject: Subject) -> Faults:
     """Yield a sentence for each difference between the logs of the test and of the performance run,
     and for each sign that two tests share one log.
     """
@@ -91,7 +91,7 @@ def _agree(test: LoadGenRun, other: LoadGenRun, keys: tuple[str, ...]) -> bool:
     return all(test.detail.get(key) == other.detail.get(key) for key in keys)
 
 
-def of_files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[str]:
+def of_files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Faults:
     """Yield the faults of a test's files in raw/: outcome, user.conf and audit.config. The check
     `record` compares the jobs, and `raw-logs` the logs.
     """
@@ -107,7 +107,7 @@ def of_files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterat
     yield from _evidence_faults(test, subject)
 
 
-def _evidence_faults(test: LoadGenRun, subject: Subject) -> Iterator[str]:
+def _evidence_faults(test: LoadGenRun, subject: Subject) -> Faults:
     first = subject.performance.after
     second = test.after
     if first is None or second is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compliance.findings.check import judge
+from compliance.findings.check import failed, judge
 from compliance.loadgen import counts
 from compliance.loadgen.latency_keys import QUERIES, SAMPLES
 from compliance.logs import Detail, files
@@ -142,7 +142,7 @@ def check(test: LoadGenRun, rule: ComplianceTest, subject: Subject, reason: str 
     speed = compare(rule, subject.scenario, subject.rules, subject.performance.detail, test.detail)
     if speed is None:
         missing = "the score of the performance run or of the test is missing"
-        return judge(check_id, [missing], "", file)
+        return failed(check_id, missing, file)
     faults = [] if speed.passes else [f"{speed.sentence}{reason}"]
     faults += contradictions(test, _FILE, speed.verdict, subject)
     # The submission checker reads only the file, and none in the open division.

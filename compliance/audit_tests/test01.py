@@ -13,14 +13,13 @@ from compliance import logs
 from compliance.audit_tests import answers, speed
 from compliance.audit_tests.speed import FAIL, PASS
 from compliance.checks.submission.accuracy import whole_log
-from compliance.findings.check import judge, manual, not_applicable
+from compliance.findings.check import failed, judge, manual, not_applicable
 from compliance.logs import LoggedAnswers, Row, files
 from compliance.rules import ComplianceTest
 from compliance.scoring import of_run
 from compliance.scoring.value import AnswerBytes
 from compliance.subject import NO_RECORD, LoadGenRun, Subject
-from formats.checks import Check
-from formats.job import Job
+from formats.checks import Check, Checks
 
 _FILE = "verify_accuracy.txt"
 _TOKEN_BYTES = 4
@@ -74,12 +73,7 @@ def _mean_length(rows: tuple[Row, ...], answers: AnswerBytes) -> tuple[float, fl
     return test / len(answered), reference / len(answered)
 
 
-def inapplicable(job: Job, samples: int) -> str:
-    """Empty: TEST01 applies to every job."""
-    return ""
-
-
-def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
+def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Checks:
     """The checks of TEST01: its speed, every byte of its answers, and their mean length."""
     log, results = answers.checks(test, rule, subject)
     results = [speed.check(test, rule, subject), *results]
@@ -158,12 +152,12 @@ def _bytes(
     score = partial(of_run.with_others, run, record, benchmarks, answers, others, count)
     found, fault = files.reckon(score)
     if found is None:
-        return judge(check_id, [f"{difference}, and cannot be scored: {fault}"], "", file)
+        return failed(check_id, f"{difference}, and cannot be scored: {fault}", file)
     passed, text = found
     scored = f"{difference}; with them {text}"
     if passed:
         return judge(check_id, [], f"{scored}: within the tolerance", file)
-    return judge(check_id, [scored], "", file)
+    return failed(check_id, scored, file)
 
 
 def _no_reference(subject: Subject) -> str:
@@ -190,7 +184,7 @@ def _output_length(
         return not_applicable("output-length", "the model generates no tokens", file=file)
     means = _mean_length(logged.rows, answers)
     if means is None or not means[1]:
-        return judge("output-length", ["there is no answer whose length can be compared"], "", file)
+        return failed("output-length", "there is no answer whose length can be compared", file)
     test, reference = means
     tolerance = subject.rules.output_length.tolerance
     lengths = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 from compliance.audit_tests import speed
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
-from formats.checks import Check
+from formats.checks import Checks
 from formats.job import Job
 
 _REASON = (
@@ -46,6 +46,6 @@ def inapplicable(job: Job, samples: int) -> str:
     return ""
 
 
-def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
+def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Checks:
     """The check of TEST04's speed: it may be slower than the performance run, but not faster."""
     return [speed.check(test, rule, subject, _REASON)]

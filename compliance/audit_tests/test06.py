@@ -17,8 +17,7 @@ from compliance.loadgen.counts import has_token_latencies
 from compliance.logs import Detail, LoggedAnswers, Row, files
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
-from formats.checks import Check
-from formats.job import Job
+from formats.checks import Check, Checks
 
 _FILE = "verify_accuracy.txt"
 _TOKEN_BYTES = 4
@@ -29,11 +28,6 @@ _NO_END_TOKEN = (
     "no end token ends an answer: the tokenizer of these prompts has none, --eos ignore was given,"
     " or the submission does not name one"
 )
-
-
-def inapplicable(job: Job, samples: int) -> str:
-    """Why TEST06 does not apply to a job; empty if it applies."""
-    return "" if job.workload.task == "generate" else "the model generates no tokens"
 
 
 class Required(NamedTuple):
@@ -50,7 +44,7 @@ def required_of(performance: Detail, scenario: str) -> Required:
     return Required(first_token=streams and scenario != "Offline", token_count=streams)
 
 
-def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
+def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Checks:
     """The checks of TEST06."""
     log, results = answers.checks(test, rule, subject)
     if log is None:

@@ -15,7 +15,7 @@ from compliance.endpoints.result import ACCURACY, CONFIGS, FIX, SUMMARY, Result,
 from compliance.findings.check import judge, not_applicable
 from compliance.folders import ResultFolder
 from compliance.rules import Rules
-from formats.checks import Check
+from formats.checks import Checks
 
 __all__ = ["Result", "checks", "is_result", "read"]
 
@@ -40,12 +40,12 @@ def is_result(place: ResultFolder, rules: Rules) -> bool:
     return has_config and (folder / ACCURACY).is_file()
 
 
-def checks(result: Result) -> list[Check]:
+def checks(result: Result) -> Checks:
     """The checks of an endpoints result. Those of a file that cannot be read are left out."""
     good = "config.yaml, result_summary.json and accuracy_results.json can be read"
     found = [
         judge("files-complete", result.faults, good, file=result.place.name, fix=FIX),
-        judge("unambiguous-files", result.ambiguous, _ONE_READING, result.place.name, fix=FIX),
+        judge("unambiguous-files", result.ambiguous, _ONE_READING, result.place.name),
         not_applicable("logs-say-nothing", _NO_LOADGEN),
     ]
     for module in (performance, settings, benchmark):

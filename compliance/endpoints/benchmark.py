@@ -6,7 +6,6 @@ accuracy needs, its limits on latencies, its accuracy, and its compliance tests
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from compliance.endpoints import scores
@@ -22,8 +21,9 @@ from compliance.endpoints.result import (
 )
 from compliance.findings.check import judge, mismatch, not_applicable, quoted, shorten
 from compliance.logs import files
+from compliance.logs.strict_json import Document
 from compliance.rules import Benchmark
-from formats.checks import Check, Fault, Faults
+from formats.checks import Checks, Fault, Faults
 
 # The latency of the whole answer; an estimate may be as long as its limit.
 _WHOLE = "latency"
@@ -35,7 +35,7 @@ _PARTS = ("scored", "empty", "missing")
 _FIX = "run the test with `inference-endpoint audit`, and put its folder audit/ there"
 
 
-def checks(result: Result) -> list[Check]:
+def checks(result: Result) -> Checks:
     """The checks of accuracy_results.json and of the benchmark's rules, if it can be read. In the
     open division only a result without any score fails the latter.
     """
@@ -66,7 +66,7 @@ def checks(result: Result) -> list[Check]:
     return [*results, judge("accuracy-target", faults, good, file), *_tests(result)]
 
 
-def _tests(result: Result) -> list[Check]:
+def _tests(result: Result) -> Checks:
     """The checks of the compliance tests that mlcommons/endpoints has for the benchmark
     (submission_checker: checks/compliance_check.py, compliance_endpoints_check); none in the open
     division. Without a submission around the result there is no place for the files of a test.
@@ -102,7 +102,7 @@ def _misfits(result: Result, row: Benchmark) -> Faults:
     yield from _late(result, row)
 
 
-def _late(result: Result, row: Benchmark) -> Iterator[Fault]:
+def _late(result: Result, row: Benchmark) -> Faults:
     """Yield a fault for each early-stopping estimate over the benchmark's limits. A benchmark with
     limits on tokens has none on the whole answer (performance_check.py, latency_check, llm_check).
     """
@@ -122,7 +122,7 @@ def _late(result: Result, row: Benchmark) -> Iterator[Fault]:
             yield mismatch(name, estimate, allowed, f"{result.official} has")
 
 
-def total(entries: list[dict[str, Any]]) -> float:
+def total(entries: list[Document]) -> float:
     """The samples that all data sets issued, as the checker counts them (endpoints_parser.py,
     _endpoint_accuracy_sample_count).
     """
@@ -135,7 +135,7 @@ def total(entries: list[dict[str, Any]]) -> float:
     return sum(counts)
 
 
-def _unanswered(entries: list[dict[str, Any]]) -> Faults:
+def _unanswered(entries: list[Document]) -> Faults:
     if not entries:
         yield "accuracy_scores has no data set"
     for entry in entries:

@@ -12,6 +12,7 @@ from compliance.endpoints.result import LENGTHS, SERIES, Result, lookup, number,
 from compliance.findings.check import mismatch, shorten
 from compliance.logs import files
 from compliance.logs.digits import close
+from compliance.logs.strict_json import Document
 from formats.checks import Faults
 
 # Some means are written with one decimal.
@@ -70,7 +71,7 @@ def _spread(kind: str, series: Any, completed: float) -> Faults:
         yield mismatch(f"{kind}.std_dev", deviation, f"at most {most:g}", "min, avg and max allow")
 
 
-def _pace(summary: dict[str, Any], completed: float) -> Faults:
+def _pace(summary: Document, completed: float) -> Faults:
     """Yield a fault if the answers have more or fewer tokens than the time after their first chunk
     allows. A time per token is that time over the tokens after the first chunk
     (metrics_aggregator, TpotTrigger). Answers that call tools have none, so turns of an agent are

@@ -5,7 +5,6 @@ counts, windows, rates, tokens and latencies agree.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from compliance.endpoints import latencies
 from compliance.endpoints.result import (
@@ -23,7 +22,8 @@ from compliance.endpoints.result import (
 from compliance.findings.check import judge, mismatch, quoted
 from compliance.loadgen import early_stopping
 from compliance.logs.digits import close
-from formats.checks import Check, Fault, Faults
+from compliance.logs.strict_json import Document
+from formats.checks import Checks, Fault, Faults
 
 _LEGACY = "use_legacy_loadgen_qps_metrics"
 _COUNTS = ("n_samples_issued", "n_samples_completed", "n_samples_failed", "duration_ns", "qps")
@@ -41,7 +41,7 @@ _MOST_EMPTY = 0.01
 _SHORTEST = 6
 
 
-def checks(result: Result) -> list[Check]:
+def checks(result: Result) -> Checks:
     """The checks of result_summary.json, if it can be read."""
     summary = result.summary
     least_s = result.least_ms / 1000
@@ -63,20 +63,20 @@ def checks(result: Result) -> list[Check]:
     ]
 
 
-def _cut_off(summary: dict[str, Any]) -> Faults:
+def _cut_off(summary: Document) -> Faults:
     who = "a run that ended by itself has"
     for key, expected in (("state", "complete"), ("complete", True)):
         if summary.get(key) != expected:
             yield mismatch(key, quoted(summary.get(key)), repr(expected), who)
 
 
-def _failed(summary: dict[str, Any]) -> Faults:
+def _failed(summary: Document) -> Faults:
     for key in _FAILURES:
         if (key in summary or key == _FAILURES[0]) and number(summary, key) != 0:
             yield mismatch(key, quoted(summary.get(key)), 0)
 
 
-def _counts(summary: dict[str, Any]) -> Faults:
+def _counts(summary: Document) -> Faults:
     lacking = [key for key in _COUNTS if number(summary, key) is None]
     for key in lacking:
         yield mismatch(key, quoted(summary.get(key)), "a number", "it must be")
@@ -90,7 +90,7 @@ def _counts(summary: dict[str, Any]) -> Faults:
     yield from _rates(summary, completed)
 
 
-def _tokens(summary: dict[str, Any], completed: float) -> Faults:
+def _tokens(summary: Document, completed: float) -> Faults:
     """Yield a fault if the sum of tokens and its mean are those of more samples than completed, or
     of fewer than answers with text can be.
     """
@@ -104,7 +104,7 @@ def _tokens(summary: dict[str, Any], completed: float) -> Faults:
         yield Fault(f"{text}; n_samples_completed is {completed}", str(completed), f"{samples:g}")
 
 
-def _rates(summary: dict[str, Any], completed: float) -> Faults:
+def _rates(summary: Document, completed: float) -> Faults:
     """Yield a fault for each rate that its count and window do not give."""
     window_ns = number(summary, WINDOW)
     legacy = lookup(summary, f"run_config.load_pattern.{_LEGACY}") is True
@@ -126,7 +126,7 @@ def _rates(summary: dict[str, Any], completed: float) -> Faults:
             yield mismatch(key, stated, rate, f"{source} give")
 
 
-def _digits(key: str, summary: dict[str, Any]) -> float:
+def _digits(key: str, summary: Document) -> float:
     """The relative error of a rate. A result that was passed on may have a sum of tokens that was
     computed from a mean with two decimals.
     """
@@ -160,7 +160,7 @@ def _estimates(result: Result) -> Faults:
                 yield mismatch(name, estimate, f"at least {value}", "the percentile is")
 
 
-def _times(summary: dict[str, Any]) -> Faults:
+def _times(summary: Document) -> Faults:
     """Yield a fault for each latency or window that is longer than the run, and for a run that is
     shorter than its schedule.
     """
@@ -190,7 +190,7 @@ def _times(summary: dict[str, Any]) -> Faults:
             yield f"{text} {busy_ns / 1e9:g} s; duration_ns is {duration_ns}"
 
 
-def _after_schedule(summary: dict[str, Any], completed: float, rate: float) -> Faults:
+def _after_schedule(summary: Document, completed: float, rate: float) -> Faults:
     """Yield a fault if the window of a rate ends later than the last query of a Poisson schedule
     can be answered.
     """
@@ -207,7 +207,7 @@ def _after_schedule(summary: dict[str, Any], completed: float, rate: float) -> F
         yield Fault(f"{text} end after {most_s:g} s at most")
 
 
-def _too_short(summary: dict[str, Any], least_s: float) -> Faults:
+def _too_short(summary: Document, least_s: float) -> Faults:
     duration_ns = number(summary, "duration_ns")
     if duration_ns is None:
         return  # the check of the counts reports it

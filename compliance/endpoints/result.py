@@ -12,6 +12,7 @@ from typing import Any
 from compliance.findings.check import shorten
 from compliance.folders import ResultFolder
 from compliance.logs import files, strict_json, strict_yaml
+from compliance.logs.strict_json import Document
 from compliance.rules import Benchmark, EndpointsFigure, EndpointsModel, Rules
 from formats.checks import ResultLine
 
@@ -52,9 +53,9 @@ class Result:
     rules: Rules
     official: str
     scenario: str
-    summary: dict[str, Any]
-    accuracy: dict[str, Any]
-    config: dict[str, Any]
+    summary: Document
+    accuracy: Document
+    config: Document
     config_name: str
     faults: tuple[str, ...]
     ambiguous: tuple[str, ...]
@@ -71,7 +72,7 @@ class Result:
         return self.rules.endpoints.models.get(self.official)
 
     @property
-    def entries(self) -> list[dict[str, Any]]:
+    def entries(self) -> list[Document]:
         """The scores of the accuracy run, one for each data set (endpoints_parser.py,
         _endpoint_accuracy_sample_count).
         """
@@ -147,7 +148,7 @@ def read(place: ResultFolder, rules: Rules) -> Result:
     )
 
 
-def _config(folder: Path) -> tuple[str, dict[str, Any] | None, str]:
+def _config(folder: Path) -> tuple[str, Document | None, str]:
     """(the name, the content, why it cannot be read) of a result's configuration."""
     first_fault = ""
     for name in CONFIGS:
@@ -187,7 +188,7 @@ def number(document: Any, path: str) -> float | None:
     return _number(lookup(document, path))
 
 
-def again(summary: dict[str, Any], key: str) -> tuple[float | None, str]:
+def again(summary: Document, key: str) -> tuple[float | None, str]:
     """(a rate as its count and window give it, their names), or (None, why there is none). See
     metrics/report.py, from_snapshot.
     """
@@ -236,20 +237,20 @@ def _number(value: Any) -> float | None:
     return value if is_number and -_LARGEST < value < _LARGEST else None
 
 
-def _dicts(values: Any) -> Iterator[dict[str, Any]]:
+def _dicts(values: Any) -> Iterator[Document]:
     """Yield the objects in a list; none if it is no list."""
     if isinstance(values, list):
         yield from (value for value in values if isinstance(value, dict))
 
 
 def _official(
-    place: ResultFolder, rules: Rules, accuracy: dict[str, Any], config: dict[str, Any]
+    place: ResultFolder, rules: Rules, accuracy: Document, config: Document
 ) -> str:
     """The official benchmark of a result, by the folder in a submission. Elsewhere it is the one
     that the folder, config.yaml or a name of a data set or scorer shows.
     """
     if place.benchmark:
-        mapping: dict[str, Any] = {}
+        mapping: Document = {}
         if place.division == "open":
             path = place.submitter_folder / rules.layout.model_mapping
             mapping = files.attempt(files.json_object, path)[0] or {}
@@ -266,7 +267,7 @@ def _official(
     return ""
 
 
-def _scenario(place: ResultFolder, rules: Rules, config: dict[str, Any]) -> str:
+def _scenario(place: ResultFolder, rules: Rules, config: Document) -> str:
     """The folder's scenario, or else the first one whose settings config.yaml has."""
     names = {name.lower(): name for name in rules.scenarios}
     own = names.get(place.scenario.lower())

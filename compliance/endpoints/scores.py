@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from compliance.endpoints.result import LENGTHS, Result, lookup, number, numeric
 from compliance.findings.check import mismatch
 from compliance.logs.digits import close
+from compliance.logs.strict_json import Document
 from compliance.rules import Benchmark
 from formats.checks import Fault, Faults
 
@@ -54,7 +54,7 @@ def _factor(result: Result, metric: str) -> float:
     return result.model.score_factor if result.model and metric != _TOKENS else 1.0
 
 
-def inaccurate(result: Result, row: Benchmark) -> Iterator[Fault]:
+def inaccurate(result: Result, row: Benchmark) -> Faults:
     """Yield a fault for each metric of the benchmark that is missing or outside its limits. The
     checker compares the score of some models only.
     """
@@ -76,7 +76,7 @@ def inaccurate(result: Result, row: Benchmark) -> Iterator[Fault]:
             yield Fault(text, limit, str(value), stricter=stricter)
 
 
-def no_score(result: Result) -> Iterator[str]:
+def no_score(result: Result) -> Faults:
     """Yield a sentence if there is no score, which the checker requires in every division."""
     scores = lookup(result.accuracy, "accuracy_scores")
     entries = scores if isinstance(scores, list) else []
@@ -85,7 +85,7 @@ def no_score(result: Result) -> Iterator[str]:
 
 
 def average(
-    entries: list[dict[str, Any]], keys: Sequence[str], *, scalar: bool = True
+    entries: list[Document], keys: Sequence[str], *, scalar: bool = True
 ) -> float | None:
     """The mean of a metric, weighted by the sizes of the data sets; None if no score has it.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from compliance.endpoints.result import FIX, Result, lookup, number
 from compliance.findings.check import judge, mismatch, quoted
-from formats.checks import Check, Faults
+from formats.checks import Checks, Faults
 
 _FIX = "measure with the durations and counts of the round"
 _RUNTIME = "settings.runtime"
@@ -17,7 +17,7 @@ _SAMPLES = f"{_RUNTIME}.n_samples_to_issue"
 _STREAMING = {"on": True, "off": False, True: True, False: False}
 
 
-def checks(result: Result) -> list[Check]:
+def checks(result: Result) -> Checks:
     """The checks of config.yaml, if it can be read."""
     if not result.config:
         return []

@@ -8,12 +8,12 @@ given to another check. checks.toml lists every id with its rules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from compliance.findings import registry
-from formats.checks import Check, Fault, Verdict
+from formats.checks import Check, Checks, Fault, Verdict
 
 _SHOWN_FAULTS = 5
 _KEPT_FAULTS = 100
@@ -31,9 +31,25 @@ def mismatch(
     line: int | None = None,
 ) -> Fault:
     """A fault about two values, with the sentence "`what` is `found`; `who` `expected`"."""
-    is_found = shorten(found)
-    is_expected = shorten(expected)
-    return Fault(f"{what} is {is_found}; {who} {is_expected}", is_expected, is_found, file, line)
+    sentence = "{what} is {found}; {who} {expected}"
+    return differs(sentence, found, expected, file=file, line=line, what=what, who=who)
+
+
+def differs(
+    sentence: str,
+    found: Any,
+    expected: Any,
+    *,
+    file: str = "",
+    line: int | None = None,
+    **words: Any,
+) -> Fault:
+    """A fault about two values. The sentence has `{found}` and `{expected}` in their places, and
+    the other `words` in theirs.
+    """
+    values = {"found": shorten(found), "expected": shorten(expected)}
+    text = sentence.format(**values, **words)
+    return Fault(text, values["expected"], values["found"], file, line)
 
 
 def shorten(value: Any, most: int = _LONGEST_VALUE) -> str:
@@ -50,7 +66,7 @@ def quoted(value: Any) -> str:
 
 
 def judge(
-    check_id: str, faults: Iterable[Fault | str], good: str, file: str = "", *, fix: str = ""
+    check_id: str, faults: Iterable[Fault | str], good: str = "", file: str = "", *, fix: str = ""
 ) -> Check:
     """A check that fails if there is any fault, and passes otherwise.
 
@@ -64,19 +80,22 @@ def judge(
     fix = fix or registry.get(check_id).fix
     kept, left_out = _kept(faults, file)
     if not kept:
-        return _check(check_id, Verdict.PASS, shorten(good, _LONGEST_SENTENCE), file=file, fix=fix)
+        return _check(check_id, Verdict.PASS, shorten(good, _LONGEST_SENTENCE), file, fix)
     more = len(kept) + left_out - _SHOWN_FAULTS
     detail = "; ".join(fault.text for fault in kept[:_SHOWN_FAULTS])
     if more > 0:
         detail += f" (and {more} more)"
-    return _check(
-        check_id, Verdict.FAIL, detail, file=file, fix=fix, faults=kept, faults_left_out=left_out
-    )
+    return _check(check_id, Verdict.FAIL, detail, file, fix, kept, left_out)
+
+
+def failed(check_id: str, why: Fault | str, file: str = "", *, fix: str = "") -> Check:
+    """A check with one fault."""
+    return judge(check_id, [why], file=file, fix=fix)
 
 
 def not_applicable(check_id: str, why: str, file: str = "", *, fix: str = "") -> Check:
     """A check that does not apply to this directory."""
-    return _check(check_id, Verdict.NA, shorten(why, _LONGEST_SENTENCE), file=file, fix=fix)
+    return _check(check_id, Verdict.NA, shorten(why, _LONGEST_SENTENCE), file, fix)
 
 
 def manual(
@@ -87,25 +106,16 @@ def manual(
     Args:
         reasons: the single sentences that `why` joins.
     """
-    kept, left_out = _kept(reasons, file)
-    return _check(
-        check_id,
-        Verdict.MANUAL,
-        shorten(why, 5 * _LONGEST_SENTENCE),
-        file=file,
-        fix=fix,
-        faults=kept,
-        faults_left_out=left_out,
-    )
+    detail = shorten(why, 5 * _LONGEST_SENTENCE)
+    return _check(check_id, Verdict.MANUAL, detail, file, fix, *_kept(reasons, file))
 
 
 def _check(
     check_id: str,
     verdict: Verdict,
     detail: str,
-    *,
     file: str,
-    fix: str = "",
+    fix: str,
     faults: tuple[Fault, ...] = (),
     faults_left_out: int = 0,
 ) -> Check:
@@ -127,35 +137,31 @@ def _check(
 
 
 def fail_or_manual(
-    make_check: Callable[..., Check],
+    check_id: str,
     faults: Iterable[Fault | str],
     doubts: Iterable[Fault],
-    show: str,
+    good: str,
+    file: str = "",
     *,
+    show: str,
     of_a_run: bool,
 ) -> Check:
     """A check whose `doubts` fail a run directory. In a bare submission, which may have a reason
     for them, a person has to judge them.
 
     Args:
-        make_check: `judge` with all arguments except `faults`.
         faults: the faults that fail a run directory and a bare submission alike.
+        good: the detail if the check passes.
         show: what the submitter has to show to a person.
         of_a_run: whether the audited folder is inside a run directory.
     """
     doubtful = list(doubts)
-    check = make_check(faults=[*faults, *(doubtful if of_a_run else [])])
+    check = judge(check_id, [*faults, *(doubtful if of_a_run else [])], good, file)
     if not doubtful or check.verdict is Verdict.FAIL:
         return check
-    why = "; ".join(fault.text for fault in doubtful[:5])
     reasons = [fault.text for fault in doubtful]
-    return manual(
-        check.id,
-        why,
-        reasons=reasons,
-        file=check.file,
-        fix=f"ask the submitter to show that {show}",
-    )
+    fix = f"ask the submitter to show that {show}"
+    return manual(check_id, "; ".join(reasons[:5]), reasons=reasons, file=file, fix=fix)
 
 
 def _kept(faults: Iterable[Fault | str], file: str) -> tuple[tuple[Fault, ...], int]:
@@ -172,6 +178,6 @@ def _kept(faults: Iterable[Fault | str], file: str) -> tuple[tuple[Fault, ...], 
     return tuple(kept), count - len(kept)
 
 
-def placed(checks: Iterable[Check], place: str) -> list[Check]:
+def placed(checks: Iterable[Check], place: str) -> Checks:
     """The checks of one scenario's or submitter's folder, for a submission with several."""
     return [replace(check, place=place) for check in checks]

@@ -10,7 +10,7 @@ written out, and a policy in the page forbids it to load or run anything.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -21,7 +21,7 @@ import jinja2
 from markupsafe import Markup
 
 from compliance.findings.verdict import LEVELS, Audit
-from formats.checks import Check, RequiredBy, Verdict, escape
+from formats.checks import Check, Checks, RequiredBy, Verdict, escape
 
 BEGINNING = (
     '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator"'
@@ -46,12 +46,12 @@ class Table:
 
     Attributes:
         submitters: the columns.
-        groups: heading, and its rows; a row is the name of a check, the number of its failures, and
-            that number for each submitter.
+        groups: heading, and its rows; a row is the name of a check, and the number of its failures
+            for each submitter.
     """
 
-    submitters: tuple[str, ...]
-    groups: tuple[tuple[str, tuple[tuple[str, int, tuple[int, ...]], ...]], ...]
+    submitters: list[str]
+    groups: list[tuple[str, list[tuple[str, Counter[str]]]]]
 
 
 def render(directory: str, level: str, audit: Audit, when: datetime, *, strict: bool = True) -> str:
@@ -67,27 +67,32 @@ def render(directory: str, level: str, audit: Audit, when: datetime, *, strict: 
     """
     checks = audit.checks_for(level)
     eligibility = [c for c in checks if c.id == _ELIGIBILITY]
-    by: dict[Verdict, list[Check]] = {verdict: [] for verdict in Verdict}
+    by: dict[Verdict, Checks] = {verdict: [] for verdict in Verdict}
+    places: dict[str, Counter[Verdict]] = {}
     for check in checks:
         if check.id != _ELIGIBILITY:
             by[check.verdict].append(check)
+        if check.place:
+            places.setdefault(check.place, Counter())[check.verdict] += 1
     # (scenario and unit, what such a figure counts), each once.
-    found: dict[tuple[str, str], None] = {}
+    words: dict[tuple[str, str], None] = {}
     for line in audit.results:
         if line.words:
-            found[f"{line.scenario}, {line.figure.partition(' ')[2]}", line.words] = None
-    words = list(found)
+            words[f"{line.scenario}, {line.figure.partition(' ')[2]}", line.words] = None
     body = _template().render(
         title=audit.sentence(level, strict),
         directory=directory,
-        results=audit.results,
+        level=level,
+        audit=audit,
+        when=f"{when:%Y-%m-%d %H:%M %Z}".strip(),
         words=words,
         table=_table(audit, by[Verdict.FAIL]),
-        about=list(_about(directory, level, audit, when)),
-        levels=list(_levels(audit)),
+        counts=Counter(c.verdict for c in checks),
+        levels=LEVELS,
         verdicts=list(Verdict),
-        places=_places(checks),
-        eligibility=_alike(eligibility),
+        places=list(places.items())[:_MOST_CARDS],
+        eligibility=eligibility,
+        alike=Counter(c.detail for c in eligibility),
         cards=[*_failures(by[Verdict.FAIL]), ("For a person to judge", by[Verdict.MANUAL])],
         tables=[("Passed", by[Verdict.PASS]), ("Not applicable", by[Verdict.NA])],
         most=_MOST_CARDS,
@@ -95,12 +100,12 @@ def render(directory: str, level: str, audit: Audit, when: datetime, *, strict: 
     return f"{BEGINNING}\n{body}"
 
 
-def _failures(checks: Iterable[Check]) -> list[tuple[str, list[Check]]]:
+def _failures(checks: Sequence[Check]) -> list[tuple[str, Checks]]:
     """(heading, the failed checks) of each of those who require them."""
-    by: dict[RequiredBy, list[Check]] = {who: [] for who in _GROUPS}
-    for check in checks:
-        by[check.required_by].append(check)
-    return [(heading, by[who]) for who, heading in _GROUPS.items()]
+    return [
+        (heading, [check for check in checks if check.required_by is who])
+        for who, heading in _GROUPS.items()
+    ]
 
 
 def _table(audit: Audit, failures: Sequence[Check]) -> Table | None:
@@ -125,19 +130,8 @@ def _table(audit: Audit, failures: Sequence[Check]) -> Table | None:
         for check in checks:
             submitter = submitters.get(check.place, "")
             kinds.setdefault(check.name, Counter())[submitter] += 1
-        rows = []
-        for name, counts in kinds.items():
-            rows.append((name, counts.total(), tuple(counts[column] for column in columns)))
-        groups.append((heading, tuple(sorted(rows, key=lambda row: -row[1]))))
-    return Table(tuple(columns), tuple(groups))
-
-
-def _alike(checks: Iterable[Check]) -> list[tuple[Check, int]]:
-    """(the first check, the number of checks) with the same detail."""
-    groups: dict[str, list[Check]] = {}
-    for check in checks:
-        groups.setdefault(check.detail, []).append(check)
-    return [(group[0], len(group)) for group in groups.values()]
+        groups.append((heading, sorted(kinds.items(), key=lambda kind: -kind[1].total())))
+    return Table(columns, groups)
 
 
 def templates(*folders: Path) -> jinja2.Environment:
@@ -159,9 +153,6 @@ def templates(*folders: Path) -> jinja2.Environment:
 def _template() -> jinja2.Template:
     environment = templates()
     environment.filters["printable"] = escape
-    environment.globals["has_values"] = lambda check: any(
-        fault.expected or fault.found for fault in check.faults
-    )
     return environment.get_template("page.html")
 
 
@@ -170,37 +161,3 @@ def _printable(value: Any) -> Any:
     already.
     """
     return value if isinstance(value, Markup) else escape(str(value))
-
-
-def _about(directory: str, level: str, audit: Audit, when: datetime) -> Iterator[tuple[str, str]]:
-    yield "directory", directory
-    yield "round", f"{audit.round}, chosen {audit.round_chosen_by}".removesuffix(", chosen ")
-    yield "requested level", level
-    counts = _counts(audit.checks_for(level))
-    yield "checks", ", ".join(f"{count} {verdict.value}" for verdict, count in counts)
-    yield "audited", f"{when:%Y-%m-%d %H:%M %Z}".strip()
-
-
-def _counts(checks: Iterable[Check]) -> list[tuple[Verdict, int]]:
-    verdicts = [c.verdict for c in checks]
-    return [(verdict, verdicts.count(verdict)) for verdict in Verdict]
-
-
-def _levels(audit: Audit) -> Iterator[tuple[str, bool, str]]:
-    """(level, whether it passes, which checks fail it) of each level."""
-    levels = audit.levels
-    for level in LEVELS:
-        failures = [c for c in audit.checks_for(level) if c.verdict is Verdict.FAIL]
-        text = ""
-        if failures:
-            text = f"{len(failures)} {'fails' if len(failures) == 1 else 'fail'}"
-        yield level, level in levels, text
-
-
-def _places(checks: Sequence[Check]) -> list[tuple[str, list[tuple[Verdict, int]]]]:
-    """(folder, its number of checks by verdict) of each folder, if several are audited together."""
-    places = dict.fromkeys(c.place for c in checks if c.place)
-    return [
-        (place, _counts(c for c in checks if c.place == place))
-        for place in list(places)[:_MOST_CARDS]
-    ]

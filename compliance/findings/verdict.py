@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from formats.checks import Audited, Check, RequiredBy, ResultLine, Verdict
+from formats.checks import Audited, Check, Checks, RequiredBy, ResultLine, Verdict
 
 LEVELS = ("quick", "valid", "submission")
 """The levels that a directory can reach, the lowest first. Each level includes the requirements of
@@ -53,7 +53,7 @@ class Audit:
     lenient: bool = False
     checked: bool = False
 
-    def checks_for(self, level: str) -> list[Check]:
+    def checks_for(self, level: str) -> Checks:
         """The checks of `level` and of all lower levels. Raises ValueError for an unknown level."""
         if level not in LEVELS:
             raise ValueError(f"--level {level}: there are {', '.join(LEVELS)}")

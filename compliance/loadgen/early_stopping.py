@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from compliance.rules import Rules
 
 # More queries than any test has, and few enough to compute with.
@@ -21,17 +23,9 @@ def discards(queries: int, percentile: float, rules: Rules) -> int | None:
     Args:
         percentile: as a fraction.
     """
-    if not enough(queries, 1, percentile, rules):
-        return None
-    low = 1
-    high = queries
-    while high - low > 1:
-        middle = (low + high) // 2
-        if enough(queries, middle, percentile, rules):
-            low = middle
-        else:
-            high = middle
-    return low - 1
+    possible = range(1, queries)
+    count = bisect_left(possible, True, key=lambda t: not enough(queries, t, percentile, rules))
+    return count - 1 if count else None
 
 
 def enough(queries: int, over: int, percentile: float, rules: Rules) -> bool:
@@ -53,17 +47,10 @@ def lacking(queries: int, over: int, percentile: float, rules: Rules) -> int:
     """Compute how many more queries within the limit are needed until `enough` is true. 0 if
     `enough` is true already.
     """
-    if enough(queries, over, percentile, rules):
-        return 0
-    low = 0
-    high = 1
-    while high < MOST_QUERIES << 10 and not enough(queries + high, over, percentile, rules):
-        low = high
-        high = 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if enough(queries + middle, over, percentile, rules):
-            high = middle
-        else:
-            low = middle
-    return high
+    most = 1
+    while most < MOST_QUERIES << 10 and not enough(queries + most, over, percentile, rules):
+        most = 2 * most
+    possible = range(most)
+    return bisect_left(
+        possible, True, key=lambda more: enough(queries + more, over, percentile, rules)
+    )

@@ -28,6 +28,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 import numpy as np
 
 from compliance.logs import strict_json
+from compliance.logs.strict_json import Document
 from formats import bounds, reading
 from formats.bounds import TooLarge
 from formats.job import Job
@@ -190,6 +191,17 @@ def link_to(path: Path) -> Path | None:
     return link or (path if is_confined and path.is_symlink() else None)
 
 
+def stated_size(path: Path) -> int:
+    """The bytes of a file. Raises OSError if it is not there."""
+    return path.stat().st_size
+
+
+def size(path: Path) -> int:
+    """The bytes of a file; 0 if it is not there, or may not be read."""
+    found, _ = attempt(stated_size, path)
+    return found or 0
+
+
 def text(path: Path, errors: str = "strict") -> str:
     """The content of a text file of at most 16 MiB, UTF-8.
 
@@ -214,7 +226,7 @@ def _bounded(path: Path, most: int) -> bytes:
     return content
 
 
-def json_object(path: Path) -> dict[str, Any]:
+def json_object(path: Path) -> Document:
     """The object in a JSON file of at most 16 MiB. Raises ValueError if the file contains none; see
     strict_json.
     """
@@ -224,7 +236,7 @@ def json_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def yaml_object(path: Path) -> dict[str, Any]:
+def yaml_object(path: Path) -> Document:
     """The mapping in a YAML file. Raises ValueError if the file contains none; see strict_yaml."""
     from compliance.logs import strict_yaml  # most commands read no YAML
 
@@ -254,14 +266,14 @@ def outcome(path: Path) -> WorkerOutcome:
     return reading.convert(parsed(path), WorkerOutcome)
 
 
-def parsed(path: Path) -> dict[str, Any]:
+def parsed(path: Path) -> Document:
     """`json_object` of a file of a run, which many checks read. Nobody changes the value."""
     confines = _confines.get()
     return _parsed(confines, path) if confines else json_object(path)
 
 
 @lru_cache(maxsize=32)  # a run directory has fewer of them
-def _parsed(confines: _Confines, path: Path) -> dict[str, Any]:
+def _parsed(confines: _Confines, path: Path) -> Document:
     return json_object(path)
 
 

@@ -16,6 +16,8 @@ _MOST_DIGITS = 40
 TWICE = "occurs twice in one object"
 """The words of the error for such a key."""
 
+Document = dict[str, Any]
+"""An object of a JSON file, or a mapping of a YAML file."""
 _NO_JSON = "is not JSON"
 _TOO_LARGE = "is too large for a number"
 LENIENT = (TWICE, _NO_JSON, _TOO_LARGE)

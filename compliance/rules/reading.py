@@ -27,14 +27,13 @@ def rounds() -> list[str]:
 def is_earlier(version: str) -> bool:
     """Whether a version of LoadGen, such as 4.1, is older than those of every round with rules."""
     earliest = load(rounds()[0])
-    if not _VERSION.fullmatch(version):
-        return False
-    return version_number(version) < min(map(version_number, earliest.versions))
+    number = version_number(version)
+    return bool(number) and number < min(map(version_number, earliest.versions))
 
 
 def version_number(version: str) -> tuple[int, ...]:
-    """A version such as 5.1.2 as numbers, which sort."""
-    return tuple(int(part) for part in version.split("."))
+    """A version such as 5.1.2 as numbers, which sort; empty if the text is no version."""
+    return tuple(map(int, version.split("."))) if _VERSION.fullmatch(version) else ()
 
 
 @cache

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
+
+T = TypeVar("T")
+Names = tuple[str, ...]
+ByName = Mapping[str, T]
+Words = ByName[str]
+Counts = ByName[int]
+Numbers = ByName[float]
+Values = ByName[Any]
+"""The kinds of entries in a file: a list of names, and tables with any names for keys."""
 
 
 class Table(Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,7 +72,7 @@ class ScenarioRules(Table, frozen=True, kw_only=True):
     counts: str
     metric: ReportedMetric
     logged_as: str
-    inferred_from: tuple[str, ...] = ()
+    inferred_from: Names = ()
     samples_per_query: int = 1
 
     def min_query_count(self, dataset_size: int) -> int:
@@ -95,18 +104,18 @@ class Benchmark(Table, frozen=True, kw_only=True):
     dataset_size: int
     equal_issue: bool
     token_latencies: bool
-    accuracy: Mapping[str, float]
+    accuracy: Numbers
     accuracy_sample_count: int | None = None
     offline_samples: int | None = None
-    accuracy_at_most: Mapping[str, float] = {}
-    accuracy_delta_percent: Mapping[str, float] = {}
-    required: Mapping[str, tuple[str, ...]] = {}
-    optional: Mapping[str, tuple[str, ...]] = {}
-    latency_ns: Mapping[str, int] = {}
-    token_latency_ns: Mapping[str, Mapping[str, int]] = {}
-    by_scenario: Mapping[str, Mapping[str, Any]] = {}
-    scenario: Mapping[str, Mapping[str, Any]] = {}
-    metric: Mapping[str, Mapping[str, Any]] = {}
+    accuracy_at_most: Numbers = {}
+    accuracy_delta_percent: Numbers = {}
+    required: ByName[Names] = {}
+    optional: ByName[Names] = {}
+    latency_ns: Counts = {}
+    token_latency_ns: ByName[Counts] = {}
+    by_scenario: ByName[Values] = {}
+    scenario: ByName[Values] = {}
+    metric: ByName[Values] = {}
     workload: str = ""
     loadgen_name: str = ""
 
@@ -138,13 +147,13 @@ class OfficialWorkload(Table, frozen=True):
     model: str
     needs: str
     metric: str
-    files: Mapping[str, str]
-    closed_model: Mapping[str, Any]
+    files: Words
+    closed_model: Values
     sequence_length: int | None = None
     new_tokens: int | None = None
     end_tokens: tuple[int, ...] = ()
     closed_by_default: bool = False
-    run_as: Mapping[str, Any] = {}
+    run_as: Values = {}
 
 
 class Layout(Table, frozen=True, kw_only=True):
@@ -162,7 +171,7 @@ class Layout(Table, frozen=True, kw_only=True):
             in them.
     """
 
-    divisions: tuple[str, ...]
+    divisions: Names
     system: str
     source: str
     model_mapping: str
@@ -172,15 +181,15 @@ class Layout(Table, frozen=True, kw_only=True):
     measurements: str
     measurements_file: str
     compliance: str
-    submitter_folders: tuple[str, ...]
-    submitter_files: tuple[str, ...]
-    system_files: tuple[str, ...]
-    documents: tuple[str, ...]
-    scenario_files: tuple[str, ...]
-    performance_files: tuple[str, ...]
-    accuracy_files: tuple[str, ...]
-    tolerated_performance_files: tuple[str, ...]
-    tolerated_scenario_entries: tuple[str, ...]
+    submitter_folders: Names
+    submitter_files: Names
+    system_files: Names
+    documents: Names
+    scenario_files: Names
+    performance_files: Names
+    accuracy_files: Names
+    tolerated_performance_files: Names
+    tolerated_scenario_entries: Names
     largest_file_bytes: int
 
 
@@ -229,8 +238,8 @@ class EvidenceRule(Table, frozen=True):
     min_compiled_share: float | None = None
     min_xla_programs: int | None = None
     max_xla_programs: int | None = None
-    a_batch: Mapping[str, tuple[int, int]] = {}
-    a_pass: Mapping[str, tuple[int, int]] = {}
+    a_batch: ByName[tuple[int, int]] = {}
+    a_pass: ByName[tuple[int, int]] = {}
     least_of_work: float | None = None
     xla_programs_counted: bool = False
 
@@ -256,8 +265,8 @@ class Tolerance(Table, frozen=True):
     name of an answer.
     """
 
-    at_most: Mapping[str, float]
-    at_least: Mapping[str, float] = {}
+    at_most: Numbers
+    at_least: Numbers = {}
 
 
 class ProjectLimits(Table, frozen=True, kw_only=True):
@@ -285,17 +294,17 @@ class ProjectLimits(Table, frozen=True, kw_only=True):
     """
 
     input_data_types: str
-    trace_sample_bytes: Mapping[str, int]
-    trace_bytes: Mapping[str, int]
+    trace_sample_bytes: Counts
+    trace_bytes: Counts
     trace_slack: float
-    outcome_slack: Mapping[str, float]
-    clock_step: Mapping[str, float]
+    outcome_slack: Numbers
+    clock_step: Numbers
     fresh_slower: float
     fresh_slower_disturbed: float
-    fresh_slower_in_thirds: Mapping[str, float]
+    fresh_slower_in_thirds: Numbers
     faster_than_products: float
     faster_than_products_int8: float
-    tolerance: Mapping[str, Mapping[str, Tolerance]]
+    tolerance: ByName[ByName[Tolerance]]
 
 
 class ConfKey(Table, frozen=True):
@@ -307,8 +316,8 @@ class ConfKey(Table, frozen=True):
             share it (loadgen/mlperf.conf).
     """
 
-    requested: Mapping[str, str] = {}
-    default: Mapping[str, str] = {}
+    requested: Words = {}
+    default: Words = {}
 
     def default_in(self, scenario: str) -> str | None:
         """The text in force if user.conf has none; None if benchmarks differ in it."""
@@ -339,15 +348,15 @@ class ComplianceTest(Table, frozen=True, kw_only=True):
         only_faster: whether the test may be slower by any amount.
     """
 
-    required_by: tuple[str, ...]
-    audit: Mapping[str, int]
-    files: tuple[str, ...]
-    optional_files: tuple[str, ...] = ()
-    sampling_target: Mapping[str, int] = {}
+    required_by: Names
+    audit: Counts
+    files: Names
+    optional_files: Names = ()
+    sampling_target: Counts = {}
     truncated: bool = False
     tolerance: float | None = None
     tolerance_single_stream: float | None = None
-    short_latency_ns: Mapping[str, int] = {}
+    short_latency_ns: Counts = {}
     only_faster: bool = False
 
     def settings(self, official: str | None) -> dict[str, int]:
@@ -364,7 +373,7 @@ class ScoredTest(Table, frozen=True):
     how it ended.
     """
 
-    required_by: tuple[str, ...]
+    required_by: Names
     verdict_file: str
 
 
@@ -404,7 +413,7 @@ class EndpointsScenario(Table, frozen=True):
     """
 
     type: str
-    load_patterns: tuple[str, ...]
+    load_patterns: Names
     figure: str
     target_concurrency: int | None = None
     type_checked: bool = False
@@ -428,12 +437,12 @@ class EndpointsModel(Table, frozen=True):
             average; empty: no limits.
     """
 
-    known_by: tuple[str, ...]
-    figures: Mapping[str, str] = {}
-    score_keys: Mapping[str, tuple[str, ...]] = {}
+    known_by: Names
+    figures: Words = {}
+    score_keys: ByName[Names] = {}
     score_factor: float = 1.0
     score_checked: bool = False
-    audit_tests: Mapping[str, str] = {}
+    audit_tests: Words = {}
     mean_output_tokens: tuple[float, ...] = ()
 
 
@@ -448,12 +457,12 @@ class EndpointsRules(Table, frozen=True):
         scenarios, figures, models: by name.
     """
 
-    seeds: Mapping[str, str]
-    scenario_files: tuple[str, ...]
+    seeds: Words
+    scenario_files: Names
     since: str
-    scenarios: Mapping[str, EndpointsScenario]
-    figures: Mapping[str, EndpointsFigure]
-    models: Mapping[str, EndpointsModel]
+    scenarios: ByName[EndpointsScenario]
+    figures: ByName[EndpointsFigure]
+    models: ByName[EndpointsModel]
 
 
 class Rules(Table, frozen=True, kw_only=True):
@@ -489,36 +498,36 @@ class Rules(Table, frozen=True, kw_only=True):
     """
 
     round: str
-    seeds: Mapping[str, int]
+    seeds: Counts
     wheel: str
-    versions: Mapping[str, str]
-    file_sha1: Mapping[str, Mapping[str, str]]
-    scenarios: Mapping[str, ScenarioRules]
-    benchmarks: Mapping[str, Benchmark]
-    token_metric: Mapping[str, ReportedMetric]
-    inferred_metric: Mapping[str, Mapping[str, ReportedMetric]]
-    workloads: Mapping[str, OfficialWorkload]
-    aliases: Mapping[str, str]
-    alias_parts: Mapping[str, str]
-    accuracy_patterns: Mapping[str, str]
+    versions: Words
+    file_sha1: ByName[Words]
+    scenarios: ByName[ScenarioRules]
+    benchmarks: ByName[Benchmark]
+    token_metric: ByName[ReportedMetric]
+    inferred_metric: ByName[ByName[ReportedMetric]]
+    workloads: ByName[OfficialWorkload]
+    aliases: Words
+    alias_parts: Words
+    accuracy_patterns: Words
     layout: Layout
     truncation: Truncation
-    evidence: Mapping[str, EvidenceRule]
+    evidence: ByName[EvidenceRule]
     early_stopping: EarlyStopping
     dates: Dates
-    compliance_tests: Mapping[str, ComplianceTest]
-    scored_tests: Mapping[str, ScoredTest]
+    compliance_tests: ByName[ComplianceTest]
+    scored_tests: ByName[ScoredTest]
     endpoints: EndpointsRules
     output_length: OutputLength
-    user_conf: Mapping[str, ConfKey]
-    detail_keys: Mapping[str, tuple[str, ...]]
-    summary_labels: Mapping[str, str]
-    scenario_labels: Mapping[str, Mapping[str, str]]
-    accuracy_most: Mapping[str, float]
+    user_conf: ByName[ConfKey]
+    detail_keys: ByName[Names]
+    summary_labels: Words
+    scenario_labels: ByName[Words]
+    accuracy_most: Numbers
     project_limits: ProjectLimits
     draws_from_library: bool = False
-    unlogged: Mapping[str, str | int] = {}
-    unlogged_before: Mapping[str, str | int] = {}
+    unlogged: ByName[str | int] = {}
+    unlogged_before: ByName[str | int] = {}
 
     def of(self, name: str) -> Rules:
         """The rules for the benchmark in a folder's name. A submitter's mapping is not used here,
@@ -557,7 +566,7 @@ class Rules(Table, frozen=True, kw_only=True):
             metric = replace(metric, **row.metric.get(scenario, {}))
         return metric
 
-    def official(self, name: str, mapping: Mapping[str, Any]) -> Any:
+    def official(self, name: str, mapping: Values) -> Any:
         """The official benchmark that a folder's name means, or the name itself if it means none
         (configuration.py, get_mlperf_model).
 

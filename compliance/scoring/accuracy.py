@@ -5,14 +5,14 @@ both call it. This module needs only numpy.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from compliance.scoring import arrays, logits, own_choice, text, tokens
 from compliance.scoring.value import Accuracy as Accuracy
-from compliance.scoring.value import AnswerBytes
+from compliance.scoring.value import AnswerBytes, Numbers
 from compliance.scoring.value import Arrays as Arrays
 
 
@@ -29,7 +29,7 @@ class Score:
     """
 
     take: Callable[
-        [Mapping[int, bytes], Arrays, Mapping[str, float], Sequence[str], np.ndarray | None],
+        [AnswerBytes, Arrays, Numbers, Sequence[str], np.ndarray | None],
         Accuracy,
     ]
     arrays: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ def score(
     kind: str,
     answers: AnswerBytes,
     reference: Arrays,
-    tolerance: Mapping[str, float],
+    tolerance: Numbers,
     keys: Sequence[str],
     logits: np.ndarray | None,
     own: np.ndarray | None = None,

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from compliance.scoring.payload import split
-from compliance.scoring.value import LEVELS, Accuracy, AnswerBytes, Arrays, counted, units
+from compliance.scoring.value import LEVELS, Accuracy, AnswerBytes, Arrays, Numbers, counted, units
 
 IS_TOKEN = "is_token"
 _PEAK = 255.0
@@ -35,7 +35,7 @@ _EQUAL_DB = 100.0
 def score(
     answers: AnswerBytes,
     reference: Arrays,
-    tolerance: Mapping[str, float],
+    tolerance: Numbers,
     keys: Sequence[str],
     logits: np.ndarray | None,
 ) -> Accuracy:

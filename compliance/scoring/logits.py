@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from compliance.scoring import root_mean_square
 from compliance.scoring.payload import matrix
-from compliance.scoring.value import Accuracy, AnswerBytes, Arrays, spread, units
+from compliance.scoring.value import Accuracy, AnswerBytes, Arrays, Numbers, root_mean_square, spread, units
 
 
 def score(
     answers: AnswerBytes,
     reference: Arrays,
-    tolerance: Mapping[str, float],
+    tolerance: Numbers,
     keys: Sequence[str],
     logits: np.ndarray | None,
 ) -> Accuracy:
@@ -35,7 +34,7 @@ def score(
     np.abs(errors, out=errors)
     errors /= unit
     error = float(errors.max())
-    rms, rms_passes = root_mean_square.judge(errors, tolerance)
+    rms, rms_passes = root_mean_square(errors, tolerance)
     same_class = float(np.mean(found.argmax(1) == expected.argmax(1)))
     detail = {"samples": len(expected), "same_class_fraction": same_class, **rms}
     return Accuracy("logit_error", error, limit, error <= limit and rms_passes, detail)

@@ -4,15 +4,15 @@ reference's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from compliance.scoring.value import Accuracy, spread
+from compliance.scoring.value import Accuracy, Numbers, spread
 
 
 def score(
-    losses: Sequence[float], reference: np.ndarray, tolerance: Mapping[str, float]
+    losses: Sequence[float], reference: np.ndarray, tolerance: Numbers
 ) -> Accuracy:
     """Compute the score, whose value is `loss_error`: the largest difference of all steps, in
     standard deviations of the reference's losses.

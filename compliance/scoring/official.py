@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from compliance.logs import files
 from compliance.rules import Benchmark
-from compliance.scoring.value import AnswerBytes
+from compliance.scoring.value import AnswerBytes, Numbers
 from compliance.scoring.value import Scored as Scored
 from formats.record import Official
 
@@ -58,7 +58,7 @@ def score(run: Path, official: Official, answers: AnswerBytes) -> Scored:
     return scored
 
 
-def beyond(values: Mapping[str, float], row: Benchmark) -> Iterator[str]:
+def beyond(values: Numbers, row: Benchmark) -> Iterator[str]:
     """Yield a sentence for each limit of a benchmark that the values do not meet."""
     for name, limit in row.accuracy.items():
         if not values.get(name, -math.inf) >= limit:
@@ -105,5 +105,5 @@ def with_others(
     return True, line
 
 
-def _number(values: Mapping[str, float], name: str) -> str:
+def _number(values: Numbers, name: str) -> str:
     return f"{values[name]:.7g}" if name in values else "not known"

@@ -7,14 +7,14 @@ other tokens. So the texts are compared, token by token of the reference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from compliance.scoring.payload import values
 from compliance.scoring.tokens import agreement
-from compliance.scoring.value import Accuracy, AnswerBytes, Arrays, spread
+from compliance.scoring.value import Accuracy, AnswerBytes, Arrays, Numbers, spread
 
 _SPARE_TOKENS = 2
 _SPARE_SHARE = 20
@@ -27,7 +27,7 @@ character.
 def score(
     answers: AnswerBytes,
     reference: Arrays,
-    tolerance: Mapping[str, float],
+    tolerance: Numbers,
     keys: Sequence[str],
     logits: np.ndarray | None,
 ) -> Accuracy:

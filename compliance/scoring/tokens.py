@@ -4,13 +4,12 @@ logits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from compliance.scoring import root_mean_square
 from compliance.scoring.payload import values
-from compliance.scoring.value import Accuracy, AnswerBytes, Arrays, spread
+from compliance.scoring.value import Accuracy, AnswerBytes, Arrays, Numbers, root_mean_square, spread
 
 TOKEN_BYTES = 4
 """The size of a token, an int32, in a payload."""
@@ -23,7 +22,7 @@ SUTs first differ does not depend on the number of tokens that follow.
 def score(
     answers: AnswerBytes,
     reference: Arrays,
-    tolerance: Mapping[str, float],
+    tolerance: Numbers,
     keys: Sequence[str],
     logits: np.ndarray | None,
 ) -> Accuracy:
@@ -50,7 +49,7 @@ def score(
     deviation = spread(expected, "logits")
     errors = np.abs(logits[forced].astype(np.float64) - expected) / deviation
     error = float(errors.max())
-    rms, rms_passes = root_mean_square.judge(errors, tolerance)
+    rms, rms_passes = root_mean_square(errors, tolerance)
     payloads = [values(answers, i, np.int32) for i in range(len(counts))]
     rows = [_row(tokens, reference, i, int(counts[i])) for i, tokens in enumerate(payloads)]
     detail, gap, agree = agreement(rows, payloads, counts, deviation, tolerance)
@@ -64,7 +63,7 @@ def agreement(
     payloads: Sequence[np.ndarray],
     counts: np.ndarray,
     deviation: float,
-    tolerance: Mapping[str, float],
+    tolerance: Numbers,
 ) -> tuple[dict[str, float], float, bool]:
     """(the numbers of a score, the largest logit gap in standard deviations, whether both are
     within the tolerance) of all answers.

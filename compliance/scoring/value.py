@@ -12,6 +12,8 @@ import numpy as np
 AnswerBytes = Mapping[int, bytes]
 """Index of a sample → its answer, as LoadGen logged it."""
 Arrays = Mapping[str, np.ndarray]
+Numbers = Mapping[str, float]
+"""Numbers by name: those of a score, or the limits of a tolerance."""
 
 LEVELS = "_levels"
 """The end of the name of the largest difference of a picture's values, from 0 to 255."""
@@ -33,7 +35,7 @@ class Accuracy:
     value: float
     threshold: float
     passed: bool
-    detail: Mapping[str, float]
+    detail: Numbers
 
     @property
     def sentence(self) -> str:
@@ -79,7 +81,7 @@ class Scored:
         printed: the line that the official script prints.
     """
 
-    values: Mapping[str, float]
+    values: Numbers
     printed: str
 
     def line(self) -> str:
@@ -87,6 +89,7 @@ class Scored:
         return self.printed
 
 
+_RMS = "logit_rms"
 _OF_SPREAD = 10.0
 _SAMPLES = 4
 """The unit of a place over its own spread, at most, and the samples from which a spread is known.
@@ -173,6 +176,24 @@ def spread(expected: np.ndarray, what: str) -> float:
             f"the reference's {what} are all equal or not finite, so nothing can be judged by them"
         )
     return deviation
+
+
+def root_mean_square(errors: np.ndarray, tolerance: Numbers) -> tuple[dict[str, float], bool]:
+    """(the root mean square of errors and its limit, whether it passes). Without a limit: ({},
+    True).
+
+    Rounding to bfloat16 causes single large errors. So a limit on the largest error does not
+    exclude a mistake that changes all logits a little, such as another epsilon or weights that were
+    int8. The root mean square shows such a mistake.
+
+    Args:
+        errors: differences of logits, in standard deviations of the reference's; any shape.
+    """
+    if _RMS not in tolerance:
+        return {}, True
+    value = float(np.sqrt(np.mean(errors**2)))
+    limit = tolerance[_RMS]
+    return {_RMS: value, f"{_RMS}_limit": limit}, value <= limit
 
 
 def _rounded(value: object) -> object:

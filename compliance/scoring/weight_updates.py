@@ -10,12 +10,12 @@ any layout of the parameter, and the first three tell parameters apart without t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from compliance.scoring.value import Accuracy
+from compliance.scoring.value import Accuracy, Numbers
 
 ERROR = "update_error"
 _NUMBERS = 6
@@ -31,7 +31,7 @@ def judged(
     curve: Accuracy,
     updates: Sequence[Sequence[float]],
     reference: np.ndarray,
-    tolerance: Mapping[str, float],
+    tolerance: Numbers,
 ) -> Accuracy:
     """Add the error of the updates to the score of the losses.
 

@@ -7,23 +7,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 from compliance.checks.run import evidence
-from compliance.checks.run import record as record_checks
 from compliance.checks.run.answers_while_measuring import UNKNOWN_SPEED, speed
+from compliance.checks.run.record import Pairs, differing, of_jobs
 from compliance.checks.submission import dates_and_digests
-from compliance.findings import fixes
 from compliance.findings.check import judge, mismatch, not_applicable, shorten
 from compliance.logs import files
 from compliance.rules import EvidenceRule
 from compliance.training import losses
 from compliance.training import steps as step_files
 from compliance.training.run_directory import TrainingRun, limits, passes
-from formats.checks import Check, Fault, Faults, ResultLine
+from formats.checks import Check, Checks, Fault, Faults, ResultLine
 from formats.record import Record
-
-_VALID = "measure with --mode valid"
 
 
 def line(training: TrainingRun) -> ResultLine:
@@ -49,9 +45,9 @@ def line(training: TrainingRun) -> ResultLine:
     )
 
 
-def checks(training: TrainingRun) -> list[Check]:
+def checks(training: TrainingRun) -> Checks:
     """Every check of a training."""
-    files_check = judge("training-files", _files(training), "all files are there", fix=fixes.RUN)
+    files_check = judge("training-files", _files(training), "all files are there")
     record = training.record
     if record is None:
         return [files_check]
@@ -63,11 +59,10 @@ def checks(training: TrainingRun) -> list[Check]:
             "training-record",
             _record(training, record),
             "record.json, jobs and step files agree",
-            file="record.json",
-            fix=fixes.OWN,
+            "record.json",
         ),
-        judge("training-steps", _steps(training), good, file=steps_file, fix=fixes.RUN),
-        judge("training-step-count", _count(training), good, file=steps_file, fix=_VALID),
+        judge("training-steps", _steps(training), good, steps_file),
+        judge("training-step-count", _count(training), good, steps_file),
         judge(
             "training-window",
             _window(training),
@@ -88,7 +83,7 @@ def _files(training: TrainingRun) -> Faults:
         yield from dates_and_digests.reference(training.directory / "reference.npz", record)
 
 
-def _record(training: TrainingRun, record: Record) -> Iterator[Fault]:
+def _record(training: TrainingRun, record: Record) -> Faults:
     """Yield a fault for each contradiction between record, jobs and step files."""
     cell = record.cell
     trained = record.training
@@ -96,9 +91,12 @@ def _record(training: TrainingRun, record: Record) -> Iterator[Fault]:
     if len(jobs) < len(training.jobs):
         yield Fault("a job.json is missing")
         return
-    yield from record_checks.of_jobs(record, jobs, training.outcomes["performance"])
-    parameters = trained.parameters if trained else None
-    expected: dict[str, tuple[Any, Any]] = {}
+    yield from of_jobs(record, jobs, training.outcomes["performance"])
+    if trained is None:
+        yield Fault("record.json does not say what is trained")
+        return
+    parameters = trained.parameters
+    expected: Pairs = {}
     for test, steps in training.steps.items():
         if steps is None:
             continue
@@ -107,13 +105,11 @@ def _record(training: TrainingRun, record: Record) -> Iterator[Fault]:
         expected[f"steps of the {test} test, times the batch size"] = (samples, record.qsl.samples)
         if record.digests.weights_source != "none":
             expected[f"trained parameters of the {test} test"] = (steps.trainable, parameters)
-    if not cell.lora and not (trained and trained.part):
-        expected["training.parameters"] = (parameters, record.parameters)
+    if not cell.lora and not trained.part:
+        expected["training.parameters"] = (parameters or "missing", record.parameters)
     if record.qsl.synthetic:
-        expected["training.seed"] = (trained and trained.seed, limits()["seed"])
-    for what, (value, right) in expected.items():
-        if value != right or value is None:
-            yield mismatch(what, value, right, "by record.json it is")
+        expected["training.seed"] = (trained.seed, limits()["seed"])
+    yield from differing(expected, "by record.json it is")
 
 
 def _sum(training: TrainingRun) -> str:
@@ -126,7 +122,7 @@ def _sum(training: TrainingRun) -> str:
     return f"{steps.count} steps in {steps.window_ns / 1e9:.4g} s, {seen}"
 
 
-def _steps(training: TrainingRun) -> Iterator[Fault]:
+def _steps(training: TrainingRun) -> Faults:
     """Yield a fault for each test whose times cannot be those of a training.
 
     The times must be in order, no part may be longer than the whole, and the window must be as long
@@ -163,7 +159,7 @@ def _steps(training: TrainingRun) -> Iterator[Fault]:
             yield mismatch(what, test_ns, sum_ns, "its steps add up to", file=file)
 
 
-def _count(training: TrainingRun) -> Iterator[Fault]:
+def _count(training: TrainingRun) -> Faults:
     steps = training.steps["performance"]
     least = limits()["least_steps"]
     count = steps and steps.count
@@ -172,7 +168,7 @@ def _count(training: TrainingRun) -> Iterator[Fault]:
         yield mismatch(what, count, f"{least} or more", "mode valid requires")
 
 
-def _window(training: TrainingRun) -> Iterator[Fault]:
+def _window(training: TrainingRun) -> Faults:
     """Yield a fault if the framework's loop went on after its last step for longer than the end of
     an epoch may take.
 

@@ -10,12 +10,11 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from compliance.findings import fixes
-from compliance.findings.check import judge, manual, mismatch, shorten
+from compliance.findings.check import failed, judge, manual, mismatch, shorten
 from compliance.logs import files
 from compliance.scoring import loss_curve, weight_updates
 from compliance.training.run_directory import TrainingRun, limits
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 from formats.record import Record
 
 _TRAIN = "correct the SUT: it must train as the reference does"
@@ -35,7 +34,7 @@ def checks(training: TrainingRun, record: Record) -> Iterator[Check]:
             who = f"{precision} may have"
             loose.append(mismatch(what, limit, f"at most {most}", who))
     good = "within this project's limits"
-    yield judge("training-tolerance", loose, good, file="record.json", fix=fixes.RUN)
+    yield judge("training-tolerance", loose, good, "record.json")
     where = {"file": "raw/accuracy/steps.json", "fix": _TRAIN}
     if record.no_reference:
         why = f"there is no reference to compare with: {shorten(record.accuracy.reason)}"
@@ -43,7 +42,7 @@ def checks(training: TrainingRun, record: Record) -> Iterator[Check]:
     else:
         scored, fault = files.reckon(lambda: score(training))
         if scored is None:
-            yield judge("training-loss", [fault], "", **where)
+            yield failed("training-loss", fault, **where)
         else:
             text = f"{scored.line()}: losses or updated weights are too far from the reference's"
             faults = [] if scored.passed else [text]
@@ -84,7 +83,7 @@ def stated(training: TrainingRun) -> loss_curve.Accuracy | str:
         return f"not scored: {e}"
 
 
-def _held_out(training: TrainingRun, record: Record) -> Iterator[Fault]:
+def _held_out(training: TrainingRun, record: Record) -> Faults:
     """Compare the losses on held-out batches after the training with those of the reference, or
     with those of the accuracy test if there is no reference.
     """
@@ -113,7 +112,7 @@ def _listed(losses: Iterable[float]) -> str:
     return " ".join(f"{loss:.7g}" for loss in losses) or "nothing"
 
 
-def _while_timed(training: TrainingRun, record: Record) -> Iterator[Fault]:
+def _while_timed(training: TrainingRun, record: Record) -> Faults:
     """Compare the two losses of the timed run with those of the accuracy test: the loss of the
     first step and the mean of the others.
     """

@@ -4,13 +4,18 @@ module.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
 from compliance.logs import files
+from formats import reading
 
+Count = Annotated[int, Meta(ge=0, lt=1 << 62)]
+"""A time or a count, with which an int64 can be computed."""
 _CONFIDENCE = 0.95
 # Marks are the times of steps if the last step is at most this many mean steps long. The last step
 # includes the wait for the device. So if a framework runs ahead, even by half a step, its last step
@@ -47,21 +52,21 @@ class Steps:
             none.
     """
 
-    batch_size: int
-    trainable: int
-    began_ns: int
-    began_unix_ns: int
-    first_ended_ns: int
-    started_ns: int
-    marks_ns: tuple[int, ...]
-    closed_ns: int
-    returned_ns: int
-    queued_ns: int
-    input_ns: int
+    batch_size: Count
+    trainable: Count
+    began_ns: Count
+    began_unix_ns: Count
+    first_ended_ns: Count
+    started_ns: Count
+    marks_ns: tuple[Count, ...]
+    closed_ns: Count
+    returned_ns: Count
+    queued_ns: Count
+    input_ns: Count
     losses: tuple[float, ...]
     held_out: tuple[float, ...]
-    evaluation_started_ns: int
-    evaluation_ended_ns: int
+    evaluation_started_ns: Count
+    evaluation_ended_ns: Count
     updates: tuple[tuple[float, ...], ...] = ()
 
     @property
@@ -101,22 +106,10 @@ def read(path: Path) -> Steps:
     document = files.json_object(path)
     if document.get("schema") != "steps-4":
         raise ValueError("its schema is not steps-4")
-    values = {each.name: document[each.name] for each in fields(Steps)}
-    values["updates"] = tuple(map(tuple, values["updates"]))
-    lists = ("marks_ns", "losses", "held_out", "updates")
-    for name in lists:
-        values[name] = tuple(values[name])
-    counts = [value for name, value in values.items() if name not in lists]
-    for count in (*values["marks_ns"], *counts):
-        if type(count) is not int or not 0 <= count < 1 << 62:
-            raise ValueError("a time or a count is not a whole number from 0 on")
-    updates = [value for row in values["updates"] for value in row]
-    for number in (*values["losses"], *values["held_out"], *updates):
-        if type(number) is not float:
-            raise ValueError("a loss or an update is not a floating-point number")
-    if len(values["marks_ns"]) < 2 or values["closed_ns"] <= values["started_ns"]:
+    steps = reading.convert(document, Steps)
+    if steps.count < 2 or steps.window_ns <= 0:
         raise ValueError("its window has fewer than two steps, or no length")
-    return Steps(**values)
+    return steps
 
 
 def figures(steps: Steps) -> dict[str, float]:

@@ -6,9 +6,8 @@ time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 
-from compliance.findings.check import judge, not_applicable
+from compliance.findings.check import differs, failed, judge, not_applicable
 from compliance.loadgen import counts
 from compliance.loadgen.log import Log
 from compliance.logs import Detail
@@ -26,9 +25,8 @@ _LEAST_BATCHES = 3
 
 def performance(subject: Subject) -> Check:
     """The check that the performance test's latencies and the passed time agree."""
-    file = subject.detail_file(subject.performance)
     good = "the latencies fit into the time that passed"
-    return judge("duration", _duration(subject.log), good, file)
+    return judge("duration", _duration(subject.log), good, subject.performance.file)
 
 
 def accuracy(subject: Subject) -> Check:
@@ -36,7 +34,7 @@ def accuracy(subject: Subject) -> Check:
     test = subject.accuracy
     tolerance_s = subject.rules.dates.clock_tolerance_s
     faults = _clocks(test.detail, tolerance_s, slow_loading=subject.place.run is None)
-    return judge("accuracy-duration", faults, "calendar and log agree", subject.detail_file(test))
+    return judge("accuracy-duration", faults, "calendar and log agree", test.file)
 
 
 def measured(subject: Subject) -> Check:
@@ -45,13 +43,13 @@ def measured(subject: Subject) -> Check:
     """
     least_s = subject.rules.scenarios[subject.scenario].min_duration_ms / 1e3
     passed_ns = subject.log.last_issue_ns
-    faults = []
-    if passed_ns is None or passed_ns[1] / 1e9 < least_s:
-        passed = "unknown" if passed_ns is None else f"{passed_ns[1] / 1e9:.3f} s"
-        text = f"{passed}; the round requires {least_s:g} s"
-        faults.append(Fault(text, f"at least {least_s:g} s", passed))
-    file = subject.detail_file(subject.performance)
-    return judge("measured-duration", faults, f"at least {least_s:g} s", file)
+    good = f"at least {least_s:g} s"
+    file = subject.performance.file
+    if passed_ns and passed_ns[1] / 1e9 >= least_s:
+        return judge("measured-duration", (), good, file)
+    passed = f"{passed_ns[1] / 1e9:.3f} s" if passed_ns else "unknown"
+    fault = Fault(f"{passed}; the round requires {least_s:g} s", good, passed)
+    return failed("measured-duration", fault, file)
 
 
 def _duration(log: Log) -> Faults:
@@ -66,34 +64,33 @@ def _duration(log: Log) -> Faults:
         return
     busy_s = max(issued[0], log.one_by_one_ns) / 1e9
     line = log.line("power_end")
+    busy = f"{busy_s:.3f} s"
     if busy_s > wall_s + tolerance_s:
         text = (
-            f"the latencies add up to {busy_s:.3f} s and {wall_s:.3f} s passed between power_begin"
+            f"the latencies add up to {busy} and {wall_s:.3f} s passed between power_begin"
             " and power_end"
         )
-        yield Fault(text, f"at most {wall_s:.3f} s", f"{busy_s:.3f} s", line=line)
+        yield Fault(text, f"at most {wall_s:.3f} s", busy, line=line)
     # The last answer comes after the last issue. Offline's figure is the time of the last answer
     # already.
     tail_ns = 0 if log.scenario == "Offline" else log.number("result_max_latency_ns") or 0
     work_s = max(issued[1], log.one_by_one_ns) / 1e9 + tail_ns / 1e9
     most_s = (1 + _IDLE) * work_s + _IDLE_S
     if wall_s > most_s:
-        text = (
-            f"{wall_s:.3f} s passed between power_begin and power_end, and the figures account for"
-            f" {busy_s:.3f} s"
+        sentence = (
+            "{found} passed between power_begin and power_end, and the figures account for {busy}"
         )
-        yield Fault(text, f"at most {most_s:.3f} s", f"{wall_s:.3f} s", line=line)
+        most = f"at most {most_s:.3f} s"
+        yield differs(sentence, f"{wall_s:.3f} s", most, line=line, busy=busy)
     yield from _clocks(log, tolerance_s)
-    verdicts = log.occurrences.get("result_validity", ())
-    if not verdicts:
-        return
-    clock_s = verdicts[-1].time_ms / 1e3
-    if not busy_s <= clock_s + tolerance_s:
-        text = f"the latencies add up to {busy_s:.3f} s and the log's own clock to {clock_s:.3f} s"
-        yield Fault(text, f"at most {clock_s:.3f} s", f"{busy_s:.3f} s", line=verdicts[-1].number)
+    for verdict in log.occurrences.get("result_validity", ())[-1:]:
+        clock_s = verdict.time_ms / 1e3
+        if not busy_s <= clock_s + tolerance_s:
+            text = f"the latencies add up to {busy} and the log's own clock to {clock_s:.3f} s"
+            yield Fault(text, f"at most {clock_s:.3f} s", busy, line=verdict.number)
 
 
-def _clocks(detail: Detail, tolerance_s: float, *, slow_loading: bool = False) -> Iterator[Fault]:
+def _clocks(detail: Detail, tolerance_s: float, *, slow_loading: bool = False) -> Faults:
     """Yield a fault if calendar and log differ between the last generation of queries and
     power_end. NTP may move the calendar a little.
 
@@ -109,11 +106,11 @@ def _clocks(detail: Detail, tolerance_s: float, *, slow_loading: bool = False) -
     spent_s = (end[-1].time_ms - begin[-1].time_ms) / 1e3
     loaded = slow_loading and spent_s > wall_s
     if not loaded and not abs(spent_s - wall_s) <= 10 * tolerance_s + 1e-2 * wall_s:
-        text = (
-            f"{wall_s:.3f} s passed between power_begin and power_end by the calendar, and"
-            f" {spent_s:.3f} s by the log's own clock"
+        sentence = (
+            "{expected} passed between power_begin and power_end by the calendar, and {found} by"
+            " the log's own clock"
         )
-        yield Fault(text, f"{wall_s:.3f} s", f"{spent_s:.3f} s", line=end[-1].number)
+        yield differs(sentence, f"{spent_s:.3f} s", f"{wall_s:.3f} s", line=end[-1].number)
 
 
 def whole_batches(subject: Subject) -> Check:
@@ -122,7 +119,7 @@ def whole_batches(subject: Subject) -> Check:
 
     It reports the padding, and fails a quick run with padding.
     """
-    file = subject.detail_file(subject.performance)
+    file = subject.performance.file
     check_id = "whole-batches"
     record = subject.record
     if record is None:
@@ -132,8 +129,7 @@ def whole_batches(subject: Subject) -> Check:
     size = record.cell.batch_size
     samples, batches = counts.batches(subject.performance.detail, subject.scenario, size)
     if samples is None or batches is None:
-        missing = "the number of samples or the batch size is missing"
-        return judge(check_id, [missing], "", file)
+        return failed(check_id, "the number of samples or the batch size is missing", file)
     rows = batches * size
     padding = (rows - samples) / rows
     share = f"{padding:.2%} of their rows are padding" if padding else "no padding"
@@ -141,14 +137,13 @@ def whole_batches(subject: Subject) -> Check:
     return judge(check_id, faults, f"{samples} samples in {batches} batches, {share}", file)
 
 
-def _padding(samples: int, batches: int, rows: int) -> Iterator[Fault]:
+def _padding(samples: int, batches: int, rows: int) -> Faults:
     if samples != rows:
-        text = (
-            f"{samples} samples are not a whole number of batches: {rows - samples} of {rows} rows"
-            f" in {batches} batches are padding"
+        sentence = (
+            "{found} samples are not a whole number of batches: {padding} of {expected} rows in"
+            " {batches} batches are padding"
         )
-        yield Fault(text, str(rows), str(samples))
+        yield differs(sentence, samples, rows, padding=rows - samples, batches=batches)
     if batches < _LEAST_BATCHES:
-        least = f"at least {_LEAST_BATCHES}"
-        text = f"{batches} batch(es) were measured; a quick run requires {least}"
-        yield Fault(text, least, str(batches))
+        sentence = "{found} batch(es) were measured; a quick run requires {expected}"
+        yield differs(sentence, batches, f"at least {_LEAST_BATCHES}")

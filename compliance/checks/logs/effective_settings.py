@@ -6,9 +6,9 @@ Source: loadgen/test_settings_internal.cc, TestSettingsInternal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from compliance.findings.check import judge, shorten
+from compliance.findings.check import differs, judge
 from compliance.findings.entries import entry_fault
 from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close, signed
@@ -42,7 +42,7 @@ def check(test: LoadGenRun, subject: Subject) -> Check:
     """The check of one test's effective settings."""
     good = "they follow from the requested settings"
     found = faults(test.detail, subject.scenario)
-    return judge(f"{test.name}-effective-settings", found, good, subject.detail_file(test))
+    return judge(f"{test.name}-effective-settings", found, good, test.file)
 
 
 def percentile(test: LoadGenRun, subject: Subject) -> Check:
@@ -54,8 +54,7 @@ def percentile(test: LoadGenRun, subject: Subject) -> Check:
     if effective is None or not close(effective, of_round, DIGITS):
         who = f"{subject.scenario} has"
         faults.append(entry_fault(test.detail, key, f"{of_round:g}", who))
-    file = subject.detail_file(test)
-    return judge(f"{test.name}-latency-percentile", faults, "it is the round's", file)
+    return judge(f"{test.name}-latency-percentile", faults, "it is the round's", test.file)
 
 
 def faults(detail: Detail, scenario: str) -> Faults:
@@ -66,10 +65,9 @@ def faults(detail: Detail, scenario: str) -> Faults:
         if key in _DURATIONS and isinstance(requested, int):
             requested = signed(requested)
         if requested is None or requested != effective:
-            first = shorten(requested)
-            second = shorten(effective)
-            text = f"{key}: requested {first}, effective {second}"
-            yield Fault(text, first, second, line=detail.line(f"effective_{key}"))
+            sentence = "{key}: requested {expected}, effective {found}"
+            line = detail.line(f"effective_{key}")
+            yield differs(sentence, effective, requested, line=line, key=key)
     for test, available in (("performance", "performance"), ("accuracy", "total")):
         override = detail.get(f"requested_{test}_sample_count_override")
         expected = override or detail.get(f"qsl_reported_{available}_count")
@@ -101,9 +99,17 @@ def _follow(detail: Detail, scenario: str) -> Faults:
         if effective is None or value is None or not close(effective, value, DIGITS):
             expected = None if value is None else f"{value:g}"
             yield entry_fault(detail, key, expected, f"{scenario} has")
-    yield from _BY_SCENARIO[scenario](detail)
+    if scenario in _STREAMS:
+        yield from _stream(detail, scenario)
+    else:
+        yield from _server(detail) if served else _offline(detail)
 
 
+_STREAMS = {
+    "SingleStream": ("single_stream", "qsl_reported_performance_count"),
+    "MultiStream": ("multi_stream", "requested_multi_stream_samples_per_query"),
+}
+"""Scenario → its name in keys, and the key of the size of a loaded set, or of a query."""
 _COUNTS = (
     "effective_min_duration_ms",
     "requested_min_query_count",
@@ -147,38 +153,33 @@ def _offline(detail: Detail) -> Faults:
         yield Fault(text, f"1 and {samples}", f"{queries} and {least_samples}", line=line)
 
 
-def _single_stream(detail: Detail) -> Faults:
-    """Yield the faults of SingleStream. Under equal issue the minimum count is that of the
-    generated queries, rounded down to whole sets, plus one set.
+def _stream(detail: Detail, scenario: str) -> Faults:
+    """Yield the faults of SingleStream or MultiStream. Under equal issue the minimum count of
+    SingleStream is that of the generated queries, rounded down to whole sets, plus one set. Equal
+    issue changes no setting of MultiStream.
     """
-    key = "requested_single_stream_expected_latency_ns"
-    whole_key = "qsl_reported_performance_count"
-    settings = _settings(detail, key, whole_key, *_COUNTS)
-    if settings is None or settings[key] <= 0:
-        yield "a setting of SingleStream is missing"
-        return
-    yield from _rate(detail, settings[key], "single_stream")
-    least = settings["requested_min_query_count"]
-    slack = 0.0
-    whole = settings[whole_key]
-    if detail.get("effective_sample_concatenate_permutation") and whole > 0:
-        prepared = 2 * settings["effective_min_duration_ms"] * 1e6 / settings[key]
-        least = (max(least, prepared) // whole + 1) * whole
-        slack = whole + 2 * DIGITS * least  # the log has six digits of the latency
-    yield from _counts(detail, settings, least, 1, slack)
-
-
-def _multi_stream(detail: Detail) -> Faults:
-    """Yield the faults of MultiStream. Equal issue changes no setting of it."""
-    key, size_key = (
-        f"requested_multi_stream_{name}" for name in ("expected_latency_ns", "samples_per_query")
-    )
+    name, size_key = _STREAMS[scenario]
+    key = f"requested_{name}_expected_latency_ns"
     settings = _settings(detail, key, size_key, *_COUNTS)
     if settings is None or settings[key] <= 0:
-        yield "a setting of MultiStream is missing"
+        yield f"a setting of {scenario} is missing"
         return
-    yield from _rate(detail, settings[key], "multi_stream")
-    yield from _counts(detail, settings, settings["requested_min_query_count"], settings[size_key])
+    rate = 1e9 / settings[key]
+    if not close(settings["effective_target_qps"], rate, 2 * DIGITS):
+        who = "the expected latency gives"
+        yield entry_fault(detail, "effective_target_qps", f"{rate:.6g}", who)
+    yield from _percentile(detail, name)
+    least = settings["requested_min_query_count"]
+    size = settings[size_key]
+    if scenario == "MultiStream":
+        yield from _counts(detail, settings, least, size)
+        return
+    slack = 0.0
+    if detail.get("effective_sample_concatenate_permutation") and size > 0:
+        prepared = 2 * settings["effective_min_duration_ms"] * 1e6 / settings[key]
+        least = (max(least, prepared) // size + 1) * size
+        slack = size + 2 * DIGITS * least  # the log has six digits of the latency
+    yield from _counts(detail, settings, least, 1, slack)
 
 
 def _rate_in_force(requested: float) -> float:
@@ -201,14 +202,6 @@ def _server(detail: Detail) -> Faults:
         yield entry_fault(detail, key, f"{requested:.6g}", "requested is")
     yield from _percentile(detail, "server")
     yield from _counts(detail, settings, settings["requested_min_query_count"], 1)
-
-
-def _rate(detail: Detail, expected_latency_ns: float, name: str) -> Faults:
-    key = "effective_target_qps"
-    rate = 1e9 / expected_latency_ns
-    if not close(detail.number(key) or 0, rate, 2 * DIGITS):
-        yield entry_fault(detail, key, f"{rate:.6g}", "the expected latency gives")
-    yield from _percentile(detail, name)
 
 
 def _percentile(detail: Detail, name: str) -> Faults:
@@ -235,11 +228,3 @@ def _counts(
         )
         line = detail.line("effective_min_query_count")
         yield Fault(text, f"{least:g} of {each:g}", f"{queries} of {samples}", line=line)
-
-
-_BY_SCENARIO: Mapping[str, Callable[[Detail], Faults]] = {
-    "Offline": _offline,
-    "SingleStream": _single_stream,
-    "MultiStream": _multi_stream,
-    "Server": _server,
-}

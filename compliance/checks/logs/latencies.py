@@ -26,7 +26,7 @@ from compliance.loadgen.rates import Bounds
 from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
 from compliance.subject import Subject, requested_value
-from formats.checks import Check, Fault, Faults
+from formats.checks import Checks, Fault, Faults
 
 # The allowed idle time between two queries of SingleStream. LoadGen and the SUT's binding take only
 # some microseconds.
@@ -48,10 +48,10 @@ _COUNTS = (
 _GENERATED = ("generated_query_count", "generated_query_duration")
 
 
-def checks(subject: Subject) -> list[Check]:
+def checks(subject: Subject) -> Checks:
     """The checks of counts and of latencies."""
     log = subject.log
-    file = subject.detail_file(subject.performance)
+    file = subject.performance.file
     issued = f"{log.samples} samples issued and completed"
     agreement = "minimum, mean, percentiles, maximum and rate agree"
     faults = [*_latency_faults(SAMPLES, log), *_FIGURES[log.scenario](log)]

@@ -16,7 +16,7 @@ from compliance.logs import Detail
 from compliance.logs.trace import Trace
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject, released
-from formats.checks import Check, Fault, Faults
+from formats.checks import Check, Checks, Fault, Faults
 
 # Libraries are far smaller. Shuffling one needs a list of all its samples.
 _LARGEST_LIBRARY = 10_000_000
@@ -24,14 +24,14 @@ _CHOSEN = ("effective_performance_issue_same", "effective_performance_issue_uniq
 """Settings with which LoadGen does not draw the samples."""
 
 
-def loaded_sets(subject: Subject) -> list[Check]:
+def loaded_sets(subject: Subject) -> Checks:
     """The checks of the sets that each test loaded."""
     return [
         judge(
             f"{test.name}-loaded-set",
             _loaded(test, subject.rules),
             "the set that follows from the seed",
-            file=subject.detail_file(test),
+            file=test.file,
         )
         for test in subject.tests
     ]
@@ -43,7 +43,7 @@ def performance(subject: Subject) -> Check:
         return not_applicable("performance-order", subject.no_trace, file=subject.trace_file)
     faults = of_the_log(
         _order(subject.trace, subject.performance.detail, subject.scenario),
-        subject.detail_file(subject.performance),
+        subject.performance.file,
     )
     good = "the order that follows from the seeds"
     return judge(

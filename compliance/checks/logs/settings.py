@@ -5,7 +5,6 @@ settings must not be set. user.conf itself is checked too.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from compliance.logs.entry import LOADED_SET
 from compliance.logs.user_conf import Conf, parse
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject, conf_entry, released
-from formats.checks import Check, Fault, Faults
+from formats.checks import Check, Checks, Fault, Faults
 
 # Settings that an accuracy test does not use, because it takes each sample once.
 _OF_PERFORMANCE = ("target_", "min_", "max_duration", "max_query", "performance_", "coalesce_")
@@ -58,7 +57,7 @@ def has_audit_config(detail: Detail) -> bool:
     return any("Found Audit Config" in str(line.value) for line in detail.warnings)
 
 
-def inferred(subject: Subject) -> list[Check]:
+def inferred(subject: Subject) -> Checks:
     """The check of a folder with another scenario's logs. An edge system may infer MultiStream and
     Offline from them.
 
@@ -89,7 +88,7 @@ def inferred(subject: Subject) -> list[Check]:
         f"the system is {system_type}: {scenario} is inferred from {name}, whose rules judge the"
         " logs"
     )
-    return [judge("inferred-scenario", faults, good, subject.detail_file(subject.performance))]
+    return [judge("inferred-scenario", faults, good, subject.performance.file)]
 
 
 def has_several_tests(detail: Detail) -> bool:
@@ -101,10 +100,10 @@ def kind(test: LoadGenRun, subject: Subject) -> Check:
     """The check of one test's mode and scenario."""
     good = f"{_MODES[test.name]}, {subject.scenario}"
     check_id = f"{test.name}-test-and-scenario"
-    return judge(check_id, _kind(test, subject), good, subject.detail_file(test))
+    return judge(check_id, _kind(test, subject), good, test.file)
 
 
-def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
+def of_test(test: LoadGenRun, subject: Subject) -> Checks:
     """The checks of one test's mode, scenario, seeds, audit settings and requested settings."""
     found = {
         "seeds": (_seeds(test.detail, subject.rules), f"the seeds of {subject.rules.round}"),
@@ -113,7 +112,7 @@ def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
     }
     results = [kind(test, subject)]
     for name, (faults, good) in found.items():
-        results.append(judge(f"{test.name}-{name}", faults, good, subject.detail_file(test)))
+        results.append(judge(f"{test.name}-{name}", faults, good, test.file))
     return results
 
 
@@ -122,7 +121,7 @@ def sample_set(test: LoadGenRun, subject: Subject) -> Check:
     total = shorten(test.detail.get("qsl_reported_total_count"))
     good = f"{total} samples, each loaded once{_above(test)}"
     faults = _sample_set(test, subject)
-    return judge(f"{test.name}-sample-set", faults, good, subject.detail_file(test))
+    return judge(f"{test.name}-sample-set", faults, good, test.file)
 
 
 def _above(test: LoadGenRun) -> str:
@@ -319,7 +318,7 @@ def user_conf_keys(subject: Subject) -> Check:
     )
 
 
-def _traps(conf: Conf, subject: Subject) -> Iterator[Fault]:
+def _traps(conf: Conf, subject: Subject) -> Faults:
     """Yield a fault for each line that LoadGen ignores, and for each number that it reads as
     another number than people do.
     """
@@ -340,13 +339,13 @@ def _traps(conf: Conf, subject: Subject) -> Iterator[Fault]:
             yield Fault(f"{shorten(full)} = {shorten(word)} {why}", line=line)
 
 
-def of_the_round(subject: Subject) -> list[Check]:
+def of_the_round(subject: Subject) -> Checks:
     """The checks of the round's requirements that a quick run need not meet: duration, count, equal
     issue.
     """
     log = subject.log
     official = subject.official_rules
-    file = subject.detail_file(subject.performance)
+    file = subject.performance.file
     key = "effective_min_duration_ms"
     duration_ms = log.number(key)
     least_ms = log.rules.scenarios[log.scenario].min_duration_ms

@@ -24,10 +24,10 @@ from compliance.logs.digits import DIGITS
 from compliance.logs.entry import LOADED_SET
 from compliance.logs.trace import Trace
 from compliance.subject import Subject, requested_value
-from formats.checks import Check, Fault, Faults
+from formats.checks import Checks, Fault, Faults
 
 
-def checks(subject: Subject) -> list[Check]:
+def checks(subject: Subject) -> Checks:
     """The checks of the trace's samples, of the figures computed from it, and of its times."""
     trace = subject.trace
     file = subject.trace_file
@@ -46,7 +46,7 @@ def checks(subject: Subject) -> list[Check]:
         ),
         "trace-times": (_times(subject, trace), _GOOD_TIMES[log.scenario]),
     }
-    logged = subject.detail_file(subject.performance)
+    logged = subject.performance.file
     return [
         judge(check_id, of_the_log(faults, logged), good, file)
         for check_id, (faults, good) in found.items()

@@ -11,14 +11,14 @@ from compliance.loadgen.early_stopping import discards, lacking
 from compliance.loadgen.latency_keys import FIRST_TOKENS, LATER_TOKENS
 from compliance.loadgen.log import Log
 from compliance.subject import LoadGenRun, Subject
-from formats.checks import Check, Fault, Faults
+from formats.checks import Check, Checks, Fault, Faults
 
 # LoadGen's own sentences are shorter.
 _LONGEST = 400
 _NOT_MET = {FIRST_TOKENS: "TTFT constrain not met", LATER_TOKENS: "TPOT constrain not met"}
 
 
-def errors(subject: Subject) -> list[Check]:
+def errors(subject: Subject) -> Checks:
     """The checks of both tests' errors."""
     return [error_lines(test, subject) for test in subject.tests]
 
@@ -26,14 +26,14 @@ def errors(subject: Subject) -> list[Check]:
 def parts(subject: Subject) -> Check:
     """The check that the verdict and its parts follow from the log's figures."""
     log = subject.log
-    file = subject.detail_file(subject.performance)
+    file = subject.performance.file
     good = "which follows from duration, counts and early stopping"
     return judge("validity", _validity(log), f"{log.get('result_validity')}, {good}", file)
 
 
 def verdict(subject: Subject) -> Check:
     """The check that LoadGen calls the performance test VALID."""
-    file = subject.detail_file(subject.performance)
+    file = subject.performance.file
     good = f"VALID; {explanation.ended(subject)}"
     return judge("loadgen-verdict", _verdict(subject), good, file)
 
@@ -41,7 +41,7 @@ def verdict(subject: Subject) -> Check:
 def error_lines(test: LoadGenRun, subject: Subject) -> Check:
     """The check of one test's errors, which LoadGen's own verdict ignores."""
     good = "no error line, and LoadGen counted no error"
-    return judge(f"{test.name}-errors", _errors(test), good, subject.detail_file(test))
+    return judge(f"{test.name}-errors", _errors(test), good, test.file)
 
 
 def _errors(test: LoadGenRun) -> Faults:
@@ -128,7 +128,7 @@ def _verdict(subject: Subject) -> Faults:
 
 def early_stopping(subject: Subject) -> Check:
     """The check that the log's statements on early stopping follow from the number of queries."""
-    file = subject.detail_file(subject.performance)
+    file = subject.performance.file
     good = "it follows from the number of queries"
     return judge("early-stopping", _stopping(subject.log), good, file)
 

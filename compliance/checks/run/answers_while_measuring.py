@@ -8,20 +8,29 @@ these answers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
 from compliance import logs
-from compliance.findings.check import judge, manual, mismatch, not_applicable, shorten
+from compliance.findings.check import (
+    differs,
+    failed,
+    judge,
+    manual,
+    mismatch,
+    not_applicable,
+    shorten,
+)
 from compliance.logs import files
 from compliance.scoring import of_run
 from compliance.scoring.value import AnswerBytes
 from compliance.subject import Subject
 from formats import shards
 from formats.cell import ONLY_WEIGHTS
-from formats.checks import Check, Fault
+from formats.checks import Check, Checks, Fault, Faults
 from formats.frameworks import ENGINE
 from formats.outcome import Fresh, WorkerOutcome
 from formats.record import Record
@@ -38,7 +47,7 @@ _KEPT_BYTES = 64 << 20
 UNKNOWN_SPEED = "the model's operations or the speed of a large matrix product are not known"
 
 
-def checks(subject: Subject) -> list[Check]:
+def checks(subject: Subject) -> Checks:
     """The checks of the performance test's answers, of the time of fresh inputs, and of the speed
     compared with that of a matrix product.
     """
@@ -62,50 +71,37 @@ def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     digest, fault = files.attempt(files.sha256, file)
     if digest != outcome.kept_sha256:
         text = f"its sha256 is {digest}; outcome.json has {shorten(outcome.kept_sha256)}"
-        return judge(_ANSWERS, [fault or text], "", **where)
+        return failed(_ANSWERS, fault or text, **where)
     kept, fault = files.attempt(files.arrays, file)
     log, log_fault = files.attempt(
         logs.read_accuracy, raw / "accuracy" / "mlperf_log_accuracy.json"
     )
     if kept is None or log is None:
-        return judge(_ANSWERS, [fault or log_fault], "", **where)
+        return failed(_ANSWERS, fault or log_fault, **where)
+    payloads = log.payloads
     answers, fault = files.reckon(lambda: _unpack(kept))
     if answers is None:
-        return judge(_ANSWERS, [fault], "", **where)
-    payloads = log.payloads
-    faults, fault = files.reckon(
-        lambda: list(_length_faults(outcome, record, kept["visits"], payloads))
-    )
+        return failed(_ANSWERS, fault, **where)
+    faults, fault = files.reckon(lambda: list(_unfit(outcome, record, kept, payloads, answers)))
     if faults or fault:
-        return judge(_ANSWERS, faults or [fault], "", **where)
-    least = _least_kept(outcome, record, max(len(content) for _, content in answers))
-    if len(answers) < least:
-        text = f"{len(answers)} answers were kept, and a test of so many samples keeps {least}"
-        return judge(_ANSWERS, [Fault(text, f"at least {least}", str(len(answers)))], "", **where)
-    differing = {each for each in answers if payloads.get(each[0]) != each[1]}
-    if not differing:
+        return judge(_ANSWERS, faults or [fault], **where)
+    others = sorted({each for each in answers if payloads.get(each[0]) != each[1]})
+    if not others:
         good = f"the {len(answers)} kept answers are those of the accuracy test"
         return judge(_ANSWERS, [], good, **where)
-    summary = f"{len(differing)} of {len(answers)} kept answers differ from the accuracy test's"
+    summary = f"{len(others)} of {len(answers)} kept answers differ from the accuracy test's"
     if subject.no_reference and not record.official:
         return manual(_ANSWERS, f"{summary}, and there is no reference to score them", **where)
-    scored, fault = files.reckon(
-        partial(
-            of_run.with_others,
-            run,
-            record,
-            subject.rules.benchmarks,
-            payloads,
-            sorted(differing),
-            len(answers),
-        )
-    )
+    benchmarks = subject.rules.benchmarks
+    score = partial(of_run.with_others, run, record, benchmarks, payloads, others, len(answers))
+    scored, fault = files.reckon(score)
     if scored is None:
-        return judge(_ANSWERS, [fault], "", **where)
-    passed, score = scored
-    sentence = f"{len(differing)} kept answers differ from the accuracy test's; with them {score}"
-    wrong = [] if passed else [sentence]
-    return judge(_ANSWERS, wrong, f"{summary}, within the tolerance", **where)
+        return failed(_ANSWERS, fault, **where)
+    passed, text = scored
+    if passed:
+        return judge(_ANSWERS, [], f"{summary}, within the tolerance", **where)
+    differ = f"{len(others)} kept answers differ from the accuracy test's"
+    return failed(_ANSWERS, f"{differ}; with them {text}", **where)
 
 
 def _unpack(kept: Mapping[str, np.ndarray]) -> list[tuple[int, bytes]]:
@@ -114,41 +110,50 @@ def _unpack(kept: Mapping[str, np.ndarray]) -> list[tuple[int, bytes]]:
     starts = kept["starts"].tolist()
     if not len(kept["indices"]) or len(starts) != len(kept["indices"]) + 1:
         raise ValueError("no answer was kept")
-    ranges = zip(kept["indices"], starts[:-1], starts[1:], strict=True)
-    return [(int(index), content[start:end]) for index, start, end in ranges]
+    ranges = zip(kept["indices"], pairwise(starts), strict=True)
+    return [(int(index), content[start:end]) for index, (start, end) in ranges]
 
 
-def _least_kept(outcome: WorkerOutcome, record: Record, largest: int) -> int:
-    """The least number of answers that a worker keeps (`scenarios.worker.watch`): half of 256 in
-    the first pass over the samples, and fewer if they are large.
-
-    `largest`: the bytes of the largest one.
-    """
-    planned = outcome.plan.samples if outcome.plan else 1
-    first = min(record.qsl.performance_sample_count, planned)
-    part = min(1.0, outcome.answered.get("samples", 0) / first)
-    return int(part * min(_HALF, first) / (1 + largest * 2 * _HALF // _KEPT_BYTES))
-
-
-def _length_faults(
-    outcome: WorkerOutcome, record: Record, visits: np.ndarray, payloads: AnswerBytes
-) -> Iterator[Fault]:
+def _unfit(
+    outcome: WorkerOutcome,
+    record: Record,
+    kept: Mapping[str, np.ndarray],
+    payloads: AnswerBytes,
+    answers: Sequence[tuple[int, bytes]],
+) -> Faults:
     """Yield a fault if the performance test's answers have another number of bytes in total than
-    the accuracy test's answers to the same samples.
+    the accuracy test's answers to the same samples, or if too few answers were kept.
 
     Answers that end at an end token may have other lengths in another batch, so they may differ by
-    a tenth. So may those of an engine, whose tokens were made from text.
+    a tenth. So may those of an engine, whose tokens were made from text. A worker keeps
+    (`scenarios.worker.watch`) half of 256 answers in the first pass over the samples, and fewer if
+    they are large.
+
+    Args:
+        kept: the arrays of answers.npz; `visits`: how often each sample was answered.
+        payloads: the accuracy test's answers.
+        answers: the kept ones.
     """
+    visits = kept["visits"]
     answered = outcome.answered
     total = answered["payload_bytes"]
     expected = sum(n * len(payloads[i]) for i, n in enumerate(visits.tolist()) if n)
     slack = 0.1 if record.end_tokens or record.execution == ENGINE else 0.0
     if int(visits.sum()) != answered["samples"] or abs(total - expected) > slack * expected:
-        text = (
-            f"all answers together have {total} bytes; those of the accuracy test to the same"
-            f" samples have {expected}"
+        sentence = (
+            "all answers together have {found} bytes; those of the accuracy test to the same"
+            " samples have {expected}"
         )
-        yield Fault(text, str(expected), str(total))
+        yield differs(sentence, total, expected)
+        return
+    largest = max(len(content) for _, content in answers)
+    planned = outcome.plan.samples if outcome.plan else 1
+    first = min(record.qsl.performance_sample_count, planned)
+    part = min(1.0, answered.get("samples", 0) / first)
+    least = int(part * min(_HALF, first) / (1 + largest * 2 * _HALF // _KEPT_BYTES))
+    if len(answers) < least:
+        text = f"{len(answers)} answers were kept, and a test of so many samples keeps {least}"
+        yield Fault(text, f"at least {least}", str(len(answers)))
 
 
 def _fresh(subject: Subject, record: Record, fresh: Fresh | None) -> Check:
@@ -162,7 +167,7 @@ def _fresh(subject: Subject, record: Record, fresh: Fresh | None) -> Check:
         where["fix"] = _NO_CACHE
         keeps = "the engine keeps answers, or what it computed of prompts"
     if fresh is None:
-        return judge(_FRESH, ["the worker timed no fresh inputs"], "", **where)
+        return failed(_FRESH, "the worker timed no fresh inputs", **where)
     ratio = fresh.slower
     others = fresh.other_processors or 0.0
     project_limits = subject.rules.project_limits
@@ -173,17 +178,17 @@ def _fresh(subject: Subject, record: Record, fresh: Fresh | None) -> Check:
     text = f"fresh inputs took {ratio:.3g} times as long as those it had met"
     timed = fresh.fresh_ns / (min(fresh.again_ns, fresh.met_ns) or math.inf)
     if not math.isclose(timed, ratio, rel_tol=1e-6):
-        return judge(_FRESH, [mismatch("slower", ratio, timed, "its times give")], "", **where)
+        return failed(_FRESH, mismatch("slower", ratio, timed, "its times give"), **where)
     if ratio > most:
         limit = f"at most {most:g}"
         fault = Fault(f"{text}; {limit}: {keeps}", limit, f"{ratio:.3g}")
-        return judge(_FRESH, [fault], "", **where)
+        return failed(_FRESH, fault, **where)
     most = limits["most"]
     if ratio <= most:
         return judge(_FRESH, [], text, **where)
     if slower := in_each_third(fresh, limits):
         fault = Fault(f"{text}; {slower}", f"at most {most:g}", f"{ratio:.3g}")
-        return judge(_FRESH, [fault], "", **where)
+        return failed(_FRESH, fault, **where)
     return judge(_FRESH, [], f"{text}, which does not show that {keeps}", **where)
 
 

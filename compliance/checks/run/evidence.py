@@ -4,21 +4,22 @@ after each test with the round's [evidence].
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from compliance.findings.check import judge, shorten
+from compliance.findings.check import differs, judge, shorten
 from compliance.rules import EvidenceRule, Rules
 from compliance.subject import LoadGenRun, Subject
 from formats.cell import UNKNOWN, Cell
-from formats.checks import Check, Fault, Faults
+from formats.checks import Checks, Fault, Faults
 from formats.evidence import Evidence
 from formats.figures import MOST_IN_ONE_PART, NOT_SEEN
 from formats.frameworks import ENGINE, FRAMEWORKS
 from formats.record import Record
 from formats.work import ATTENTION
 
-_FIX = "raw/<test>/worker.log shows what the framework ran; correct it, and measure again"
+Detail = Mapping[str, Any]
+"""What a framework reports of a watched call, by name."""
 _FACTS = ("threads", "processors", "parameter_dtypes", "variables", "settings")
 """Facts of an evidence that are no texts. All texts are facts, except for those of _REMARKS."""
 _REMARKS = ("remark", "call")
@@ -42,7 +43,7 @@ _WORDS = {
 }
 
 
-def checks(subject: Subject) -> list[Check]:
+def checks(subject: Subject) -> Checks:
     """The checks of the execution, one for each test."""
     record = subject.recorded
     after = subject.performance.after
@@ -54,15 +55,15 @@ def checks(subject: Subject) -> list[Check]:
     results = []
     for test in subject.tests:
         faults = [*_graphs(test, record, subject.rules), *_in_one_part(test, record)]
+        shown = good
+        if test.outcome and test.outcome.forked > 0:
+            shown += "; in a fork of a process that had imported the framework"
         file = f"raw/{test.name}/outcome.json"
-        is_forked = test.outcome is not None and test.outcome.forked > 0
-        told = f"{good}; in a fork of a process that had imported the framework"
-        shown = told if is_forked else good
-        results.append(judge(f"{test.name}-evidence", faults, shown, file=file, fix=_FIX))
+        results.append(judge(f"{test.name}-evidence", faults, shown, file))
     return results
 
 
-def _count_in(detail: Mapping[str, Any], name: str) -> int:
+def _count_in(detail: Detail, name: str) -> int:
     """The count, or 0 if it was not counted."""
     value = detail.get(name)
     return value if type(value) is int else 0
@@ -81,18 +82,18 @@ def _graphs(test: LoadGenRun, record: Record, rules: Rules) -> Faults:
     if evidence is None:
         yield test.no_evidence
         return
-    yield from _contradictions(rule, *evidence, execution)
+    yield from _contradictions(rule, evidence, execution)
     yield from _of_engine(record)
-    for when, each in zip(("before", "after"), evidence, strict=True):
+    for when, each in evidence.items():
         yield from thread_faults(each, record.cell)
         if test.job:
             yield from switch_faults(each, test.job.workload.settings, test.job.variables)
         if rule.least_of_work and record.cell.shard_count == 1:
             yield from work_faults(rule.least_of_work, each, when, record)
-    yield from _uncounted(rule, *evidence, record.framework)
+    yield from _uncounted(rule, evidence, record.framework)
 
 
-def _in_one_part(test: LoadGenRun, record: Record) -> Iterator[str]:
+def _in_one_part(test: LoadGenRun, record: Record) -> Faults:
     """Yield a sentence if the tokens of too many streamed answers were handed over at one moment.
     An engine may do so if no limit is on its later tokens.
     """
@@ -102,34 +103,30 @@ def _in_one_part(test: LoadGenRun, record: Record) -> Iterator[str]:
         yield NOT_SEEN.format(share=share)
 
 
-def _of_engine(record: Record) -> Iterator[Fault]:
+def _of_engine(record: Record) -> Faults:
     """Yield a fault if a SUT whose framework or precision is known is called an engine, which would
     spare it all other evidence, or if only its precision is unknown.
     """
     precision = record.cell.precision
-    framework = record.framework
     execution = record.execution
     if (execution == ENGINE) != (precision == UNKNOWN):
-        text = (
-            f"the execution is {execution} and the precision {shorten(precision)}; that of"
-            f" an {ENGINE} is {UNKNOWN}, and no other is"
+        sentence = (
+            "the execution is {execution} and the precision {found}; that of an {engine} is"
+            " {expected}, and no other is"
         )
-        yield Fault(text, UNKNOWN, shorten(precision))
-    if execution == ENGINE and framework:
-        text = f"the execution is {ENGINE}, and {framework} computes in the worker"
-        yield Fault(text, "no framework", framework)
+        yield differs(sentence, precision, UNKNOWN, execution=execution, engine=ENGINE)
+    if execution == ENGINE and record.framework:
+        sentence = "the execution is {engine}, and {found} computes in the worker"
+        yield differs(sentence, record.framework, "no framework", engine=ENGINE)
 
 
-def work_faults(least: float, evidence: Evidence, when: str, record: Record) -> Iterator[Fault]:
+def work_faults(least: float, evidence: Evidence, when: str, record: Record) -> Faults:
     """Yield a fault if the watched call ran less than the part `least` of the operations that its
     samples take on the reference. Operations that the framework does not report are not judged.
     """
-    detail = evidence.detail
-    flops = detail.get("flops")
-    if type(flops) is not int:
-        return
-    expected = _operations(record, detail)
-    if flops < least * expected:
+    flops = evidence.detail.get("flops")
+    expected = _operations(record, evidence.detail)
+    if type(flops) is int and flops < least * expected:
         text = (
             f"{flops / 1e9:.3g} GFLOP watched {when} the test, and the same samples take"
             f" {expected / 1e9:.3g} on the reference: a part of the model did not run"
@@ -137,7 +134,7 @@ def work_faults(least: float, evidence: Evidence, when: str, record: Record) -> 
         yield Fault(text, f"at least {least:g} of it", f"{flops / max(1.0, expected):.2g}")
 
 
-def _operations(record: Record, detail: Mapping[str, Any]) -> float:
+def _operations(record: Record, detail: Detail) -> float:
     """Return the least floating-point operations of the samples of a watched call. 0: they are not
     known.
 
@@ -162,7 +159,7 @@ def _operations(record: Record, detail: Mapping[str, Any]) -> float:
     )
 
 
-def thread_faults(evidence: Evidence, cell: Cell) -> Iterator[Fault]:
+def thread_faults(evidence: Evidence, cell: Cell) -> Faults:
     """Yield a fault if the SUT ran on another number of processors, or if its framework multiplied
     with another number of threads, than the cell names. A framework may not report its threads.
     Shards share them.
@@ -170,21 +167,20 @@ def thread_faults(evidence: Evidence, cell: Cell) -> Iterator[Fault]:
     threads = cell.threads
     if threads is None:
         return
-    detail = evidence.detail
-    counts = {"processors of the SUT": detail.get("processors")}
-    products = detail.get("matrix_products")
+    counts = {"processors of the SUT": evidence.detail.get("processors")}
+    products = evidence.detail.get("matrix_products")
     multiplied = products.get("threads") if isinstance(products, dict) else None
     if type(multiplied) is int and cell.shard_count == 1:
         counts["threads of its matrix products"] = multiplied
     for name, count in counts.items():
         if count != threads:
-            text = f"{name}: {shorten(count)}; the cell says threads {threads}"
-            yield Fault(text, str(threads), shorten(count))
+            sentence = "{name}: {found}; the cell says threads {expected}"
+            yield differs(sentence, count, threads, name=name)
 
 
 def switch_faults(
     evidence: Evidence, settings: Mapping[str, str], variables: Mapping[str, str]
-) -> Iterator[Fault]:
+) -> Faults:
     """Yield a fault for each setting and environment variable of the cell's switches that the
     evidence does not show.
 
@@ -192,22 +188,17 @@ def switch_faults(
         settings, variables: what the switches set. The value of a variable may be a list of flags,
             to which others were added.
     """
-    detail = evidence.detail
-    found_settings = detail.get("settings") or {}
-    found_variables = detail.get("variables") or {}
+    sentence = "the {name} is {found} in the worker; the cell's switches set it to {expected}"
+    found_settings = evidence.detail.get("settings") or {}
+    found_variables = evidence.detail.get("variables") or {}
     for name, value in settings.items():
-        if found_settings.get(name) != value:
-            yield _unset("setting", name, found_settings.get(name), value)
+        found = found_settings.get(name, "not set")
+        if found != value:
+            yield differs(sentence, found, value, name=f"setting {name}")
     for name, value in variables.items():
-        found = found_variables.get(name)
+        found = found_variables.get(name, "not set")
         if not set(value.split()) <= set(str(found).split()):
-            yield _unset("variable", name, found, value)
-
-
-def _unset(kind: str, name: str, found: object, value: str) -> Fault:
-    shown = "not set" if found is None else shorten(found)
-    text = f"the {kind} {name} is {shown} in the worker; the cell's switches set it to {value}"
-    return Fault(text, value, shown)
+            yield differs(sentence, found, value, name=f"variable {name}")
 
 
 def findings(
@@ -224,16 +215,17 @@ def findings(
         before, after: the evidence from before and after one test.
         framework: the name of the framework that computes.
     """
+    evidence = {"before": before, "after": after}
     faults = [
-        *_contradictions(rule, before, after, execution),
-        *_uncounted(rule, before, after, framework),
+        *_contradictions(rule, evidence, execution),
+        *_uncounted(rule, evidence, framework),
     ]
     return [str(fault) for fault in faults]
 
 
 def _uncounted(
-    rule: EvidenceRule, before: Evidence, after: Evidence, framework: str
-) -> Iterator[str]:
+    rule: EvidenceRule, evidence: Mapping[str, Evidence], framework: str
+) -> Faults:
     """Yield a sentence if the evidence lacks counters that the framework always has. Without this
     check a missing counter would be ignored.
     """
@@ -241,33 +233,37 @@ def _uncounted(
     judged = {*rule.a_batch, *rule.a_pass}
     if rule.least_of_work:
         judged.add("flops")
-    for when, each in (("before", before), ("after", after)):
-        counts = each.detail
-        lacking = [_WORDS[name] for name in counters if name in judged and name not in counts]
+    for when, each in evidence.items():
+        lacking = judged.intersection(counters) - each.detail.keys()
         if lacking:
+            words = ", ".join(_WORDS[name] for name in counters if name in lacking)
             yield (
-                f"the evidence from {when} the test does not count {', '.join(lacking)};"
-                f" {framework} counts them"
+                f"the evidence from {when} the test does not count {words}; {framework} counts them"
             )
 
 
 def _contradictions(
-    rule: EvidenceRule, before: Evidence, after: Evidence, execution: str
+    rule: EvidenceRule, evidence: Mapping[str, Evidence], execution: str
 ) -> Faults:
-    for when, each in (("before", before), ("after", after)):
-        yield from _share(rule, each, when, execution)
-        yield from _xla(rule, each, when, execution)
-        yield from _counts(rule, each, when, execution)
+    for when, each in evidence.items():
+        yield from _share(rule, each, when=when, execution=execution)
+        yield from _xla(rule, each, when=when, execution=execution)
+        yield from _counts(rule, each, when=when, execution=execution)
+    before, after = evidence.values()
     yield from _other_programs(rule, before.detail, after.detail)
     yield from _constant(before.detail, after.detail)
     yield from _changed(before.detail, after.detail)
     yield from _graph_counts(rule, before.graphs, after.graphs, execution)
-    yield from _breaks(rule, after.graph_breaks, execution)
+    breaks = after.graph_breaks  # None: the framework does not count them
+    most = rule.max_graph_breaks
+    if most is not None and breaks is not None and breaks > most:
+        text = f"{breaks} graph breaks; {execution} may have {most}"
+        yield Fault(text, f"at most {most}", str(breaks))
 
 
-def _share(rule: EvidenceRule, evidence: Evidence, when: str, execution: str) -> Faults:
+def _share(rule: EvidenceRule, evidence: Evidence, **words: Any) -> Faults:
     """Yield a fault if too small a share of the measured call ran compiled, or the share was not
-    measured. A model may have graphs that it never runs.
+    measured. A model may have graphs that it never runs. `words`: `when` and `execution`.
     """
     share = evidence.compiled_share
     least = rule.min_compiled_share
@@ -275,45 +271,46 @@ def _share(rule: EvidenceRule, evidence: Evidence, when: str, execution: str) ->
         return
     if share is None:
         yield (
-            f"the share of forward passes that ran compiled is missing {when} the test;"
-            f" {execution} requires {least:g}"
+            f"the share of forward passes that ran compiled is missing {words['when']} the test;"
+            f" {words['execution']} requires {least:g}"
         )
     elif not least <= share <= 1:
-        text = (
-            f"{share:.3g} of the forward passes ran compiled {when} the test; {execution} requires"
-            f" {least:g}: the rest ran eager"
+        sentence = (
+            "{found} of the forward passes ran compiled {when} the test; {execution} requires"
+            " {expected}: the rest ran eager"
         )
-        yield Fault(text, f"{least:g}", f"{share:.3g}")
+        yield differs(sentence, f"{share:.3g}", f"{least:g}", **words)
 
 
-def _xla(rule: EvidenceRule, evidence: Evidence, when: str, execution: str) -> Faults:
+def _xla(rule: EvidenceRule, evidence: Evidence, **words: Any) -> Faults:
+    """Yield a fault if XLA compiled too few or too many programs. `words`: see `_share`."""
     programs = evidence.detail.get("xla_programs")
+    least = rule.min_xla_programs
+    most = rule.max_xla_programs
     if programs is None:
         if rule.xla_programs_counted:
-            yield f"the number of XLA programs is missing {when} the test; {execution} requires it"
+            sentence = "the number of XLA programs is missing {when} the test; {execution}"
+            yield f"{sentence.format(**words)} requires it"
     elif type(programs) is not int or programs < 0:
-        value = shorten(repr(programs))
-        text = f"the number of XLA programs {when} the test is {value}, which is not a count"
-        yield Fault(text, "a count", value)
-    elif rule.min_xla_programs is not None and programs < rule.min_xla_programs:
-        least = rule.min_xla_programs
-        text = (
-            f"{programs} XLA programs {when} the test; {execution} requires at least {least}: XLA"
-            " did not compile the model"
+        sentence = "the number of XLA programs {when} the test is {found}, which is not {expected}"
+        yield differs(sentence, repr(programs), "a count", **words)
+    elif least is not None and programs < least:
+        sentence = (
+            "{found} XLA programs {when} the test; {execution} requires {expected}: XLA did not"
+            " compile the model"
         )
-        yield Fault(text, f"at least {least}", str(programs))
-    elif rule.max_xla_programs is not None and programs > rule.max_xla_programs:
-        most = rule.max_xla_programs
-        text = (
-            f"{programs} XLA programs {when} the test; {execution} has at most {most}: XLA compiled"
-            " a part of the model"
+        yield differs(sentence, programs, f"at least {least}", **words)
+    elif most is not None and programs > most:
+        sentence = (
+            "{found} XLA programs {when} the test; {execution} has {expected}: XLA compiled a part"
+            " of the model"
         )
-        yield Fault(text, f"at most {most}", str(programs))
+        yield differs(sentence, programs, f"at most {most}", **words)
 
 
-def _counts(rule: EvidenceRule, evidence: Evidence, when: str, execution: str) -> Faults:
+def _counts(rule: EvidenceRule, evidence: Evidence, **words: Any) -> Faults:
     """Yield a fault for each count of the watched call that the execution cannot have, such as
-    operators that ran by themselves or separately compiled parts.
+    operators that ran by themselves or separately compiled parts. `words`: see `_share`.
 
     A SUT that streams calls its compiled code for each token. The limits of a batch are then those
     of a token. In each batch it may begin one token more than it hands over.
@@ -324,6 +321,10 @@ def _counts(rule: EvidenceRule, evidence: Evidence, when: str, execution: str) -
     if "steps" in counts:
         calls = (rule.a_batch, "streamed token", "streamed tokens", counts["steps"], batches)
     units = (calls, (rule.a_pass, "pass", "passes", counts.get("forward_passes"), 0))
+    sentence = (
+        "{found} {name} in {among} watched {when} the test; {execution} has {expected} in each"
+        " {unit}"
+    )
     for limits, unit, plural, number, more in units:
         for name, (least, most) in limits.items():
             value = counts.get(name)
@@ -335,11 +336,8 @@ def _counts(rule: EvidenceRule, evidence: Evidence, when: str, execution: str) -
             elif least == 0:
                 allowed = f"at most {most}"
             among = f"{shorten(number)} {unit if number == 1 else plural}"
-            text = (
-                f"{shorten(value)} {_WORDS[name]} in {among} watched {when} the test;"
-                f" {execution} has {allowed} in each {unit}"
-            )
-            yield Fault(text, allowed, shorten(value))
+            words |= {"name": _WORDS[name], "among": among, "unit": unit}
+            yield differs(sentence, value, allowed, **words)
 
 
 def _within(value: Any, number: Any, more: Any, least: float, most: float) -> bool:
@@ -351,7 +349,7 @@ def _within(value: Any, number: Any, more: Any, least: float, most: float) -> bo
     return bool(least * number <= value <= most * (number + more))
 
 
-def _constant(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+def _constant(before: Detail, after: Detail) -> Faults:
     """Yield a sentence if the counts do not depend on the number of watched batches. Then they are
     from another call, or made up.
     """
@@ -366,7 +364,7 @@ def _constant(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[s
         )
 
 
-def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Fault]:
+def _changed(before: Detail, after: Detail) -> Faults:
     """Yield a fault for each fact that no batch changes, and that differs before and after the
     test.
     """
@@ -374,12 +372,12 @@ def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Fa
         one, other = before[name], after[name]
         fact = isinstance(one, str) or name in _FACTS
         if fact and name not in _REMARKS and one != other:
-            text = f"{name} is {shorten(one)} before the test and {shorten(other)} after it"
-            yield Fault(text, shorten(one), shorten(other))
+            sentence = "{name} is {expected} before the test and {found} after it"
+            yield differs(sentence, other, one, name=name)
 
 
 def _other_programs(
-    rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any]
+    rule: EvidenceRule, before: Detail, after: Detail
 ) -> Faults:
     """Yield a fault for compilations of other programs while measuring, and for an eager execution
     without operators. Both apply only if the SUT counts them.
@@ -388,8 +386,8 @@ def _other_programs(
     last = after.get("compilations")
     most = rule.max_new_graphs_while_measuring
     if isinstance(first, int) and isinstance(last, int) and last - first > most:
-        text = f"{last - first} compilations while measuring; {most} are allowed"
-        yield Fault(text, f"at most {most}", str(last - first))
+        sentence = "{found} compilations while measuring; {most} are allowed"
+        yield differs(sentence, last - first, f"at most {most}", most=most)
     if rule.max_graphs == 0 and 0 in (before.get("operators"), after.get("operators")):
         yield "no operator ran by itself; an eager execution runs them one by one"
 
@@ -397,38 +395,19 @@ def _other_programs(
 def _graph_counts(rule: EvidenceRule, before: int, after: int, execution: str) -> Faults:
     """Yield a fault for too few or too many graphs, and for new graphs while measuring."""
     both = f"{before} and {after}"
+    counts = f"{before} graphs before and {after} after the test"
     largest = max(before, after)
     if min(before, after) < rule.min_graphs:
         least = f"at least {rule.min_graphs}"
-        text = (
-            f"{before} graphs before and {after} after the test; {execution} requires {least}: it"
-            " ran eager"
-        )
-        yield Fault(text, least, both)
+        yield Fault(f"{counts}; {execution} requires {least}: it ran eager", least, both)
     max_graphs = rule.max_graphs
     if max_graphs is not None and largest > max_graphs:
-        limit = f"at most {max_graphs}"
-        text = f"{largest} graphs; {execution} has {limit}: something was compiled"
-        yield Fault(text, limit, str(largest))
-    new = after - before
+        sentence = "{found} graphs; {execution} has {expected}: something was compiled"
+        yield differs(sentence, largest, f"at most {max_graphs}", execution=execution)
     most = rule.max_new_graphs_while_measuring
-    if new < 0:
-        text = (
-            f"{before} graphs before and {after} after the test: the watched calls did not use the"
-            " same graphs"
-        )
+    if after < before:
+        text = f"{counts}: the watched calls did not use the same graphs"
         yield Fault(text, "the same graphs before and after", both)
-    elif new > most:
-        text = f"{new} new graphs while measuring; {most} are allowed"
-        yield Fault(text, f"at most {most}", str(new))
-
-
-def _breaks(rule: EvidenceRule, breaks: int | None, execution: str) -> Faults:
-    """Yield a fault for too many graph breaks. `breaks` is None if the framework does not count
-    them.
-    """
-    most = rule.max_graph_breaks
-    if most is None or breaks is None or breaks <= most:
-        return
-    text = f"{breaks} graph breaks; {execution} may have {most}"
-    yield Fault(text, f"at most {most}", str(breaks))
+    elif after - before > most:
+        sentence = "{found} new graphs while measuring; {most} are allowed"
+        yield differs(sentence, after - before, f"at most {most}", most=most)

@@ -4,16 +4,15 @@ test: the weights in memory, and a product of the measured call.
 
 from __future__ import annotations
 
-from compliance.findings.check import judge, shorten
+from compliance.findings.check import differs, judge, shorten
 from compliance.subject import LoadGenRun, Subject
 from formats import shards
 from formats.cell import QUANTIZED, UNKNOWN
-from formats.checks import Check, Fault, Faults
+from formats.checks import Checks, Fault, Faults
 from formats.evidence import Evidence
 from formats.record import Record
 from formats.work import ITEM_BYTES
 
-_FIX = "raw/<test>/worker.log shows what the framework ran; correct it, and measure again"
 _STORED = {"tf32": "float32"}
 """Precision of a cell → the dtype that its weights have in memory, if it has another name."""
 _LEAST_OF_WEIGHTS = 0.9
@@ -32,7 +31,7 @@ device has all norms, and frameworks may leave small weights whole.
 """
 
 
-def checks(subject: Subject) -> list[Check]:
+def checks(subject: Subject) -> Checks:
     """The checks of the precision, one for each test."""
     record = subject.recorded
     after = subject.performance.after
@@ -45,7 +44,7 @@ def checks(subject: Subject) -> list[Check]:
     for test in subject.tests:
         faults = _faults(test, record)
         file = f"raw/{test.name}/outcome.json"
-        results.append(judge(f"{test.name}-precision", faults, good, file=file, fix=_FIX))
+        results.append(judge(f"{test.name}-precision", faults, good, file))
     return results
 
 
@@ -56,11 +55,10 @@ def _faults(test: LoadGenRun, record: Record) -> Faults:
     if evidence is None:
         yield test.no_evidence
         return
-    for when, each in zip(("before", "after"), evidence, strict=True):
+    for when, each in evidence.items():
         if each.precision != expected:
-            value = shorten(each.precision)
-            name = shorten(expected)
-            yield Fault(f"{value} {when} the test; the cell says {name}", name, value)
+            sentence = "{found} {when} the test; the cell says {expected}"
+            yield differs(sentence, each.precision, expected, when=when)
         # A SUT without a framework, such as the mock, has no weights that are counted.
         if record.framework:
             quantized = QUANTIZED.get(cell.quantized or "", "")
@@ -101,17 +99,18 @@ def weights_faults(
         yield Fault(text, f"at least {_LEAST_QUANTIZED:.0%}", str(found))
     for dtype, count in elements.items():
         if dtype not in allowed:
-            text = (
-                f"{count} elements of the weights are {shorten(dtype)} {when} the test;"
-                f" {shorten(precision)} stores {stored}"
+            sentence = (
+                "{count} elements of the weights are {found} {when} the test; {precision} stores"
+                " {expected}"
             )
-            yield Fault(text, stored, shorten(dtype))
+            of = shorten(precision)
+            yield differs(sentence, dtype, stored, count=count, when=when, precision=of)
     if type(parameters) is int and total < _LEAST_OF_WEIGHTS * parameters:
-        text = (
-            f"the evidence from {when} the test accounts for {total} of {parameters} parameters of"
-            " the checkpoint"
+        sentence = (
+            "the evidence from {when} the test accounts for {found} of {expected} parameters of the"
+            " checkpoint"
         )
-        yield Fault(text, str(parameters), str(total))
+        yield differs(sentence, total, parameters, when=when)
 
 
 def shards_faults(evidence: Evidence, when: str, count: int) -> Faults:
@@ -122,8 +121,8 @@ def shards_faults(evidence: Evidence, when: str, count: int) -> Faults:
     parts = shards.parts(evidence)
     devices = {device for device, _ in parts}
     if len(devices) != count or len(parts) != count:
-        text = f"{len(devices)} devices hold parameters {when} the test; the cell has {count}"
-        yield Fault(text, str(count), str(len(devices)))
+        sentence = "{found} devices hold parameters {when} the test; the cell has {expected}"
+        yield differs(sentence, len(devices), count, when=when)
         return
     held = [size for _, size in parts]
     whole = _bytes(evidence) or sum(held)

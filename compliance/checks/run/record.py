@@ -4,7 +4,7 @@ record.json, their source.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -12,20 +12,21 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
-from compliance.findings import fixes
-from compliance.findings.check import judge, mismatch, quoted, shorten
+from compliance.findings.check import differs, judge, mismatch, quoted, shorten
 from compliance.findings.entries import entry_fault
 from compliance.folders import measurements_file
 from compliance.logs import files
 from compliance.logs.digits import DIGITS, close
 from compliance.subject import Subject
 from formats.cell import LENGTH_BUCKETS, Cell
-from formats.checks import Check, Fault, Faults
+from formats.checks import Check, Checks, Fault, Faults
 from formats.job import Job
 from formats.outcome import WorkerOutcome
 from formats.record import ArrayKind, Record
 from results import documents
 
+Pairs = dict[str, tuple[Any, Any]]
+"""Field → (its value, the one that follows from other files)."""
 _JOB = "raw/performance/job.json"
 _UNLIMITED_NS = 10**15
 """LoadGen's setting of a limit of Server that a cell does not have."""
@@ -52,41 +53,46 @@ _DESCRIBED = (
 """Fields of the system description that are computed from the record."""
 
 
-def checks(subject: Subject) -> list[Check]:
+def checks(subject: Subject) -> Checks:
     """The checks of the system description and measurements.json against record.json."""
     record = subject.recorded
     place = subject.place
     name = subject.rules.layout.system.format(system=place.system)
     system = place.show(place.submitter_folder / name)
     measurements = place.show(measurements_file(place, subject.rules))
-    good = "the recorded machine, SUT and submitter"
     return [
         judge(
             "system-of-the-record",
             [*_folders(subject, record), *_system(subject, record)],
-            good,
-            file=system,
-            fix=fixes.RUN,
+            "the recorded machine, SUT and submitter",
+            system,
         ),
         judge(
             "measurements-of-the-record",
             [*_measurements(subject, record), *_readme(subject, record)],
             "the recorded data types and weights",
-            file=measurements,
-            fix=fixes.RUN,
+            measurements,
         ),
     ]
 
 
 def agreement(subject: Subject) -> Check:
     """The check of record.json itself against logs, folders and jobs."""
-    return judge(
-        "record",
-        _record(subject),
-        "agrees with logs and folders",
-        file="record.json",
-        fix=fixes.OWN,
-    )
+    return judge("record", _record(subject), "agrees with logs and folders", "record.json")
+
+
+def differing(
+    pairs: Pairs, who: str, file: str = ""
+) -> Faults:
+    """Yield a fault for each value that is not the one that `who` gives.
+
+    Args:
+        pairs: field → (its value, the one that follows from other files).
+        file: the file that has the field; empty: the check's.
+    """
+    for name, (stated, follows) in pairs.items():
+        if stated != follows:
+            yield mismatch(name, quoted(stated), quoted(follows), who, file=file)
 
 
 def _record(subject: Subject) -> Faults:
@@ -95,25 +101,26 @@ def _record(subject: Subject) -> Faults:
         yield subject.faults.get("record.json", "record.json is missing")
         return
     detail = subject.performance.detail
+    place = subject.place
+    qsl = record.qsl
+    loaded = detail.get("effective_performance_sample_count")
     expected = {
         "round": (record.round, subject.rules.round),
-        "benchmark.name": (record.benchmark.name, subject.place.benchmark),
+        "benchmark.name": (record.benchmark.name, place.benchmark),
         "benchmark.official": (record.benchmark.official, subject.official),
-        "cell.scenario": (record.cell.scenario, subject.place.scenario),
-        "qsl.samples": (record.qsl.samples, detail.get("qsl_reported_total_count")),
-        "qsl.performance_sample_count": (
-            record.qsl.performance_sample_count,
-            detail.get("effective_performance_sample_count"),
-        ),
+        "cell.scenario": (record.cell.scenario, place.scenario),
+        "qsl.samples": (qsl.samples, detail.get("qsl_reported_total_count")),
+        "qsl.performance_sample_count": (qsl.performance_sample_count, loaded),
     }
     if record.loadgen:
         version = str(detail.get("loadgen_version")).partition(" ")[0]
         expected["loadgen"] = (record.loadgen.rpartition("==")[2], version)
     if record.cell.dataset == "synthetic":
-        expected["qsl.shortest"] = (record.qsl.shortest, record.qsl.longest)
-    for name, (value, required) in expected.items():
-        if value != required:
-            yield mismatch(name, repr(value), repr(required), "logs and folders say")
+        expected["qsl.shortest"] = (qsl.shortest, qsl.longest)
+    yield from differing(expected, "logs and folders say")
+    if record.answers:
+        keys = {"accuracy.keys": (list(record.accuracy.keys), list(record.answers))}
+        yield from differing(keys, "the worker answered")
     digests = {
         "weights": ("weights", record.digests.weights),
         "dataset": ("inputs", record.digests.inputs),
@@ -122,13 +129,8 @@ def _record(subject: Subject) -> Faults:
         value = getattr(record.cell, short)
         if value in ("seeded", "synthetic", "uneven") or (value and digest.startswith(value)):
             continue
-        name = shorten(repr(value))
-        start = repr(digest[:16])
-        text = f"cell.{short} is {name}; it must be the first digits of digests.{whole}, {start}"
-        yield Fault(text, f"the first digits of {start}", name)
-    keys = list(record.accuracy.keys)
-    if record.answers and keys != list(record.answers):
-        yield mismatch("accuracy.keys", keys, list(record.answers), "the worker answered")
+        start = f"the first digits of digests.{whole}, {digest[:16]!r}"
+        yield mismatch(f"cell.{short}", repr(value), start, "it must be")
     yield from _server(subject, record)
     tests = {test.name: test for test in (*subject.tests, *subject.compliance.values())}
     for test in subject.tests:
@@ -139,7 +141,7 @@ def _record(subject: Subject) -> Faults:
         yield from of_jobs(record, jobs, subject.performance.outcome)
 
 
-def _server(subject: Subject, record: Record) -> Iterator[Fault]:
+def _server(subject: Subject, record: Record) -> Faults:
     """Yield a fault for the rate and for each limit of Server that are not the cell's in the log.
 
     A quick test's limit with a fraction of a millisecond is in no user.conf.
@@ -165,7 +167,7 @@ def _server(subject: Subject, record: Record) -> Iterator[Fault]:
 
 def of_jobs(
     record: Record, jobs: Mapping[str, Job], outcome: WorkerOutcome | None
-) -> Iterator[Fault]:
+) -> Faults:
     """Yield a fault for each contradiction between the jobs of two tests, and for each field of
     record.json that contradicts job and report of the performance test.
 
@@ -174,70 +176,59 @@ def of_jobs(
         outcome: the report of the performance test; None: there is none.
     """
     first = jobs["performance"]
-    cell = record.cell
     for test, job in jobs.items():
         file = f"raw/{test}/job.json"
         if job.test != test:
             value = shorten(repr(job.test))
             yield Fault(f"{file} is of the test {value}", repr(test), value, file)
         free = (*_OF_A_TEST, "limits") if test == "accuracy" else _OF_A_TEST
+        sentence = "job.json: {key} differs between the performance and the {test} test"
         for key in sorted({each.name for each in fields(Job)} - {*free}):
             one = getattr(first, key)
             other = getattr(job, key)
             if one != other:
-                text = f"job.json: {key} differs between the performance and the {test} test"
-                yield Fault(text, shorten(one), shorten(other), file)
-    for name, (stated, follows) in _follows(record, first).items():
-        if stated != follows:
-            text = quoted(stated)
-            yield mismatch(name, text, quoted(follows), f"{_JOB} gives", file="record.json")
+                yield differs(sentence, other, one, file=file, key=key, test=test)
+    yield from differing(_follows(record, first), f"{_JOB} gives")
+    threads = {len(place.cores) for place in first.places}
+    if first.launch:
+        threads = {first.launch.threads or 0}
+    stated = record.cell.threads
+    if stated and threads != {stated}:
+        yield mismatch("cell.threads", stated, sorted(threads), f"{_JOB} gives")
     places = {str(job.log_dir.parent) for job in jobs.values()}
     if len(places) > 1:
         text = "the jobs of its tests are of several run directories"
         yield Fault(text, "one", shorten(sorted(places)), "raw")
-    width = record.qsl.padded_to
-    seq_len = cell.seq_len
-    if seq_len and width and seq_len != width:
-        yield mismatch("cell.seq_len", seq_len, width, "the inputs have")
     if outcome:
-        yield from _reported(record, outcome)
-    count = cell.replica_count if cell.cluster else 0
-    if len(record.nodes) != count:
-        nodes = shorten(repr(record.nodes))
-        yield mismatch("nodes", nodes, f"{count} names", "replicas require")
-    threads = {len(place.cores) for place in first.places}
-    if first.launch:
-        threads = {first.launch.threads or 0}
-    if cell.threads and threads != {cell.threads}:
-        yield mismatch("cell.threads", cell.threads, sorted(threads), f"{_JOB} gives")
-    sorts = LENGTH_BUCKETS in cell.switches
+        yield from differing(_reported(record, outcome), "the worker reports")
+        yield from _packages(record.cell.packages, outcome.versions)
+    sorts = LENGTH_BUCKETS in record.cell.switches
     if bool(first.length_buckets) != sorts:
-        who = "the cell's switches request"
         value = repr(first.length_buckets)
         expected = "some" if sorts else "none"
+        who = "the cell's switches request"
         yield mismatch("job.json: length_buckets", value, expected, who, file=_JOB)
 
 
-def _reported(record: Record, outcome: WorkerOutcome) -> Iterator[Fault]:
-    """Yield a fault for each field of record.json that the worker reported otherwise."""
-    reported = outcome.versions
-    stated = record.environment.versions
-    if stated and stated != reported:
-        package = min(dict(stated.items() ^ reported.items()))
-        what = f"environment.versions.{package}"
-        yield mismatch(what, stated.get(package), reported.get(package), "the worker reports")
-    yield from _packages(record.cell.packages, reported)
+def _reported(record: Record, outcome: WorkerOutcome) -> Pairs:
+    """Field of record.json → (its value, the one that the worker reports)."""
     answers = {
         name: ArrayKind(dtype=kind["dtype"], shape=tuple(kind["shape"]))
         for name, kind in outcome.answers.items()
     }
-    pairs = {"answers": (record.answers, answers), "nodes": (record.nodes, outcome.nodes)}
-    for name, (one, other) in pairs.items():
-        if one != other:
-            yield mismatch(name, one, other, "the worker reports")
+    values: Pairs = {
+        "answers": (record.answers, answers),
+        "nodes": (record.nodes, outcome.nodes),
+    }
+    stated = record.environment.versions
+    reported = outcome.versions
+    for package in {**stated, **reported} if stated else ():
+        versions = (stated.get(package), reported.get(package))
+        values[f"environment.versions.{package}"] = versions
+    return values
 
 
-def _packages(packages: Iterable[str], reported: Mapping[str, str]) -> Iterator[Fault]:
+def _packages(packages: Iterable[str], reported: Mapping[str, str]) -> Faults:
     """Yield a fault for each package of the cell that the worker did not have in that version."""
     versions = {canonicalize_name(name): version for name, version in reported.items()}
     for text in packages:
@@ -253,13 +244,16 @@ def _packages(packages: Iterable[str], reported: Mapping[str, str]) -> Iterator[
             yield mismatch("cell.packages", shorten(text), found, "the worker reports")
 
 
-def _follows(record: Record, job: Job) -> dict[str, tuple[Any, Any]]:
+def _follows(record: Record, job: Job) -> Pairs:
     """Field of record.json → (its value, the one that follows from the job)."""
     cell = record.cell
+    qsl = record.qsl
     work = job.workload
     ends = tuple(work.config.get("end_tokens", ()))
     made_with = job.made_with
-    values: dict[str, tuple[Any, Any]] = {
+    eos = "stop" if ends else "ignore"
+    names = cell.replica_count if cell.cluster else 0
+    values: Pairs = {
         f"cell.{each.name}": (getattr(cell, each.name), getattr(job.cell, each.name))
         for each in fields(Cell)
     }
@@ -267,20 +261,22 @@ def _follows(record: Record, job: Job) -> dict[str, tuple[Any, Any]]:
         "architecture": (record.architecture, job.architecture),
         "execution": (record.execution, work.execution),
         "end_tokens": (record.end_tokens, ends),
+        "cell.eos": (cell.eos, eos if cell.task == "generate" else None),
         "whether LoRA is trained": (bool(cell.lora), bool(work.config.get("lora"))),
         "whether a cluster launches": (bool(cell.cluster), bool(job.launch)),
         "whether there is a reference": (bool(record.digests.reference), bool(job.reference)),
         "environment.lock_sha256": (record.environment.lock_sha256, made_with.get("environment")),
         "git.worker_source_sha256": (record.git.worker_source_sha256, made_with.get("source")),
+        "the number of nodes": (len(record.nodes), names),
     }
-    eos = "stop" if ends else "ignore"
-    values["cell.eos"] = (cell.eos, eos if cell.task == "generate" else None)
+    if cell.seq_len and qsl.padded_to:
+        values["qsl.padded_to"] = (qsl.padded_to, cell.seq_len)
     if cell.replicas:
         values["the number of replicas"] = (cell.replica_count, len(job.places))
     return values
 
 
-def _folders(subject: Subject, record: Record) -> Iterator[Fault]:
+def _folders(subject: Subject, record: Record) -> Faults:
     submitter = record.submitter
     place = subject.place
     folder = place.submitter_folder.name
@@ -292,7 +288,7 @@ def _folders(subject: Subject, record: Record) -> Iterator[Fault]:
         yield mismatch("the system's folder", place.system, system, who)
 
 
-def _system(subject: Subject, record: Record) -> Iterator[Fault]:
+def _system(subject: Subject, record: Record) -> Faults:
     """Yield a fault for each field of the system description that contradicts the record. "N/A" in
     a field of the host is not judged.
     """
@@ -300,35 +296,36 @@ def _system(subject: Subject, record: Record) -> Iterator[Fault]:
     if system is None:
         return
     expected = documents.system_description(record, record.submitter)
+    silence = documents.NOT_REPORTED
+    described = {}
     for key in _DESCRIBED:
-        value = str(system.get(key))
-        of_the_host = not key.startswith("accelerator")
-        silent = of_the_host and documents.NOT_REPORTED in (value, expected[key])
-        if value != expected[key] and not silent:
-            yield mismatch(key, repr(value), repr(expected[key]), "record.json says")
+        pair = (str(system.get(key)), expected[key])
+        if key.startswith("accelerator") or silence not in pair:
+            described[key] = pair
+    yield from differing(described, "record.json says")
     framework = str(system.get("framework"))
     sut, _, stack = framework.partition(": ")
     versions = {f"{name} {version}" for name, version in record.environment.versions.items()}
     packages = set(filter(None, stack.split(", ")))
-    if framework != documents.NOT_REPORTED and (sut != record.cell.sut or not packages <= versions):
+    if framework != silence and (sut != record.cell.sut or not packages <= versions):
         expected_framework = f"{shorten(record.cell.sut)}: and packages of environment.versions"
         yield mismatch("framework", repr(framework), expected_framework, "record.json says")
 
 
-def _measurements(subject: Subject, record: Record) -> Iterator[Fault]:
+def _measurements(subject: Subject, record: Record) -> Faults:
     measurements = subject.measurements or {}
     expected = documents.measurements(record)
-    for key in ("input_data_types", "weight_data_types"):
-        if key in measurements and measurements[key] != expected[key]:
-            yield mismatch(key, repr(measurements[key]), repr(expected[key]), "the run has")
+    stated = {"input_data_types", "weight_data_types"} & measurements.keys()
+    types = {key: (measurements[key], expected[key]) for key in sorted(stated)}
+    yield from differing(types, "the run has")
     key = "starting_weights_filename"
     digest = record.digests.weights
     weights = measurements.get(key)
-    if weights is not None and weights not in _NOT_STATED and digest not in str(weights):
+    if weights not in (None, *_NOT_STATED) and digest not in str(weights):
         yield mismatch(key, repr(weights), f"weights of digest {digest}", "record.json says")
 
 
-def _readme(subject: Subject, record: Record) -> Iterator[Fault]:
+def _readme(subject: Subject, record: Record) -> Faults:
     """Yield a fault for each value of the record that README.md does not have."""
     path = subject.place.measurements / "README.md"
     text, _ = files.attempt(files.text, path)

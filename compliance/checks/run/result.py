@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from itertools import chain
 
-from compliance.findings import fixes
 from compliance.findings.check import judge, mismatch
 from compliance.loadgen import counts
 from compliance.subject import LoadGenRun, Subject
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 from formats.outcome import WorkerOutcome
 from formats.record import Record
 
@@ -24,25 +22,23 @@ slowed down the measurement of the limits, but not so much.
 
 def check(subject: Subject) -> Check:
     """The check of every worker's outcome."""
-    faults: list[Fault] = []
+    faults: list[Fault | str] = []
     for test in (*subject.tests, *subject.compliance.values()):
         faults += _outcome(test, subject)
     faults += _computed(subject.recorded, subject.performance.outcome)
     good = "samples and time of every worker are those of its log"
-    return judge("outcomes-and-result", faults, good, fix=fixes.RUN)
+    return judge("outcomes-and-result", faults, good)
 
 
 def clock(subject: Subject) -> Check:
     """The check that nobody set the calendar clock, by which LoadGen measures, during the
     performance test.
     """
-    fix = "measure again while nothing sets the clock"
-    file = "raw/performance/outcome.json"
-    faults = _clock_step(subject)
-    return judge("clock", faults, "the calendar and the monotonic clock agree", file=file, fix=fix)
+    good = "the calendar and the monotonic clock agree"
+    return judge("clock", _clock_step(subject), good, "raw/performance/outcome.json")
 
 
-def _clock_step(subject: Subject) -> Iterator[Fault]:
+def _clock_step(subject: Subject) -> Faults:
     """Yield a fault if the worker saw that the clock was set, or if more time passed for LoadGen
     than for the worker, whose time includes LoadGen's.
     """
@@ -68,7 +64,7 @@ def _clock_step_s(outcome: WorkerOutcome) -> float:
     return outcome.disturbance.clock_step_seconds if outcome.disturbance else 0.0
 
 
-def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
+def _outcome(test: LoadGenRun, subject: Subject) -> Faults:
     """Yield a fault for each contradiction between a worker's outcome and its log. The check
     `worker-outcomes` judges a failed outcome.
     """
@@ -121,7 +117,7 @@ def _logged_ms(test: LoadGenRun) -> float | None:
     return max((line.time_ms for line in lines if math.isfinite(line.time_ms)), default=None)
 
 
-def _computed(record: Record, outcome: WorkerOutcome | None) -> Iterator[Fault]:
+def _computed(record: Record, outcome: WorkerOutcome | None) -> Faults:
     """Yield a fault for counted work and for limits of the machine that contradict other facts of
     the run. The shares of the machine are computed from them.
     """

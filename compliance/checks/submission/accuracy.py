@@ -13,9 +13,9 @@ from compliance.findings.check import judge, manual, not_applicable, shorten
 from compliance.loadgen import counts, sample_order
 from compliance.loadgen.counts import logged_seed, logged_sets
 from compliance.logs import files
-from compliance.rules import Rules
+from compliance.rules import Rules, Truncation
 from compliance.subject import Subject
-from formats.checks import Check, Fault, Faults
+from formats.checks import Check, Checks, Fault, Faults
 
 _LOG = "mlperf_log_accuracy.json"
 _CUT = "truncate_accuracy_log.py of mlcommons/inference writes both log and hash"
@@ -29,7 +29,7 @@ _FILLS_UP = "MultiStream"
 _HASH = re.compile(r"^hash=(\S*)\s*$", re.MULTILINE)
 
 
-def checks(subject: Subject) -> list[Check]:
+def checks(subject: Subject) -> Checks:
     """The checks that do not need the whole log of answers."""
     submitted = subject.accuracy.folder / _LOG
     most = subject.rules.truncation.limit_bytes
@@ -47,7 +47,7 @@ def performance_answers(subject: Subject) -> Check:
     return judge("performance-log-of-answers", _no_answers(subject), "empty, as it must be")
 
 
-def checks_of_logs(subject: Subject) -> list[Check]:
+def checks_of_logs(subject: Subject) -> Checks:
     """The checks of the log of answers in a folder of LoadGen's logs, which has no accuracy.txt and
     so no hash to compare with.
     """
@@ -62,7 +62,7 @@ def checks_of_logs(subject: Subject) -> list[Check]:
 
 def checks_of_whole(
     subject: Subject, whole: Path, answers: logs.Answers | None, fault: str
-) -> list[Check]:
+) -> Checks:
     """The checks of the whole log of answers.
 
     Args:
@@ -83,7 +83,7 @@ def checks_of_whole(
     return results
 
 
-def checks_of_truncated(subject: Subject, why: str) -> list[Check]:
+def checks_of_truncated(subject: Subject, why: str) -> Checks:
     """The checks of order and form of a truncated log. The remaining rows still show which samples
     came first and last.
 
@@ -186,8 +186,14 @@ def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Faults
         text = f"accuracy.txt says {stated}; the whole log has {digest}"
         yield fault or Fault(text, str(digest), stated, file, stricter=True)
         return
-    content, fault = files.attempt(files.whole_bytes, subject.accuracy.folder / _LOG)
-    cut = subject.rules.truncation
+    yield from unlike_raw(subject.accuracy.folder / _LOG, whole, subject.rules.truncation)
+
+
+def unlike_raw(submitted: Path, whole: Path, cut: Truncation) -> Faults:
+    """Yield a sentence if a submitted log of answers is neither the raw one nor its head and
+    tail.
+    """
+    content, fault = files.attempt(files.whole_bytes, submitted)
     head, tail, size = files.ends(whole, cut.keep_bytes)
     allowed = [head + cut.joint.encode() + tail]
     text = f"the submitted log is not the first and last {cut.keep_bytes} bytes of the raw one"

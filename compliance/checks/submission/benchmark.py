@@ -17,7 +17,7 @@ from compliance.loadgen.counts import has_token_latencies
 from compliance.logs import files
 from compliance.rules import Benchmark, ScoredTest
 from compliance.subject import Subject
-from formats.checks import Check, Fault
+from formats.checks import Check, Checks, Fault, Faults
 from formats.record import Official
 
 _SUITES = {
@@ -41,7 +41,7 @@ _A_VALUE = re.compile(rf"[=:(]\s*(?:{_NOT_FINITE.pattern})", re.IGNORECASE)
 _SCORE_AGAIN = "score the answers again"
 
 
-def checks(subject: Subject) -> list[Check]:
+def checks(subject: Subject) -> Checks:
     """The checks of a benchmark's own rules. In the open division only impossible values fail, and
     `eligibility` lists the differences.
     """
@@ -70,7 +70,7 @@ def checks(subject: Subject) -> list[Check]:
     ]
 
 
-def scenarios(subject: Subject) -> list[Check]:
+def scenarios(subject: Subject) -> Checks:
     """The check that the scenarios of a benchmark are those of the system's suite. None if the
     round has no such benchmark: the check of the model mapping reports it.
     """
@@ -149,7 +149,7 @@ def _late(subject: Subject, row: Benchmark) -> Iterator[Fault]:
             yield entry_fault(detail, keys[kind], f"less than {limit}", who)
 
 
-def accuracy(subject: Subject) -> Iterator[Fault]:
+def accuracy(subject: Subject) -> Faults:
     """Yield a fault for each metric of the benchmark that is missing in accuracy.txt, and for each
     value outside the limits (accuracy_check.py, accuracy_result_check).
     """
@@ -194,7 +194,7 @@ def _no_line(subject: Subject, metric: str, rule: str, expected: str) -> Fault:
     return Fault(f"accuracy.txt has no line of {metric}; {rule}", expected, "none", file)
 
 
-def _impossible(subject: Subject) -> Iterator[Fault]:
+def _impossible(subject: Subject) -> Faults:
     """Yield a fault for each value that a metric cannot have in any division: no number, infinite,
     below 0, or above the metric's largest.
     """
@@ -215,7 +215,7 @@ def _impossible(subject: Subject) -> Iterator[Fault]:
                 yield Fault(sentence, expected, excerpt, file, line)
 
 
-def _not_finite(subject: Subject) -> Iterator[Fault]:
+def _not_finite(subject: Subject) -> Faults:
     """Yield a fault for each line of accuracy.txt with a value that is no finite number, for a
     model without an official benchmark.
     """
@@ -241,7 +241,7 @@ def _values(subject: Subject, metric: str) -> Iterator[tuple[int, str]]:
         yield number, value
 
 
-def far_apart(subject: Subject, texts: Sequence[str | None]) -> Iterator[str]:
+def far_apart(subject: Subject, texts: Sequence[str | None]) -> Faults:
     """Yield a sentence if TEST01's accuracy is too far from the accuracy run's, for a SUT that is
     not deterministic (get_delta_perc).
 
@@ -299,7 +299,7 @@ def _suite(subject: Subject) -> str:
     return _SUITES.get(system_type, "") if isinstance(system_type, str) else ""
 
 
-def _wrong_scenarios(subject: Subject) -> Iterator[Fault]:
+def _wrong_scenarios(subject: Subject) -> Faults:
     """Yield a fault for each missing or foreign scenario. All required scenarios must be there, and
     only the optional ones may be there too. Some benchmarks need Server or Interactive (loader.py,
     check_scenarios).

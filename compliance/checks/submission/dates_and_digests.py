@@ -12,6 +12,7 @@ from pathlib import Path
 
 from compliance.findings.check import (
     fail_or_manual,
+    failed,
     judge,
     manual,
     mismatch,
@@ -22,10 +23,9 @@ from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.logs.dates import log_date, power_date
 from compliance.subject import TESTS, LoadGenRun, Subject
-from formats.checks import Check, Fault, Faults
+from formats.checks import Check, Checks, Fault, Faults
 from formats.record import Record
 
-_COPY = "copy the log from raw/; if that one is missing or changed, measure again"
 # Time zones differ from UTC by multiples of _ZONE and at most by _FARTHEST_ZONE, the clocks of one
 # machine by at most _CLOCKS over hours; no test takes _LONGEST_MS.
 _ZONE = timedelta(minutes=15)
@@ -45,15 +45,16 @@ def dates(subject: Subject, now: datetime | None = None) -> Check:
     test_times = [shorten(test.detail.get("test_datetime")) for test in subject.tests]
     doubts = [] if subject.only else [*_apart(subject), *_overlap(subject)]
     return fail_or_manual(
-        partial(judge, "dates", good=", ".join(test_times)),
+        "dates",
         _dates(subject, now),
         doubts,
-        "nothing was changed between the tests",
+        ", ".join(test_times),
+        show="nothing was changed between the tests",
         of_a_run=subject.place.run is not None,
     )
 
 
-def digests(subject: Subject) -> list[Check]:
+def digests(subject: Subject) -> Checks:
     """The checks of raw logs, outcomes and trace in a run directory."""
     return [
         judge(
@@ -73,7 +74,7 @@ def digests(subject: Subject) -> list[Check]:
 def _dates(subject: Subject, now: datetime) -> Faults:
     with_log = [test for test in subject.compliance.values() if test.detail.values]
     for test in (*subject.tests, *with_log):
-        file = subject.detail_file(test)
+        file = test.file
         line = test.detail.line("test_datetime")
         build_time = log_date(test.detail.get("loadgen_build_date_utc"))
         at = log_date(test.detail.get("test_datetime"))
@@ -203,9 +204,9 @@ def _trace(subject: Subject) -> Check:
         planned = (plan and plan.trace) or recorded_digest is not None
         if planned or trace_file in subject.faults:
             missing = f"{trace_file} is missing or empty"
-            return judge("trace", [subject.faults.get(trace_file, missing)], "", file=trace_file)
+            return failed("trace", subject.faults.get(trace_file, missing), file=trace_file)
         if fault := _small_trace(subject):
-            return judge("trace", [fault], "", file=trace_file)
+            return failed("trace", fault, file=trace_file)
         why = "it was not written, because it would have been too large"
         return not_applicable("trace", why, file=trace_file)
     faults = []
@@ -246,26 +247,30 @@ def _small_trace(subject: Subject) -> Fault | None:
 
 
 def _raw_logs(subject: Subject) -> Faults:
-    conf = "user.conf"
     place = subject.place
-    pairs = [("performance", place.measurements / conf, conf)]
+    pairs = [("performance", place.measurements / "user.conf")]
     submitted_tests = [test for test in subject.compliance.values() if test.folder.exists()]
     for test in (*subject.tests, *submitted_tests):
         for name in subject.rules.layout.performance_files:
-            pairs.append((test.name, test.folder / name, name))
+            pairs.append((test.name, test.folder / name))
+    for test in submitted_tests:
+        rule = subject.rules.compliance_tests[test.name]
+        if rule.sampling_target and not rule.truncated:
+            answers = place.compliance / test.name / "accuracy" / "mlperf_log_accuracy.json"
+            pairs.append((test.name, answers))
     digest = partial(files.bounded_sha256, most=_LARGEST_LOG)
-    for test_name, submitted, name in pairs:
+    for test_name, submitted in pairs:
         raw = place.raw(test_name)
         assert raw is not None
         first, fault = files.attempt(digest, submitted)
-        second, raw_fault = files.attempt(digest, raw / name)
+        second, raw_fault = files.attempt(digest, raw / submitted.name)
         file = place.show(submitted)
         if fault:
             yield Fault(f"{test_name}: {fault}", file=file)
         elif raw_fault:
-            yield Fault(f"{test_name}: raw: {raw_fault}", file=place.show(raw / name))
+            yield Fault(f"{test_name}: raw: {raw_fault}", file=place.show(raw / submitted.name))
         elif first != second:
-            text = f"{file} differs from raw/{test_name}/{name}"
+            text = f"{file} differs from raw/{test_name}/{submitted.name}"
             yield Fault(text, f"sha256 {second}", f"sha256 {first}", file)
 
 

@@ -17,9 +17,8 @@ from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.rules import Layout, Rules
 from compliance.subject import TESTS, LoadGenRun, Subject, released
-from formats.checks import Check, Fault, Faults
+from formats.checks import Checks, Fault, Faults
 
-_RESTORE = "put LoadGen's own log there, or measure again"
 _NOT_COMPARED = "the detail log is not judged, so there is nothing to compare with"
 _ERRORS = re.compile(r"\d+ errors? encountered", re.IGNORECASE)
 _RESULTS = ("result_", "early_stopping")
@@ -30,7 +29,7 @@ _LABEL = re.compile(
 )
 
 
-def checks(subject: Subject) -> list[Check]:
+def checks(subject: Subject) -> Checks:
     """The checks of one result folder's files, and that its logs are whole."""
     results = [
         judge(
@@ -51,9 +50,9 @@ def checks(subject: Subject) -> list[Check]:
     return results
 
 
-def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
+def of_test(test: LoadGenRun, subject: Subject) -> Checks:
     """The checks that a test's detail log is whole and its summary agrees with it."""
-    detail_file = subject.detail_file(test)
+    detail_file = test.file
     summary_file = subject.place.show(test.folder / "mlperf_log_summary.txt")
     detail = test.detail
     if detail.not_judged:
@@ -80,7 +79,7 @@ def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
 
 def submitter_checks(
     place: ResultFolder, rules: Rules, every: Sequence[ResultFolder]
-) -> list[Check]:
+) -> Checks:
     """The checks of a submitter's folder, once for each folder. `every`: its result folders."""
     return [
         judge(
@@ -98,7 +97,7 @@ def submitter_checks(
     ]
 
 
-def endpoints_documents(subject: Subject) -> list[Check]:
+def endpoints_documents(subject: Subject) -> Checks:
     """The check of the documents that a result of mlcommons/endpoints must have in a submission."""
     place = subject.place
     folder = place.measurements

@@ -18,10 +18,9 @@ from compliance.folders import measurements_file
 from compliance.logs import files, strict_json
 from compliance.subject import Subject
 from formats import schemas
-from formats.checks import Check, Fault, Faults
+from formats.checks import Check, Checks, Fault, Faults
 
 _SCHEMAS = Path(__file__).parents[2] / "schemas"
-_CORRECT = "correct the file by hand"
 _RETRAINED = "submit a retrained model to the open division"
 # The most errors of one document that are read. A document with more is wrong throughout.
 _MOST_ERRORS = 1000
@@ -46,7 +45,7 @@ _CALIBRATION = (
 _NETWORK_SUT = "Network SUT"
 
 
-def checks(subject: Subject) -> list[Check]:
+def checks(subject: Subject) -> Checks:
     """The checks of all documents, by their JSON Schemas and by rules that a schema cannot
     express.
     """
@@ -147,7 +146,7 @@ def _schema(
     return faults_of(value, schema)
 
 
-def _names(subject: Subject) -> Iterator[Fault]:
+def _names(subject: Subject) -> Faults:
     """Yield a fault if submitter or division of the system description are not those of the
     folders. Letter case does not matter.
     """
@@ -177,7 +176,7 @@ def _mapping(subject: Subject, file: str) -> Faults:
         yield Fault(f"{text}; {subject.rules.round} has {names}", f"one of {names}", official)
 
 
-def _of_division(subject: Subject, system: str, measurements: str) -> list[Check]:
+def _of_division(subject: Subject, system: str, measurements: str) -> Checks:
     """The checks of the rules that apply in the closed and network divisions, and not in the open
     division.
     """
@@ -221,7 +220,7 @@ def _calibration(subject: Subject) -> Check:
     return manual("calibration", why, file=place.show(folder), fix=fix)
 
 
-def _network(subject: Subject) -> Iterator[Fault]:
+def _network(subject: Subject) -> Faults:
     """Yield a fault if is_network or the SUT's name do not fit the division (performance_check.py,
     network_check).
     """
@@ -234,13 +233,13 @@ def _network(subject: Subject) -> Iterator[Fault]:
     for test in subject.tests if required else ():
         name = test.detail.get("sut_name")
         if _NETWORK_SUT not in str(name):
-            file = subject.detail_file(test)
+            file = test.file
             line = test.detail.line("sut_name")
             expected = f"{_NETWORK_SUT!r} in it"
             yield mismatch("sut_name", quoted(name), expected, who, file=file, line=line)
 
 
-def _readme(subject: Subject) -> Iterator[str]:
+def _readme(subject: Subject) -> Faults:
     path = subject.place.measurements / "README.md"
     if path.exists() and not _says_something(path):
         yield "README.md is blank; it must say how to repeat the result"
@@ -262,7 +261,7 @@ def _source_folder(subject: Subject) -> Path:
     return folder if folder.is_dir() or place.run else folder.parent
 
 
-def _source(subject: Subject) -> Iterator[Fault]:
+def _source(subject: Subject) -> Faults:
     folder = _source_folder(subject)
     if files.link_to(folder):
         yield Fault(f"{folder.name} is a link: it is not read", stricter=True)

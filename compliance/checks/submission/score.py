@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from compliance import logs
-from compliance.findings.check import judge, manual, mismatch, shorten
+from compliance.findings.check import failed, judge, manual, mismatch, shorten
 from compliance.logs import files, strict_json
 from compliance.rules import Rules
 from compliance.scoring import accuracy, of_run, official
 from compliance.subject import NO_RECORD, Subject
-from formats.checks import Check, Fault
+from formats.checks import Check, Fault, Faults
 from formats.record import Record
 
 _ID = "accuracy-score"
@@ -51,17 +51,17 @@ def check(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
     if subject.place.run is None:
         return unverified(subject, _NO_RUN)
     if record is None:
-        return judge(_ID, [f"cannot be computed again: {NO_RECORD}"], "", **where)
+        return failed(_ID, f"cannot be computed again: {NO_RECORD}", **where)
     if record.official:
         where["fix"] = _METRIC
     elif subject.no_reference:
         return manual(_ID, f"not judged: {record.accuracy.reason}", **where)
     if answers is None:
-        return judge(_ID, [fault], "", **where)
+        return failed(_ID, fault, **where)
     compute = _official if record.official else _of_reference
     found, why = files.reckon(partial(compute, subject, subject.place.run, record, answers))
     if found is None:
-        return judge(_ID, [f"cannot be computed again: {why}"], "", **where)
+        return failed(_ID, f"cannot be computed again: {why}", **where)
     stated = (subject.accuracy_text or "").split("\n")
     faults: list[Fault | str] = []
     for line, right in zip(stated, found.lines, strict=False):
@@ -152,7 +152,7 @@ def tolerance(subject: Subject) -> Check:
     return judge("tolerance", faults, "within the round's limits", file="record.json")
 
 
-def _too_loose(record: Record, rules: Rules) -> Iterator[Fault]:
+def _too_loose(record: Record, rules: Rules) -> Faults:
     score = record.accuracy.score
     precision = record.cell.judged_precision
     tolerance = record.accuracy.tolerance
