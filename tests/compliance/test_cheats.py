@@ -13,6 +13,7 @@ from compliance.folders import result_folders
 from formats.checks import Verdict
 from tests.cheats import ends_twice
 from tests.support import tree as runs
+from tests.support.files import edit_json
 from tests.support.long import LONG, first_of_each
 from tests.support.rounds import loosened
 
@@ -57,7 +58,7 @@ def measured(folder, cheat, scenario, task, names, of):
     worker = ("tests.cheats.worker", cheat) if cheat else runs.HONEST
     run = runs.build(folder / "run", scenario, task, worker, milliseconds=1000, latency_ms=10.0)
     if cheat == "ends_twice":
-        runs.edit_json(run / "record.json", lambda d: {**d, "end_tokens": [ends_twice.END]})
+        edit_json(run / "record.json", lambda d: {**d, "end_tokens": [ends_twice.END]})
     return runs.comply(run, worker, names, of)
 
 
