@@ -282,9 +282,6 @@ HARMFUL: Table = {
         "the accuracy run takes half of the data set": logged(
             "accuracy", generated_samples_per_query=128
         ),
-        "the record says another data-set size": record(
-            lambda d: {**d, "qsl": {**d["qsl"], "samples": 10834}}
-        ),
     },
     ("minimum-duration-setting", "Offline", "valid"): {
         "a quick run's duration is asked to be valid": lambda run: None,
@@ -392,6 +389,9 @@ HARMFUL: Table = {
         "the reference is missing": lambda run: (run / "reference.npz").unlink(),
     },
     "record": {
+        "the record says another data-set size": record(
+            lambda d: {**d, "qsl": {**d["qsl"], "samples": 10834}}
+        ),
         "the recorded scenario is another": record(
             lambda d: {**d, "cell": {**d["cell"], "scenario": "Server"}}
         ),
