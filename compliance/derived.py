@@ -100,9 +100,7 @@ def _compared(result: Result, same: bool) -> dict[str, Any]:
     return values
 
 
-def _differences(
-    name: str, stated: Any, follows: Any, other_words: Collection[str]
-) -> Faults:
+def _differences(name: str, stated: Any, follows: Any, other_words: Collection[str]) -> Faults:
     """Yield a fault for each value that differs. Sentences of `other_words` are counted."""
     if isinstance(stated, Mapping) and isinstance(follows, Mapping):
         for key in sorted({*stated, *follows}):

@@ -38,9 +38,7 @@ class Log:
     file: str
 
 
-def checks(
-    test: LoadGenRun, rule: ComplianceTest, subject: Subject
-) -> tuple[Log | None, Checks]:
+def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> tuple[Log | None, Checks]:
     """(the whole log, the checks of it). The log is None if it cannot be read or is truncated.
 
     The whole log is in raw/, or submitted if it is short.

@@ -243,9 +243,7 @@ def _dicts(values: Any) -> Iterator[Document]:
         yield from (value for value in values if isinstance(value, dict))
 
 
-def _official(
-    place: ResultFolder, rules: Rules, accuracy: Document, config: Document
-) -> str:
+def _official(place: ResultFolder, rules: Rules, accuracy: Document, config: Document) -> str:
     """The official benchmark of a result, by the folder in a submission. Elsewhere it is the one
     that the folder, config.yaml or a name of a data set or scorer shows.
     """

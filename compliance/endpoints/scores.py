@@ -84,9 +84,7 @@ def no_score(result: Result) -> Faults:
         yield "accuracy_scores has no score"
 
 
-def average(
-    entries: list[Document], keys: Sequence[str], *, scalar: bool = True
-) -> float | None:
+def average(entries: list[Document], keys: Sequence[str], *, scalar: bool = True) -> float | None:
     """The mean of a metric, weighted by the sizes of the data sets; None if no score has it.
 
     Args:

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from compliance.scoring.payload import matrix
-from compliance.scoring.value import Accuracy, AnswerBytes, Arrays, Numbers, root_mean_square, spread, units
+from compliance.scoring.value import (
+    Accuracy,
+    AnswerBytes,
+    Arrays,
+    Numbers,
+    root_mean_square,
+    spread,
+    units,
+)
 
 
 def score(

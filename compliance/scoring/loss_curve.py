@@ -11,9 +11,7 @@ import numpy as np
 from compliance.scoring.value import Accuracy, Numbers, spread
 
 
-def score(
-    losses: Sequence[float], reference: np.ndarray, tolerance: Numbers
-) -> Accuracy:
+def score(losses: Sequence[float], reference: np.ndarray, tolerance: Numbers) -> Accuracy:
     """Compute the score, whose value is `loss_error`: the largest difference of all steps, in
     standard deviations of the reference's losses.
 

@@ -9,7 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from compliance.scoring.payload import values
-from compliance.scoring.value import Accuracy, AnswerBytes, Arrays, Numbers, root_mean_square, spread
+from compliance.scoring.value import (
+    Accuracy,
+    AnswerBytes,
+    Arrays,
+    Numbers,
+    root_mean_square,
+    spread,
+)
 
 TOKEN_BYTES = 4
 """The size of a token, an int32, in a payload."""

@@ -245,10 +245,6 @@ def _sample_set(test: LoadGenRun, subject: Subject) -> Faults:
         yield Fault(text, f"{int(kept)} in 1 set", count, line=line)
     if test.name == "accuracy":
         yield from _every_sample(detail, loaded, subject)
-    recorded = subject.record.qsl.samples if subject.record else None
-    if subject.place.run and recorded != total:
-        text = f"record.json says {shorten(recorded)} samples, the log {int(total)}"
-        yield Fault(text, str(int(total)), shorten(recorded), file="record.json")
 
 
 def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Faults:

@@ -223,9 +223,7 @@ def findings(
     return [str(fault) for fault in faults]
 
 
-def _uncounted(
-    rule: EvidenceRule, evidence: Mapping[str, Evidence], framework: str
-) -> Faults:
+def _uncounted(rule: EvidenceRule, evidence: Mapping[str, Evidence], framework: str) -> Faults:
     """Yield a sentence if the evidence lacks counters that the framework always has. Without this
     check a missing counter would be ignored.
     """
@@ -242,9 +240,7 @@ def _uncounted(
             )
 
 
-def _contradictions(
-    rule: EvidenceRule, evidence: Mapping[str, Evidence], execution: str
-) -> Faults:
+def _contradictions(rule: EvidenceRule, evidence: Mapping[str, Evidence], execution: str) -> Faults:
     for when, each in evidence.items():
         yield from _share(rule, each, when=when, execution=execution)
         yield from _xla(rule, each, when=when, execution=execution)
@@ -376,9 +372,7 @@ def _changed(before: Detail, after: Detail) -> Faults:
             yield differs(sentence, other, one, name=name)
 
 
-def _other_programs(
-    rule: EvidenceRule, before: Detail, after: Detail
-) -> Faults:
+def _other_programs(rule: EvidenceRule, before: Detail, after: Detail) -> Faults:
     """Yield a fault for compilations of other programs while measuring, and for an eager execution
     without operators. Both apply only if the SUT counts them.
     """

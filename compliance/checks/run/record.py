@@ -81,9 +81,7 @@ def agreement(subject: Subject) -> Check:
     return judge("record", _record(subject), "agrees with logs and folders", "record.json")
 
 
-def differing(
-    pairs: Pairs, who: str, file: str = ""
-) -> Faults:
+def differing(pairs: Pairs, who: str, file: str = "") -> Faults:
     """Yield a fault for each value that is not the one that `who` gives.
 
     Args:
@@ -165,9 +163,7 @@ def _server(subject: Subject, record: Record) -> Faults:
         yield entry_fault(detail, key, f"{cell.rate:g}", "the cell has")
 
 
-def of_jobs(
-    record: Record, jobs: Mapping[str, Job], outcome: WorkerOutcome | None
-) -> Faults:
+def of_jobs(record: Record, jobs: Mapping[str, Job], outcome: WorkerOutcome | None) -> Faults:
     """Yield a fault for each contradiction between the jobs of two tests, and for each field of
     record.json that contradicts job and report of the performance test.
 

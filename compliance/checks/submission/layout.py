@@ -77,9 +77,7 @@ def of_test(test: LoadGenRun, subject: Subject) -> Checks:
     ]
 
 
-def submitter_checks(
-    place: ResultFolder, rules: Rules, every: Sequence[ResultFolder]
-) -> Checks:
+def submitter_checks(place: ResultFolder, rules: Rules, every: Sequence[ResultFolder]) -> Checks:
     """The checks of a submitter's folder, once for each folder. `every`: its result folders."""
     return [
         judge(
