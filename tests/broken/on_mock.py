@@ -5,22 +5,18 @@ The mistakes are those that need no framework: wrong answers from some batch on,
 clock, kept answers, evidence that was not taken. Each class says its mistake in one sentence.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import pickle
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
-from scenarios.worker import __main__ as worker
-from sut import mock, registry
+from sut import mock
 from sut.contract import Evidence
-from tests.cheats import phase
+from tests.cheats import phase, run_worker
 
 LATE = 420
 """More batches than an accuracy test of these inputs has, and fewer than a performance test."""
@@ -30,7 +26,7 @@ WORK_MS = 4.0
 class Late(mock.Mock):
     """From some batch on, `late` takes the place of the right answers, until the accuracy test."""
 
-    until: str | None = "accuracy"
+    until = "accuracy"
 
     def __init__(self, workload):
         super().__init__(workload)
@@ -160,14 +156,8 @@ class Prepared(mock.Mock):
     """Embeds its inputs before the clock starts."""
 
     def prepare(self, inputs):
-        return {
-            **inputs,
-            "embedded": (
-                np.random.default_rng(0).random((self.vocabulary, 4), np.float32)[
-                    inputs["input_ids"]
-                ]
-            ),
-        }
+        table = np.random.default_rng(0).random((self.vocabulary, 4), np.float32)
+        return {**inputs, "embedded": table[inputs["input_ids"]]}
 
 
 class Answered(mock.Mock):
@@ -196,6 +186,10 @@ class Working(mock.Mock):
     too.
     """
 
+    def __init__(self, workload):
+        super().__init__(workload)
+        self.kept = {}
+
     def work(self):
         time.sleep(WORK_MS / 1e3)
 
@@ -206,10 +200,6 @@ class Working(mock.Mock):
 
 class Remembers(Working):
     """Keeps answers by the content of a sample."""
-
-    def __init__(self, workload):
-        super().__init__(workload)
-        self.kept = {}
 
     def predict(self, batch):
         keys = [row.tobytes() for row in batch["input_ids"]]
@@ -230,10 +220,8 @@ class RemembersOnDisk(Remembers):
 
     def __init__(self, workload):
         super().__init__(workload)
-        self.path = (
-            Path(tempfile.gettempdir())
-            / f"answers-{hashlib.sha256(repr(workload).encode()).hexdigest()[:12]}"
-        )
+        digest = hashlib.sha256(repr(workload).encode()).hexdigest()[:12]
+        self.path = Path(tempfile.gettempdir()) / f"answers-{digest}"
         self.kept = pickle.loads(self.path.read_bytes()) if self.path.exists() else {}
 
     def predict(self, batch):
@@ -247,10 +235,6 @@ class RemembersOnDisk(Remembers):
 class RemembersBatches(Working):
     """Keeps answers by the content of a whole batch."""
 
-    def __init__(self, workload):
-        super().__init__(workload)
-        self.kept = {}
-
     def predict(self, batch):
         key = batch["input_ids"].tobytes()
         if key not in self.kept:
@@ -263,10 +247,6 @@ class RemembersTheFirstTokens(Working):
     """Keeps answers by the first tokens of a sample, which are the same for none of these inputs
     and of many real ones.
     """
-
-    def __init__(self, workload):
-        super().__init__(workload)
-        self.kept = {}
 
     def predict(self, batch):
         key = int(batch["input_ids"][0, 0]) % 8
@@ -286,9 +266,8 @@ class OtherEvidence(mock.Mock):
     """Watches a call of its own."""
 
     def evidence(self, call):
-        self._answer(
-            {"input_ids": np.ones((1, 4), np.int32), "attention_mask": np.ones((1, 4), np.int32)}
-        )
+        ids = np.ones((1, 4), np.int32)
+        self._answer({"input_ids": ids, "attention_mask": ids})
         return Evidence(graphs=0, graph_breaks=None, precision="float32", detail={"operators": 20})
 
 
@@ -399,16 +378,5 @@ class PadsOnTheLeft(mock.Mock):
         )
 
 
-def chosen(workload):
-    """`load` of the SUT that was named."""
-    return globals()[_NAME](workload)
-
-
-_NAME = sys.argv[1] if len(sys.argv) > 1 else ""
-
 if __name__ == "__main__":
-    module = sys.modules["__main__"]
-    module.load = chosen
-    sys.modules["tests.broken.chosen"] = module
-    registry.SUTS["mock"] = dataclasses.replace(registry.SUTS["mock"], module="tests.broken.chosen")
-    worker.main([sys.argv[0], *sys.argv[2:]])
+    run_worker(globals())

@@ -11,54 +11,51 @@ from compliance import subject as tree
 from compliance.audit_tests import compliance_tests
 from compliance.folders import result_folders
 from formats.checks import Verdict
-from tests.cheats import ends_twice
+from tests.cheats import END
 from tests.support import tree as runs
-from tests.support.files import edit_json
 from tests.support.long import LONG, first_of_each
+from tests.support.mutations import record
 from tests.support.rounds import loosened
 
 # Cheat, scenario, task, compliance tests to run, the checks that fail.
 CAUGHT = [
-    ("caches", "SingleStream", "predict", ["TEST04"], {"test04-performance"}),
-    ("two_faced", "SingleStream", "predict", ["TEST01"], {"test01-answers"}),
-    ("two_faced", "Offline", "predict", ["TEST01"], {"test01-answers"}),
-    ("stops_early", "Offline", "generate", ["TEST01"], {"test01-answers", "output-length"}),
-    ("ends_twice", "Offline", "generate", ["TEST06"], {"test06-eos", "accuracy-score"}),
+    ("Caches", "SingleStream", "predict", ["TEST04"], {"test04-performance"}),
+    ("TwoFaced", "SingleStream", "predict", ["TEST01"], {"test01-answers"}),
+    ("TwoFaced", "Offline", "predict", ["TEST01"], {"test01-answers"}),
+    ("StopsEarly", "Offline", "generate", ["TEST01"], {"test01-answers", "output-length"}),
+    ("EndsTwice", "Offline", "generate", ["TEST06"], {"test06-eos", "accuracy-score"}),
     (
-        "completes_twice",
+        "CompletesTwice",
         "SingleStream",
         "predict",
         ["TEST01"],
         {"performance-errors", "accuracy-errors", "test01-log"},
     ),
-    ("small_batches", "Offline", "predict", ["TEST01"], {"test01-answers"}),
+    ("SmallBatches", "Offline", "predict", ["TEST01"], {"test01-answers"}),
     ("sleeps_less", "SingleStream", "predict", ["TEST01"], {"test01-performance"}),
 ]
 
 
-def judged(run, of):
-    """The audit's checks and those of the compliance tests, by the same rules."""
+def failing(run, of):
+    """The checks that fail: the audit's, and those of the compliance tests by these rules."""
     (place,) = result_folders(run, of)
     audited = [
         check
         for check in audit.audit(run).checks_for("quick")
         if not check.id.startswith(("test", "output-length"))
     ]
-    return audited + compliance_tests.checks(tree.read(place, of))
-
-
-def failing(run, of):
-    return {check.id for check in judged(run, of) if check.verdict is Verdict.FAIL}
+    found = audited + compliance_tests.checks(tree.read(place, of))
+    return {check.id for check in found if check.verdict is Verdict.FAIL}
 
 
 def measured(folder, cheat, scenario, task, names, of):
     """Of samples that take so long that a busy machine's scheduler adds little to them, and so many
     that early stopping can tell.
     """
-    worker = ("tests.cheats.worker", cheat) if cheat else runs.HONEST
+    worker = ("tests.cheats", cheat) if cheat else runs.HONEST
     run = runs.build(folder / "run", scenario, task, worker, milliseconds=1000, latency_ms=10.0)
-    if cheat == "ends_twice":
-        edit_json(run / "record.json", lambda d: {**d, "end_tokens": [ends_twice.END]})
+    if cheat == "EndsTwice":
+        record(end_tokens=[END])(run)
     return runs.comply(run, worker, names, of)
 
 
@@ -83,10 +80,9 @@ def test_an_honest_sut_fails_none_of_these_checks(tmp_path, scenario, task):
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
 def test_a_skipped_sample_ends_the_worker_before_there_is_a_result(tmp_path, scenario):
-    with pytest.raises(
-        runs.WorkerFailed, match=r"has the shape \[\d, 2\] for a batch of \d samples"
-    ):
-        runs.build(tmp_path / "run", scenario, worker=("tests.cheats.worker", "skips"))
+    words = r"has the shape \[\d, 2\] for a batch of \d samples"
+    with pytest.raises(runs.WorkerFailed, match=words):
+        runs.build(tmp_path / "run", scenario, worker=("tests.cheats", "Skips"))
 
 
 @pytest.mark.long
@@ -95,12 +91,7 @@ def test_right_answers_that_were_not_computed_are_not_told_apart(tmp_path):
     answer. The source is submitted for people.
     """
     of = loosened()
-    assert (
-        failing(
-            measured(
-                tmp_path, "knows_the_answers", "SingleStream", "predict", ["TEST01", "TEST04"], of
-            ),
-            of,
-        )
-        == set()
+    run = measured(
+        tmp_path, "knows_the_answers", "SingleStream", "predict", ["TEST01", "TEST04"], of
     )
+    assert failing(run, of) == set()

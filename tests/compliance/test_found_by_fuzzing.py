@@ -99,11 +99,11 @@ def test_a_library_too_large_to_shuffle_is_a_finding(tmp_path, monkeypatch):
     """v5.1 draws the loaded set from the whole library, of which the log says only how large it
     is.
     """
-    monkeypatch.setattr(
-        order,
-        "loaded_sets",
-        lambda *_: pytest.fail("four thousand million numbers would be shuffled"),
-    )
+
+    def shuffled(*_):
+        pytest.fail("four thousand million numbers would be shuffled")
+
+    monkeypatch.setattr(order, "loaded_sets", shuffled)
     values = {
         "qsl_reported_total_count": (1 << 32) - 1,
         "effective_performance_sample_count": 2,

@@ -12,6 +12,7 @@ LIMITS = {"loss_error": 1e-2, "first_loss_error": 1e-3}
 
 def steps(*times_ms, wait_ms=0):
     marks = 1000 * MS + MS * np.cumsum(times_ms)
+    closed_ns = int(marks[-1]) + wait_ms * MS
     return Steps(
         batch_size=4,
         trainable=1,
@@ -20,14 +21,14 @@ def steps(*times_ms, wait_ms=0):
         first_ended_ns=900 * MS,
         started_ns=1000 * MS,
         marks_ns=tuple(marks.tolist()),
-        closed_ns=int(marks[-1]) + wait_ms * MS,
-        returned_ns=int(marks[-1]) + wait_ms * MS,
+        closed_ns=closed_ns,
+        returned_ns=closed_ns,
         queued_ns=0,
         input_ns=3 * MS,
         losses=(1.0, 1.0),
         held_out=(0.5, 1.5),
-        evaluation_started_ns=int(marks[-1]) + wait_ms * MS,
-        evaluation_ended_ns=int(marks[-1]) + (wait_ms + 7) * MS,
+        evaluation_started_ns=closed_ns,
+        evaluation_ended_ns=closed_ns + 7 * MS,
     )
 
 

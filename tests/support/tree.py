@@ -257,7 +257,8 @@ def _record(directory: Path, own: Cell, inputs: Path) -> dict[str, Any]:
         "answers": outcome["answers"],
         "new_tokens_per_sample": _NEW if generates else None,
     }
-    record["cell"]["eos"] = "ignore" if generates else None
+    stated = {name: value for name, value in record["cell"].items() if value is not None}
+    record["cell"] = stated | {"eos": "ignore" if generates else None}
     return record
 
 

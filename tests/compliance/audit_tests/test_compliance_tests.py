@@ -255,7 +255,7 @@ def test_a_submitted_log_of_a_test_is_the_raw_one(run):
 
 @pytest.mark.parametrize("run", ["tokens"], indirect=True)
 def test_a_submitted_log_of_answers_that_is_never_truncated_is_the_raw_one(run):
-    submitted(f"TEST06/accuracy/{ANSWERS}", "[\n]\n")(run)
+    m.written("[\n]\n", f"TEST06/accuracy/{ANSWERS}")(run)
     (check,) = [check for check in audit.audit(run).checks if check.id == "raw-logs"]
     assert check.verdict is Verdict.FAIL
     assert check.detail.endswith(f"{ANSWERS} differs from raw/TEST06/{ANSWERS}")

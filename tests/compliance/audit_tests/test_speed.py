@@ -33,13 +33,9 @@ def scored(scenario, value):
     ],
 )
 def test_speeds_are_compared_as_the_official_scripts_do(test, scenario, reference, value, holds):
-    found = speed.compare(
-        V61.compliance_tests[test],
-        scenario,
-        V61,
-        scored(scenario, reference),
-        scored(scenario, value),
-    )
+    rule = V61.compliance_tests[test]
+    logs = (scored(scenario, each) for each in (reference, value))
+    found = speed.compare(rule, scenario, V61, *logs)
     assert found is not None and found.passes is holds
     assert ("TEST PASS" in speed.verify_text(found)) is holds
 

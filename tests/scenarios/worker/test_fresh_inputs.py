@@ -104,15 +104,9 @@ def test_small_batches_that_the_test_had_are_compared_with_fresh_ones(
     tmp_path, monkeypatch, requests, size
 ):
     serving = Serving(max_wait_ms=1, percentile=99, max_latency_ms=9)
-    found = _compare(
-        _KeepsSmall(10_000_000, keeps=False),
-        70,
-        tmp_path,
-        monkeypatch,
-        requests,
-        batch_sizes=(1, 2, 4),
-        serving=serving,
-    )
+    sut = _KeepsSmall(10_000_000, keeps=False)
+    sizes = {"batch_sizes": (1, 2, 4), "serving": serving}
+    found = _compare(sut, 70, tmp_path, monkeypatch, requests, **sizes)
     assert found.size == size
     assert (found.slower > 100) == (size == 1)
 
@@ -184,11 +178,8 @@ def test_answers_of_more_tokens_may_take_as_many_times_as_long(fresh, met, times
 
 def test_the_worker_and_the_rules_mean_the_same_by_a_kept_part():
     limits = rules.load().project_limits.fresh_slower_in_thirds
-    assert limits == {
-        "most": fresh_inputs.DOUBTFUL,
-        "rounds": fresh_inputs.ROUNDS,
-        "other_processors": fresh_inputs.OTHERS,
-    }
+    ours = (fresh_inputs.DOUBTFUL, fresh_inputs.ROUNDS, fresh_inputs.OTHERS)
+    assert limits == dict(zip(("most", "rounds", "other_processors"), ours, strict=True))
 
 
 @pytest.mark.parametrize("seconds", [0, 0.03])

@@ -10,6 +10,7 @@ import pytest
 from scenarios.worker import host_memory
 
 MB = 10**6
+ROOT = Path(__file__).parents[3]
 HELD = """
 import json, sys
 from pathlib import Path
@@ -31,13 +32,8 @@ print(json.dumps([first, watched, host_memory.peak_bytes()]))
 
 
 def peaks(how):
-    done = subprocess.run(
-        [sys.executable, "-c", HELD, how],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parents[3],
-    )
+    command = [sys.executable, "-c", HELD, how]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     first, watched, last = json.loads(done.stdout)
     return (watched - first) / MB, (last - first) / MB
 

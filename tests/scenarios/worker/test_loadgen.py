@@ -17,11 +17,8 @@ from tests.support import mock_job
 def handed(tmp_path, monkeypatch):
     """Completes a batch and gives back (id, bytes) of each sample, as LoadGen copies them."""
     sent, beat, watch = [], Heartbeat(tmp_path / "heartbeat"), Watch()
-    monkeypatch.setattr(
-        loadgen.lg,
-        "QuerySampleResponse",
-        lambda i, address, size: (i, ctypes.string_at(address, size)),
-    )
+    copied = lambda i, address, size: (i, ctypes.string_at(address, size))  # noqa: E731
+    monkeypatch.setattr(loadgen.lg, "QuerySampleResponse", copied)
     monkeypatch.setattr(loadgen.lg, "QuerySamplesComplete", sent.extend)
     complete = loadgen.responder(beat, watch).complete
 

@@ -10,11 +10,8 @@ from tests.support import mock_job
 
 def count_batches(job, sut, beat, slowest_ns):
     """A procedure of three lines: it answers one batch and says how many samples that were."""
-    sut.to_host(
-        sut.predict(
-            {"input_ids": mock_job.arrays("predict", 4, 0)["input_ids"], "attention_mask": 1}
-        )
-    )
+    ids = mock_job.arrays("predict", 4, 0)["input_ids"]
+    sut.to_host(sut.predict({"input_ids": ids, "attention_mask": 1}))
     return {"answered": {"samples": 4}, "test_ns": int(slowest_ns)}
 
 

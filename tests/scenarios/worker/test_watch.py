@@ -52,17 +52,15 @@ def test_none_is_kept_where_no_test_is_planned():
 
 def test_what_is_written_is_what_was_answered(tmp_path):
     watch = run(1000, 64, 1000)
-    assert (
-        watch.write(tmp_path / "answers.npz", 70)
-        == hashlib.sha256((tmp_path / "answers.npz").read_bytes()).hexdigest()
-    )
-    with np.load(tmp_path / "answers.npz") as f:
+    path = tmp_path / "answers.npz"
+    digest = watch.write(path, 70)
+    assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
+    with np.load(path) as f:
         kept = dict(f)
     assert kept["visits"].sum() == 1000 and len(kept["visits"]) == 70
     assert kept["indices"].tolist() == (kept["numbers"] % 64).tolist()
-    assert kept["content"][kept["starts"][3] : kept["starts"][4]].view(np.int64).tolist() == [
-        kept["numbers"][3]
-    ]
+    third = kept["content"][kept["starts"][3] : kept["starts"][4]]
+    assert third.view(np.int64).tolist() == [kept["numbers"][3]]
 
 
 INPUTS = {

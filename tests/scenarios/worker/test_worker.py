@@ -13,6 +13,9 @@ from formats.writing import write_json
 from harness.execution import process
 from tests.support import mock_job
 
+MS = dict.fromkeys(("fastest_sample_ns", "median_sample_ns", "slowest_batch_ns"), 1e6)
+JUDGED = {"test": "accuracy", "calibration": MS}
+
 
 def run(job):
     return process.run(job, sys.executable, {}, lambda beat: None)
@@ -40,14 +43,8 @@ def test_calibration_agrees_with_the_scripted_latency(tmp_path):
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
 def test_an_accuracy_test_logs_every_sample_once_with_its_own_answer(tmp_path, scenario):
-    calibration = {"fastest_sample_ns": 1e6, "median_sample_ns": 1e6, "slowest_batch_ns": 1e6}
-    job = mock_job.make(
-        tmp_path,
-        scenario=scenario,
-        test="accuracy",
-        batch=1 if scenario == "SingleStream" else 3,
-        calibration=calibration,
-    )
+    batch = 1 if scenario == "SingleStream" else 3
+    job = mock_job.make(tmp_path, scenario=scenario, batch=batch, **JUDGED)
     assert run(job).status == "ok"
     payloads = logs.read_accuracy(job.log_dir / "mlperf_log_accuracy.json").payloads
     reference = mock_job.make(tmp_path / "reference", test="reference")
@@ -58,13 +55,10 @@ def test_an_accuracy_test_logs_every_sample_once_with_its_own_answer(tmp_path, s
 
 
 def test_generated_rows_are_cut_to_their_own_count(tmp_path):
-    calibration = {"fastest_sample_ns": 1e6, "median_sample_ns": 1e6, "slowest_batch_ns": 1e6}
     reference = mock_job.make(tmp_path / "reference", test="reference", task="generate")
     assert run(reference).status == "ok"
     path = reference.log_dir / "reference.npz"
-    job = mock_job.make(
-        tmp_path, test="accuracy", task="generate", batch=3, calibration=calibration, reference=path
-    )
+    job = mock_job.make(tmp_path, task="generate", batch=3, reference=path, **JUDGED)
     assert run(job).status == "ok"
     payloads = logs.read_accuracy(job.log_dir / "mlperf_log_accuracy.json").payloads
     counts = mock_job.arrays("generate", mock_job.SAMPLES, 0)["max_new_tokens"]
@@ -80,35 +74,16 @@ def test_the_worker_imports_nothing_of_the_parents_side(tmp_path):
     job = mock_job.make(tmp_path, milliseconds=50)
     write_json(job.log_dir / "job.json", job)
     done = subprocess.run(
-        [
-            sys.executable,
-            "-X",
-            "importtime",
-            "-m",
-            "scenarios.worker",
-            str(os.getpid()),
-            "1",
-        ],
+        [sys.executable, "-X", "importtime", "-m", "scenarios.worker", str(os.getpid()), "1"],
         input=f"{job.log_dir / 'job.json'}\n",
         capture_output=True,
         text=True,
         check=True,
     )
     written = done.stderr + (job.log_dir / "worker.log").read_text()
-    imported = {
-        line.split("|")[-1].strip().split(".")[0] for line in written.splitlines() if "|" in line
-    }
-    assert not imported & {
-        "harness",
-        "compliance",
-        "rich",
-        "scipy",
-        "jsonschema",
-        "psutil",
-        "torch",
-        "jax",
-        "keras",
-    }
+    names = [line.split("|")[-1].strip() for line in written.splitlines() if "|" in line]
+    parents = {"harness", "compliance", "rich", "scipy", "jsonschema", "psutil"}
+    assert not (parents | {"torch", "jax", "keras"}) & {name.split(".")[0] for name in names}
     assert json.loads((job.log_dir / "outcome.json").read_text())["status"] == "ok"
 
 
