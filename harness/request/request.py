@@ -167,16 +167,16 @@ class Request:
         return " ".join(filter(None, [*words, *cell_words(cell, without)]))
 
     @property
-    def tokens(self) -> tuple[int | None, int | None]:
-        """Tokens of each synthetic prompt and of its answer. Both are None if they are the size's
-        defaults, or if the user's prompts decide.
+    def tokens(self) -> tuple[int, int] | None:
+        """Tokens of each synthetic prompt and of its answer. None if they are the size's defaults,
+        or if the user's prompts decide.
         """
         default = self.weights.size if self.weights else self.model.sizes[self.size.name]
         inputs = self.size.inputs
         lengths = ("prompt_length", "new_tokens")
         is_default = all(inputs.get(name) == default.inputs.get(name) for name in lengths)
         if self.options.dataset or is_default:
-            return None, None
+            return None
         return int(inputs["prompt_length"]), int(inputs["new_tokens"])
 
     @property
@@ -192,7 +192,6 @@ class Request:
 
         `dataset`: the beginning of the digest of a user's inputs; None: standard inputs.
         """
-        prompt_tokens, new_tokens = self.tokens
         return Cell(
             sut=self.options.sut,
             model=self.model.name,
@@ -211,8 +210,8 @@ class Request:
             lora=self.lora,
             quantized=self.sut_options.get(QUANTIZE),
             steps=self.size.config.get("denoising_steps"),
-            prompt_tokens=prompt_tokens,
-            new_tokens=new_tokens,
+            prompt_tokens=self.tokens and self.tokens[0],
+            new_tokens=self.tokens and self.tokens[1],
             chat=self.chat.digest[:12] if self.chat else None,
             custom=self.model.file.code_digest if self.model.file else None,
             stream=self.stream,
