@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 
-from compliance import rules
 from compliance.scoring import accuracy
 from harness import terminal
 from harness.execution import environments, machine
@@ -234,7 +233,7 @@ class MeasuredSize:
         file = self.folder / "spec.json"
         file.write_text(json.dumps(self.specification(sut, precision, **more)))
         environment = environments.ensure(
-            self.cache, spec.environment, self.device, rules.CURRENT, environments.say_on_stderr
+            self.cache, spec.environment, self.device, environments.say_on_stderr
         )
         variables = {
             **os.environ,

@@ -174,9 +174,8 @@ def _without_environment(series: Sequence[Series]) -> frozenset[int]:
             continue
         name = request.spec.environment
         needed = [spec_of(reference).environment for reference in request.references]
-        round_ = request.rules.round
-        place = (request.options.cache, name, request.device, round_)
-        if (request.pins or name not in needed) and not is_made(*place, request.pins):
+        place = (request.options.cache, name, request.device, request.pins)
+        if (request.pins or name not in needed) and not is_made(*place):
             found.add(each.number)
     return frozenset(found)
 

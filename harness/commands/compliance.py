@@ -204,8 +204,7 @@ def _prepared(directory: Path, record: Record, cache: Path, reporter: Reporter) 
             f"compliance {near(str(directory))}: {e}{where}; {_anew(record)}"
         ) from None
     name = request.spec.environment
-    place = (cache, name, request.device, request.rules.round)
-    if not asked.python and not pins.is_made(*place, request.pins):
+    if not asked.python and not pins.is_made(cache, name, request.device, request.pins):
         raise EnvironmentFailure(
             f"compliance {near(str(directory))}: the environment {name} is not in {cache}, or its"
             f" lock has changed: give its --cache, or {_anew(record)}"

@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
         rows = matrix()
         terminal.document({"matrix": rows}) if flags.json else show_matrix(rows)
         return 0
-    catalogue = gather(flags.cache.absolute(), CURRENT)
+    catalogue = gather(flags.cache.absolute())
     terminal.document(catalogue) if flags.json else show(catalogue)
     return 0
 
@@ -82,19 +82,19 @@ def show_matrix(rows: Sequence[Mapping[str, str]]) -> None:
     terminal.table("Which SUT runs which model", ("model", "status", "SUTs"), lines)
 
 
-def gather(cache: Path, round_: str) -> dict[str, Any]:
+def gather(cache: Path) -> dict[str, Any]:
     """The JSON document of everything that can be run."""
     return {
-        "suts": [_sut(name, cache, round_) for name in SUTS],
+        "suts": [_sut(name, cache) for name in SUTS],
         "models": [_model(models.load(name)) for name in models.names()],
         "scenarios": list(SCENARIOS),
         "modes": list(MODES),
         "precisions": list(PRECISIONS),
-        "round": round_,
+        "round": CURRENT,
     }
 
 
-def _sut(name: str, cache: Path, round_: str) -> dict[str, Any]:
+def _sut(name: str, cache: Path) -> dict[str, Any]:
     spec = SUTS[name]
     return {
         "name": name,
@@ -102,7 +102,7 @@ def _sut(name: str, cache: Path, round_: str) -> dict[str, Any]:
         "backend": spec.backend,
         "environment": spec.environment,
         "devices": list(spec.devices),
-        "made": made_for(cache, spec.environment, round_),
+        "made": made_for(cache, spec.environment),
         "streams": any(streams(name, models.load(model).architecture) for model in models.names()),
         "summary": spec.summary,
         "aliases": [alias for alias, of in ALIASES.items() if of == name],

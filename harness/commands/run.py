@@ -183,9 +183,7 @@ def _dry_run(request: Any, as_json: bool) -> int:
     options_ = request.options
     obstacle = plan.unsupported(request)
     if options_.python:
-        environments.adopt(
-            options_.python, request.spec.environment, request.rules.round, request.device
-        )
+        environments.adopt(options_.python, request.spec.environment, request.device)
     cost = None if obstacle else _cost(request)
     shortage = plan.memory_shortage(request, request.precision) or estimate.disk_shortage(request)
     refused = obstacle or shortage

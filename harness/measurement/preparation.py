@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -21,8 +21,6 @@ from harness.request import replicas
 from harness.request.request import Request
 from scenarios.worker.heartbeat import Beat
 from sut.registry import spec_of
-
-NO_VARIABLES: Mapping[str, str] = {}
 
 
 def prepare(
@@ -67,20 +65,14 @@ def prepare(
     )
 
 
-def worker(prepared: Attempt, variables: Mapping[str, str] = NO_VARIABLES) -> Worker:
-    """A worker of the SUT. `variables`: of its environment, in addition to those of the SUT."""
-    process_env = {**prepared.process_env, **variables}
-    return Worker(prepared.environment.python, process_env, prepared.zygotes)
+def worker(prepared: Attempt) -> Worker:
+    """A worker of the SUT."""
+    return Worker(prepared.environment.python, prepared.process_env, prepared.zygotes)
 
 
-def launch(
-    prepared: Attempt,
-    job: Job,
-    watch: Callable[[Beat], None],
-    variables: Mapping[str, str] = NO_VARIABLES,
-) -> WorkerOutcome:
-    """Run a job in a worker of its own. See `worker`."""
-    with worker(prepared, variables) as process:
+def launch(prepared: Attempt, job: Job, watch: Callable[[Beat], None]) -> WorkerOutcome:
+    """Run a job in a worker of its own."""
+    with worker(prepared) as process:
         return process.run(job, watch)
 
 
@@ -124,12 +116,12 @@ def environment_of(
     """
     if request.options.python and name != "core":
         environment = environments.adopt(
-            request.options.python, name, request.rules.round, request.device, request.options.cache
+            request.options.python, name, request.device, request.options.cache
         )
         for note in environment.notes:
             reporter.say(f"--python: {note}")
         return environment
-    place = (request.options.cache, name, request.device, request.rules.round)
+    place = (request.options.cache, name, request.device)
     with timed(setup, f"environment {name}"):
         return pins.ensure(*place, request.pins, reporter.say)
 

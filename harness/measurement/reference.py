@@ -137,10 +137,7 @@ class _Maker:
         """
         request = self.request
         name = spec_of(self.name).environment
-        locks = [
-            path.read_text(encoding="utf-8")
-            for path in lock_files(name, request.device, request.rules.round)
-        ]
+        locks = [path.read_text(encoding="utf-8") for path in lock_files(name, request.device)]
         attempt = self.attempt
         parts = [
             _FORMAT,

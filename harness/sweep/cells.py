@@ -113,11 +113,8 @@ def make(grids: Iterable[Values], where: Values, control: bool) -> list[Series]:
         obstacle = ""
         try:
             request = plan.resolve(options.parse([*words, *places]))
-            python = request.options.python
-            rules = request.rules
-            environment = request.spec.environment
             obstacle = plan.unsupported(request) or _lacking(
-                python, environment, rules.round, request.device
+                request.options.python, request.spec.environment, request.device
             )
         except UsageError as e:
             obstacle = str(e)
@@ -171,14 +168,14 @@ def values_of(words: Sequence[str]) -> dict[str, list[str]]:
 
 
 @cache
-def _lacking(python: str | None, environment: str, round_: str, device: str) -> str:
+def _lacking(python: str | None, environment: str, device: str) -> str:
     """The packages that the interpreter of --python lacks for an environment, in a sentence. Empty:
     none.
     """
     if python is None:
         return ""
     try:
-        environments.adopt(python, environment, round_, device)
+        environments.adopt(python, environment, device)
     except EnvironmentFailure as e:
         return str(e)
     return ""

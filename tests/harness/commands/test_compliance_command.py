@@ -43,7 +43,7 @@ __all__ = ["made", "short_round"]
 def measured_once(tmp_path_factory):
     from harness.execution import environments
 
-    environments.ensure(CACHE, "core", "cpu", "v6.1", environments.say_on_stderr)
+    environments.ensure(CACHE, "core", "cpu", environments.say_on_stderr)
     found = {}
 
     def directory(model):
