@@ -240,20 +240,10 @@ class Job:
             converted=self.converted,
         )
 
-    @cached_property
-    def serving(self) -> Serving | None:
-        """How requests arrive and are batched; None: the scenario has no arrivals."""
-        if self.percentile is None:
-            return None
-        cell = self.cell
-        return Serving(
-            max_wait_ms=cell.max_wait_ms or 0.0,
-            percentile=self.percentile,
-            max_latency_ms=cell.max_latency_ms,
-            max_ttft_ms=cell.max_ttft_ms,
-            max_tpot_ms=cell.max_tpot_ms,
-            rate=cell.rate,
-        )
+    @property
+    def serves(self) -> bool:
+        """Whether requests arrive over time, and are batched and judged as the cell says."""
+        return self.percentile is not None
 
     @property
     def audit_config(self) -> Path:

@@ -77,7 +77,7 @@ def measured_again(sources: Sources) -> Iterator[str]:
     if job is None or job.calibration is None or not sources.earlier_tests:
         return
     earlier = max(sources.earlier_tests, key=lambda name: int(name.rpartition("-")[2]))
-    if job.serving:
+    if job.serves:
         yield (
             "the SUT did not hold the rate that the search found, so a lower one was"
             f" measured; the earlier test is in raw/{earlier}"

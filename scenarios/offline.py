@@ -167,10 +167,3 @@ def _pulled(
         sut.drain()
 
     return issue
-
-
-def drive(
-    issue: Callable[..., None], flush: Callable[[], None], indices: Sequence[int], size: int
-) -> None:
-    """Issue all samples as one query, as LoadGen would."""
-    issue(list(range(len(indices))), indices)

@@ -4,7 +4,7 @@ They are answered in the issuing thread, because a hand-over to another thread c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from formats.job import Job
 from scenarios.worker.qsl import Qsl
@@ -70,12 +70,3 @@ def callbacks(
         answer(qsl.batch(indices, len(ids)), ids, indices)
 
     return (issue if job.workload.batch_size == 1 else issue_many), lambda: None
-
-
-def drive(
-    issue: Callable[..., None], flush: Callable[[], None], indices: Sequence[int], size: int
-) -> None:
-    """Issue one query of `size` samples after the other, as LoadGen would."""
-    for start in range(0, len(indices), size):
-        part = indices[start : start + size]
-        issue(range(len(part)), part)

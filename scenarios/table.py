@@ -44,8 +44,8 @@ class Scenario:
         compared: the key of a result's `metrics` by which SUTs are compared, if it is not the
             figure. LoadGen's early-stopping estimate of a percentile depends on the number of
             queries, and a slow SUT answers fewer (`docs/use/comparing.md`).
-        module: the scenario's file. It has `user_conf(job, calibration, in_flight)`, `least(job)`,
-            `drive(issue, indices)` and `callbacks(sut, qsl, respond, job, started)`.
+        module: the scenario's file. It has `user_conf(job, calibration, in_flight)`, `least(job)`
+            and `callbacks(sut, qsl, respond, job, watch)`.
         measures: a few words for the flag's help.
         figure: its number.
         counts: (user.conf, overridden by audit.config; samples of a pass; nanoseconds of a sample)

@@ -98,10 +98,10 @@ def better_calibration(job: Job, outcome: WorkerOutcome) -> tuple[dict[str, floa
         return None
     detail = logs.read_detail(job.log_dir / "mlperf_log_detail.txt")
     calibration = outcome.calibration
-    if job.serving:
+    if job.serves:
         kept_up = outcome.queue is not None and outcome.queue.kept_up
         valid = detail.get("result_validity") == "VALID" and kept_up
-        if valid or job.serving.rate:
+        if valid or job.cell.rate:
             return None
         rate = calibration["rate"]
         lower = _LOWER * rate

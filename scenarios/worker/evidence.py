@@ -85,7 +85,7 @@ def sizes(job: Job, requests: Iterable[int] = ()) -> list[int]:
     `batches`.
     """
     possible = job.batch_sizes
-    if not job.serving or engine.is_engine(job):
+    if not job.serves or engine.is_engine(job):
         return [job.workload.batch_size]
     used = {next(size for size in possible if size >= count) for count in requests}
     ascending = sorted(used or possible)

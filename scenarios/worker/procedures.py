@@ -11,6 +11,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,7 @@ def _timed(
         disturbance.read(),
         test_ns / 1e9,
         # Between requests nothing is answered.
-        np.zeros(0, np.int64) if job.serving else watch.gaps_ns(),
+        np.zeros(0, np.int64) if job.serves else watch.gaps_ns(),
         calibration["slowest_batch_ns"],
         clock_step_ns,
     )
@@ -183,8 +184,10 @@ def _calibrated(
         sut.at_once = int(calibration.get("in_flight", 1))
     if job.test == PERFORMANCE:
         preflight.check_rival(calibration["median_sample_ns"], job)
-    if not job.serving or "rate" in calibration:
+    if not job.serves or "rate" in calibration:
         return calibration, ()
+    if job.cell.rate:
+        return {**calibration, "rate": job.cell.rate}, ()
     rate, trials = _find_rate(job, sut, scenario, beat, calibration)
     return {**calibration, "rate": rate}, trials
 
@@ -216,11 +219,11 @@ def _library(sut: Inference, path: Path, start: int = 0) -> Any:
 def _find_rate(
     job: Job, sut: Inference, scenario: Any, beat: Heartbeat, calibration: Mapping[str, float]
 ) -> tuple[float, tuple[Trial, ...]]:
-    """Return (the rate of the requests, the trials that found it). A given rate needs none."""
+    """Return (the highest rate within the limits, the trials that found it). Raises Refused if no
+    rate is.
+    """
     from scenarios.worker import loadgen
 
-    if job.serving and job.serving.rate:
-        return job.serving.rate, ()
     capacity = 1e9 / calibration["median_sample_ns"]
     at_capacity = scenario.user_conf(job, {**calibration, "rate": capacity}, sut.in_flight)
     settings = loadgen.settings(job, at_capacity)
@@ -230,7 +233,14 @@ def _find_rate(
     qsl.load(range(qsl.count))
     seed = loadgen.test_settings(job).schedule_rng_seed
     beat.enter("rate", _hang_limit_s(calibration, sut))
-    found: tuple[float, tuple[Trial, ...]] = scenario.find_rate(sut, qsl, job, capacity, seed, beat)
+    found = rate_search.find(
+        lambda respond, watch: scenario.callbacks(sut, qsl, respond, job, watch),
+        qsl.count,
+        job,
+        capacity,
+        seed,
+        beat,
+    )
     if isinstance(sut, Replicated):
         qsl.close()
     return found
@@ -303,14 +313,10 @@ def calibrate(
     # overlap would look twice as slow. A generated batch is many forward passes.
     is_long = batch == 1 or job.answer == TOKENS
     least = max(1 if is_long else 2, sut.in_flight) * batch
+    answer_all = partial(_answer_all, job, issue, flush)
+    total_ns = job.limits.calibration_seconds * 1e9
     windows, samples = batching.answer_while(
-        watch.queue,
-        lambda: _windows(
-            lambda rows: scenario.drive(issue, flush, rows, batch),
-            samples_like.count,
-            least,
-            job.limits.calibration_seconds * 1e9,
-        ),
+        watch.queue, lambda: _windows(answer_all, samples_like.count, least, total_ns)
     )
     if isinstance(sut, Replicated):
         samples_like.close()
@@ -327,6 +333,20 @@ def calibrate(
         "window_samples": samples,
         "spent_ns": _clock() - began,
     }
+
+
+def _answer_all(
+    job: Job, issue: Callable[..., None], flush: Callable[[], None], rows: list[int]
+) -> None:
+    """Issue these rows as LoadGen would, all at once or in queries of one batch, and wait for the
+    answers.
+    """
+    at_once = SCENARIOS[job.scenario].many_at_once
+    size = len(rows) if at_once else job.workload.batch_size
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        issue(range(len(part)), part)
+    flush()
 
 
 def _windows(

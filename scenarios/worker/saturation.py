@@ -109,7 +109,7 @@ def calibrate(
         return _level(job, sut, qsl, beat, rows, in_flight)
 
     least_ns = job.limits.calibration_seconds * 1e9 / 10
-    rate = (job.serving and job.serving.rate) or math.inf
+    rate = job.cell.rate or math.inf
     chosen = job.workload.options.get("in_flight")
     if chosen:
         level = measured(run, chosen, least_ns)
@@ -149,8 +149,8 @@ def _level(
     start_ns = _clock()
     engine.answer_all(requests, qsl, range(len(rows)), rows)
     share = (busy_ns() - earlier_busy_ns) / (_clock() - start_ns)
-    if in_flight == 1 and job.serving and not job.serving.rate:
-        rate_search.check_seen(job.serving, watch)
+    if in_flight == 1 and not job.cell.rate:
+        rate_search.check_seen(job.cell, watch)
     return Level(
         in_flight=in_flight,
         ended_ns=np.asarray(watch.times, np.int64) - start_ns,
@@ -161,7 +161,7 @@ def _level(
 
 def _check_longest(job: Job, longest_ns: float) -> None:
     """Raises Refused if a quick test of Offline would be too long for answers of this length."""
-    if job.serving:
+    if job.serves:
         return
     seconds = LEAST_ROUNDS * longest_ns / 1e9
     plan = Plan(LEAST_ROUNDS, LEAST_ROUNDS, seconds, 0, 0, False)

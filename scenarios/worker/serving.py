@@ -117,12 +117,11 @@ class _Server:
     """The SUT behind the socket. The thread that loaded the SUT answers requests."""
 
     def __init__(self, job: Job, sut: Inference, beat: Heartbeat):
-        assert job.serving
         self.job = job
         self.config = job.workload.config
         self.sut = sut
         self.beat = beat
-        wait_ns = int(job.serving.max_wait_ms * 1e6)
+        wait_ns = int((job.cell.max_wait_ms or 0) * 1e6)
         self.batcher = Batcher(self._answer, Policy(sizes=job.batch_sizes, wait_ns=wait_ns))
         self.sending = threading.Lock()
         self.slowest_ns = 0

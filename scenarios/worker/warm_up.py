@@ -60,7 +60,7 @@ def _runs_once(job: Job) -> bool:
     """
     if DEVICES[job.workload.device].accelerator:
         return False
-    calibrates = job.procedure == LOADGEN and not job.serving and not job.places
+    calibrates = job.procedure == LOADGEN and not job.serves and not job.places
     return bool(job.known) or (calibrates and job.answer == TOKENS)
 
 

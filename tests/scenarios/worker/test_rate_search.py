@@ -77,7 +77,12 @@ def found(tmp_path, seconds=0.5, options=None, **serving):
         sut = streaming.Streamed(sut, ())
     qsl = Qsl(job.inputs, sut.prepare)
     qsl.load(range(qsl.count))
-    return server.find_rate(sut, qsl, job, 500.0, SEED, Heartbeat(tmp_path / "heartbeat"))
+    beat = Heartbeat(tmp_path / "heartbeat")
+
+    def begin(respond, watch):
+        return server.callbacks(sut, qsl, respond, job, watch)
+
+    return rate_search.find(begin, qsl.count, job, 500.0, SEED, beat)
 
 
 def test_the_search_ends_below_the_capacity_and_tells_its_trials(tmp_path):
