@@ -214,7 +214,7 @@ def _show(sweep: Sweep, results: Results, as_json: bool, command: str) -> None:
     report = replace(report, no_room=no_room, not_measured=words.obstacles(sweep))
     parts = sections.of(report)
     document = exports.document(report, parts)
-    page = drawing("choose", "page")
+    page = drawing("choose")
     html = page.render(report, parts, document, datetime.now().astimezone())
     write_page("choose", path, "a report", page.BEGINNING, html)
     if as_json:

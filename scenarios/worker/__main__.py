@@ -155,7 +155,7 @@ def measure(
     job: Job, beat: Heartbeat, loaded: Loaded | None = None
 ) -> tuple[WorkerOutcome, Loaded]:
     """Run the job's procedure on the loaded SUT. If there is none, load it and warm it up first."""
-    procedure = procedures.find(job.procedure)
+    procedure = procedures.PROCEDURES[job.procedure]
     loaded = loaded or (_replicated(job, beat) if job.replicated else load_and_warm_up(job, beat))
     if isinstance(loaded.sut, Replicated):
         loaded.sut.take(job, beat)

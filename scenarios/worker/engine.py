@@ -181,8 +181,7 @@ class EngineSut:
         The first token of a sample and its answer must be reported by one thread. LoadGen reads the
         logs of its threads one after the other, and forgets an answered sample.
         """
-        events: SimpleQueue[tuple[int, np.ndarray | None, Batch | Exception | None]]
-        events = SimpleQueue()
+        events = SimpleQueue[tuple[int, np.ndarray | None, Batch | Exception | None]]()
 
         def submit(place: int, sample: Batch) -> None:
             def on_first(token: np.ndarray) -> None:

@@ -195,7 +195,7 @@ class Timer:
         self.steps += 1
         if self.steps > UNTIMED_STEPS:
             self.marks_ns.append(_clock())
-            self.beat.bump(1)
+            self.beat.bump()
         expected = self.expected
         if self.steps == expected:  # a framework that ran ahead has all steps before it now
             self.beat.allow(hang_limit_s((self.first_ended_ns - self.began_ns) * expected))

@@ -83,9 +83,9 @@ class Heartbeat:
         """Seconds without a change after which the current phase counts as hung."""
         return self.cells[_LIMIT_S]
 
-    def bump(self, completed: int) -> None:
-        """Add to the number of completed ones."""
-        self.cells[COMPLETED] += completed
+    def bump(self) -> None:
+        """Note that one more is completed."""
+        self.cells[COMPLETED] += 1
 
 
 def read(path: Path) -> Beat | None:

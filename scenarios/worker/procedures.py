@@ -70,15 +70,6 @@ _clock = time.perf_counter_ns
 _WINDOWS, _AGREE = 7, 1.05
 
 
-def find(name: str) -> Procedure:
-    """The procedure that a job names. Raises ValueError for an unknown name, with a list of all
-    names.
-    """
-    if name not in PROCEDURES:
-        raise ValueError(f"there is no procedure {name!r}; there are {', '.join(PROCEDURES)}")
-    return PROCEDURES[name]
-
-
 def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> Fields:
     """Calibrate, run one LoadGen test that writes into job.log_dir, and report its cost."""
     from scenarios.worker import loadgen  # a reference needs no LoadGen
@@ -426,7 +417,7 @@ def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float)
         prepared=qsl.in_turn(size),
         batch_size=size,
         logits_rows=job.logits_rows,
-        on_batch=lambda: beat.bump(1),
+        on_batch=beat.bump,
         end_tokens=job.workload.config.get("end_tokens", ()),
         mask=job.workload.config.get("mask"),
     )

@@ -221,12 +221,12 @@ def _try(
             left_ns = due - _clock()
             if left_ns > 0:
                 time.sleep(min(left_ns, _GLANCE_NS) / 1e9)
-                beat.bump(1)
+                beat.bump()
                 continue
             limited.due[issued] = due
             issue([issued], [int(indices[issued])])
             issued += 1
-            beat.bump(1)
+            beat.bump()
         if issued == count:
             flush()
         return issued

@@ -186,7 +186,7 @@ class _Server:
 
     def _send_tokens(self, batch: list[Asked], tokens: np.ndarray) -> bool:
         """Send further tokens [rows, tokens]. Return whether an answer has not ended."""
-        self.beat.bump(1)
+        self.beat.bump()
         for asked, row in zip(batch, tokens.tolist(), strict=False):
             if not asked.is_over:
                 self._send(asked, *asked.cut(row))
@@ -215,7 +215,7 @@ class _Server:
         tokens[0, :count] = asked.ids
         with self.beat.within(LOAD_LIMIT_S):  # a program for logits has no warm-up
             logits = self.sut.logits(tokens)[0, :count]
-        self.beat.bump(1)
+        self.beat.bump()
         chosen = []
         likeliest = []
         for place, row in enumerate(logits, 1):  # all positions at once may be gigabytes

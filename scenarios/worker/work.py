@@ -56,7 +56,7 @@ def _count(job: Job, sut: Any, beat: Heartbeat) -> Work:
         if covered and time.monotonic() > end:
             break
         covered += share
-        beat.bump(1)
+        beat.bump()
         batch = sut.prepare(_unpadded(inputs, row))
         if job.workload.task == FIT:
             first = first.plus(_of_step(sut, batch), share)

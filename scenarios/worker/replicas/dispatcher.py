@@ -568,7 +568,7 @@ class Replicated:
         with self._changed:
             replica.since_ns = _clock()
             self._turns.note(replica)
-        self._beat.bump(1)
+        self._beat.bump()
 
     def _failed(self, replica: _Replica, header: dict[str, Any]) -> Reported:
         """The error that a replica reported."""

@@ -32,7 +32,7 @@ def queued(policy, count):
     gate = Gate()
     batcher = started(gate.answer, policy)
     batcher.put(0)
-    while batcher.waiting:
+    while batcher._queue:
         time.sleep(0.001)
     for number in range(1, count + 1):
         batcher.put(number)
