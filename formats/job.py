@@ -25,6 +25,11 @@ COUNT = "work"
 PROFILE = "profile"
 """The value of `Job.test` and of `Job.procedure` for a worker whose steps are profiled."""
 
+Calibration = Mapping[str, int | float]
+"""Name of a number that a calibration measured → the number."""
+Settings = Mapping[str, float]
+"""Key of user.conf → its value."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -80,7 +85,7 @@ class Known:
             multiplies none.
     """
 
-    calibration: Mapping[str, int | float]
+    calibration: Calibration
     second_ns: tuple[int, ...]
     matrix_flops: float | None
     rate: float | None = None
@@ -199,7 +204,7 @@ class Job:
     converted: Path | None = None
     reference: Path | None = None
     logits_rows: int = 0
-    calibration: Mapping[str, int | float] | None = None
+    calibration: Calibration | None = None
     made_with: Mapping[str, str] = field(default_factory=dict)
     audit: Mapping[str, int] = field(default_factory=dict)
     procedure: str = LOADGEN

@@ -25,7 +25,7 @@ from formats.record import Record
 from formats.result import Judgement, OfficialScore, Result, Seen, Served, Status
 from results import computing, disturbance, engine_notes, figures, notes
 from results.documents import STACK
-from results.figure import short
+from results.figure import Metrics, short
 from scenarios.table import SCENARIOS
 from sut.registry import framework_of, packages, recorded_names
 
@@ -299,7 +299,7 @@ def _loadgen_verdict(detail: logs.Detail) -> str:
     return f"{verdict}: {' '.join(words)}" if reasons else verdict
 
 
-def _evidence(record: Record, performance: WorkerOutcome, metrics: Mapping[str, float]) -> str:
+def _evidence(record: Record, performance: WorkerOutcome, metrics: Metrics) -> str:
     """The evidence from after the test in one sentence."""
     before = performance.evidence_before
     after = performance.evidence_after

@@ -11,7 +11,7 @@ from formats.outcome import Energy, Replicas
 from formats.result import Judgement, OfficialScore, Result, Served
 from formats.work import MATRIX_PRODUCTS
 from results.computing import binds
-from results.figure import short
+from results.figure import Metrics, short
 from results.figures import LATER_TOKENS
 from scenarios.table import SCENARIOS
 from sut.evidence.matrix_library import UNKNOWN
@@ -133,7 +133,7 @@ def speed(result: Result) -> str:
     return " · ".join(parts)
 
 
-def _percentiles(metrics: Mapping[str, float], name: str) -> str:
+def _percentiles(metrics: Metrics, name: str) -> str:
     """A latency's median and percentiles in words."""
     median, *others = (f"{metrics[f'{name}_{each}_ms']:.4g}" for each in ("p50", "p90", "p99"))
     high = ", ".join(f"{number}th {ms}" for number, ms in zip((90, 99), others, strict=True))
@@ -239,7 +239,7 @@ def _lengths(cell: Cell) -> str:
     return f" of uneven length{padding}"
 
 
-def computing(metrics: Mapping[str, float]) -> str:
+def computing(metrics: Metrics) -> str:
     """One line on the operations and bytes a second, and their shares of this framework's limits.
 
     Operations that are not counted but follow from the weights are a lower bound.

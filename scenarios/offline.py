@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from formats.job import ACCURACY, Job
+from formats.job import ACCURACY, Calibration, Job, Settings
 from scenarios.worker import engine, length_buckets, saturation
 from scenarios.worker.answers import pack
 from scenarios.worker.qsl import Qsl
@@ -25,7 +25,7 @@ LEAST_BATCHES = 3
 _LONGER = 1.1
 
 
-def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dict[str, float]:
+def user_conf(job: Job, calibration: Calibration, in_flight: int) -> Settings:
     """Return the settings that the scenario adds to user.conf.
 
     LoadGen issues max(min_query_count, 1.1 × min_duration × target_qps) samples

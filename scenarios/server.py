@@ -4,9 +4,9 @@ answers them in batches. Interactive is Server with tighter limits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from formats.job import Job
+from formats.job import Calibration, Job, Settings
 from scenarios.worker import engine
 from scenarios.worker.batching import Batcher, Overload, Policy
 from scenarios.worker.engine import Flight
@@ -26,7 +26,7 @@ an overload.
 """
 
 
-def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dict[str, float]:
+def user_conf(job: Job, calibration: Calibration, in_flight: int) -> Settings:
     """Return the settings that the scenario adds to user.conf."""
     assert job.percentile
     cell = job.cell

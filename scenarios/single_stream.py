@@ -4,9 +4,9 @@ They are answered in the issuing thread, because a hand-over to another thread c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from formats.job import Job
+from formats.job import Calibration, Job, Settings
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.streaming import Callbacks, Responder, answering
 from scenarios.worker.watch import Watch
@@ -25,7 +25,7 @@ _LEAST_QUERIES = 64
 _LEAST_OF_MANY = 662
 
 
-def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dict[str, float]:
+def user_conf(job: Job, calibration: Calibration, in_flight: int) -> Settings:
     """Return the settings that the scenario adds to user.conf."""
     limits = job.limits
     latency_ms = job.workload.batch_size * calibration["median_sample_ns"] / 1e6

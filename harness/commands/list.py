@@ -20,6 +20,9 @@ from sut import known_differences
 from sut.devices import HOST
 from sut.registry import ALIASES, FIT, SUTS, streams, unsupported
 
+Document = dict[str, Any]
+"""A part of what `--json` prints."""
+
 
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
@@ -82,7 +85,7 @@ def show_matrix(rows: Sequence[Mapping[str, str]]) -> None:
     terminal.table("Which SUT runs which model", ("model", "status", "SUTs"), lines)
 
 
-def gather(cache: Path) -> dict[str, Any]:
+def gather(cache: Path) -> Document:
     """The JSON document of everything that can be run."""
     return {
         "suts": [_sut(name, cache) for name in SUTS],
@@ -94,7 +97,7 @@ def gather(cache: Path) -> dict[str, Any]:
     }
 
 
-def _sut(name: str, cache: Path) -> dict[str, Any]:
+def _sut(name: str, cache: Path) -> Document:
     spec = SUTS[name]
     return {
         "name": name,
@@ -110,7 +113,7 @@ def _sut(name: str, cache: Path) -> dict[str, Any]:
     }
 
 
-def _model(model: Model) -> dict[str, Any]:
+def _model(model: Model) -> Document:
     return {
         "name": model.name,
         "architecture": model.architecture,
@@ -121,7 +124,7 @@ def _model(model: Model) -> dict[str, Any]:
     }
 
 
-def _size(size: Size) -> dict[str, Any]:
+def _size(size: Size) -> Document:
     return {
         "name": size.name,
         "parameters": size.parameters,
@@ -135,7 +138,7 @@ _WITH_BATCHES = [name for name, of in SCENARIOS.items() if not of.serves and not
 """Scenarios whose batch depends on the size. Server has that of Offline."""
 
 
-def show(catalogue: dict[str, Any]) -> None:
+def show(catalogue: Document) -> None:
     """Print the catalogue as tables."""
     columns: tuple[str, ...] = ("name", "execution", "environment", "made", "what it is")
     suts = catalogue["suts"]
@@ -152,7 +155,7 @@ def show(catalogue: dict[str, Any]) -> None:
     terminal.table("Flags", ("flag", "values"), rows)
 
 
-def _sut_row(sut: dict[str, Any]) -> list[str]:
+def _sut_row(sut: Document) -> list[str]:
     made = ", ".join(sut["made"]) or "on first use"
     summary = sut["summary"]
     if sut["streams"]:
@@ -162,7 +165,7 @@ def _sut_row(sut: dict[str, Any]) -> list[str]:
     return [sut["name"], sut["execution"], sut["environment"], made, summary]
 
 
-def _size_row(model: dict[str, Any], size: dict[str, Any]) -> list[str]:
+def _size_row(model: Document, size: Document) -> list[str]:
     batches = []
     for name in _WITH_BATCHES:
         default = 1 if SCENARIOS[name].loadgen else "-"

@@ -7,7 +7,7 @@ import math
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from formats.job import SERVE
@@ -22,7 +22,7 @@ from harness.serving.handlers import application
 from harness.serving.preparation import Served
 from harness.serving.server import answering
 from harness.terminal import Terminal
-from scenarios.worker.heartbeat import Beat
+from scenarios.worker.heartbeat import Beat, OnBeat
 from scenarios.worker.serving import SOCKET
 
 _OF_RUN = (
@@ -95,7 +95,7 @@ def main(arguments: list[str]) -> int:
     return 1
 
 
-def _watch(reporter: Terminal, lines: Sequence[str]) -> Callable[[Beat], None]:
+def _watch(reporter: Terminal, lines: Sequence[str]) -> OnBeat:
     """Show the progress until requests are answered, and then these lines."""
 
     draw = reporter.watch("serve")

@@ -12,14 +12,14 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
 from harness.errors import EnvironmentFailure
-from harness.execution.environments import block_name, folders_with, lock_blocks, lock_files
+from harness.execution.environments import Say, block_name, folders_with, lock_blocks, lock_files
 from scenarios.worker.child import end_with_parent
 from sut.devices import HOST
 from sut.registry import COMES_WITH_TORCH, CPU_INDEXES, REFERENCE, SUTS, spec_of
@@ -105,7 +105,7 @@ def download(
     python: str,
     device: str,
     folder: Path,
-    say: Callable[[str], None],
+    say: Say,
 ) -> dict[str, list[str]]:
     """Download the wheels of environments into the folder, each once. Wheels that exist are kept.
 

@@ -50,6 +50,10 @@ _NOT_NEEDED = {
 }
 
 
+Say = Callable[[str], None]
+"""Shows a line to the user."""
+
+
 @dataclass(frozen=True)
 class Environment:
     """An environment. `lock_sha256` identifies the installed packages: it is that of the locks, or
@@ -100,7 +104,7 @@ def made_for(cache: Path, name: str) -> list[str]:
     return [device for device in devices if is_made(cache, name, device)]
 
 
-def ensure(cache: Path, name: str, device: str, say: Callable[[str], None]) -> Environment:
+def ensure(cache: Path, name: str, device: str, say: Say) -> Environment:
     """Return the environment of these locks, and make it if it is missing. Raises
     EnvironmentFailure with the installer's last words.
     """
@@ -205,7 +209,7 @@ def make(
     directory: Path,
     locks: list[Path],
     uv: list[str] | None,
-    say: Callable[[str], None],
+    say: Say,
     bytecode: bool = False,
     python: str = sys.executable,
     name: str | None = None,

@@ -8,7 +8,7 @@ import gzip
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,7 +19,7 @@ from formats.job import Job
 from formats.outcome import WorkerOutcome
 from harness.execution import rundir
 from harness.execution.process import Worker
-from scenarios.worker.heartbeat import Beat
+from scenarios.worker.heartbeat import Beat, OnBeat
 
 SHORT_TEST = "TEST06"
 """Its audit.config requests only a hundred answers."""
@@ -53,7 +53,7 @@ class Reporter(Protocol):
     def warn(self, text: str) -> None:
         """Show one line, even if the command is quiet."""
 
-    def watch(self, what: str) -> Callable[[Beat], None]:
+    def watch(self, what: str) -> OnBeat:
         """Return the function to call with each new heartbeat of a worker."""
 
     def planned(self, test: str, plan: dict[str, Any]) -> None:

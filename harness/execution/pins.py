@@ -12,7 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 from environments import lock as locking
 from harness.errors import EnvironmentFailure
 from harness.execution import environments
-from harness.execution.environments import Environment
+from harness.execution.environments import Environment, Say
 from harness.locks import held
 from scenarios.worker.child import end_with_parent
 from sut.devices import HOST
@@ -80,7 +80,7 @@ def ensure(
     name: str,
     device: str,
     pins: Sequence[Pin],
-    say: Callable[[str], None],
+    say: Say,
 ) -> Environment:
     """Return the environment of a SUT with these packages. At first use it is resolved, locked and
     made; later it is the same, even if there are newer releases.

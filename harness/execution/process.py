@@ -10,7 +10,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from harness.execution.environments import ROOT
 from harness.execution.zygotes import Zygotes
 from scenarios.worker import control_groups, heartbeat, host_memory
 from scenarios.worker.child import Child, Forked
-from scenarios.worker.heartbeat import Beat
+from scenarios.worker.heartbeat import Beat, OnBeat
 from scenarios.worker.replicas import cores
 from sut.devices import DEVICES
 
@@ -62,7 +62,7 @@ class Worker:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._end(_END_S if kind is None else 0)
 
-    def run(self, job: Job, watch: Callable[[Beat], None]) -> WorkerOutcome:
+    def run(self, job: Job, watch: OnBeat) -> WorkerOutcome:
         """Run the job. → the worker's WorkerOutcome, or one that says how the worker died. The logs
         stay in job.log_dir.
         """
@@ -161,7 +161,7 @@ class Worker:
 
 
 def run(
-    job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[[Beat], None]
+    job: Job, python: Path, process_env: Mapping[str, str], watch: OnBeat
 ) -> WorkerOutcome:
     """Run one job in a worker of its own. See `Worker.run`."""
     with Worker(python, process_env) as worker:
@@ -188,7 +188,7 @@ def _hand_over(process: Child | Forked, job: Job) -> bool:
 
 
 def _watch(
-    process: Child | Forked, replies: int, path: Path, watch: Callable[[Beat], None]
+    process: Child | Forked, replies: int, path: Path, watch: OnBeat
 ) -> Beat | None:
     """Wait until the worker has done its job or ends (→ None), or until it has no new heartbeat for
     its phase's limit (→ the last one).

@@ -10,11 +10,12 @@ import select
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from formats.cell import SHARDS
 from formats.job import Job
+from harness.execution.environments import Say
 from scenarios.worker.child import Child, Forked, adopting
 from scenarios.worker.heartbeat import LOAD_LIMIT_S
 from scenarios.worker.preflight import available_memory_bytes
@@ -44,7 +45,7 @@ class Zygotes:
     one, because the cells of a sweep are measured in turns.
     """
 
-    def __init__(self, say: Callable[[str], None]):
+    def __init__(self, say: Say):
         self._say = say
         self._zygotes: dict[_Key, _Zygote] = {}
         self._lost: set[_Key] = set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -19,14 +19,17 @@ from harness.measurement import trained_file
 from harness.measurement.attempt import Attempt
 from harness.request import replicas
 from harness.request.request import Request
-from scenarios.worker.heartbeat import Beat
+from scenarios.worker.heartbeat import OnBeat
 from sut.registry import spec_of
+
+Seconds = dict[str, float]
+"""Step → its seconds."""
 
 
 def prepare(
     request: Request,
     reporter: Reporter,
-    setup: dict[str, float],
+    setup: Seconds,
     inputs: dataset.Inputs | None = None,
     started_monotonic_ns: int = 0,
 ) -> Attempt:
@@ -70,7 +73,7 @@ def worker(prepared: Attempt) -> Worker:
     return Worker(prepared.environment.python, prepared.process_env, prepared.zygotes)
 
 
-def launch(prepared: Attempt, job: Job, watch: Callable[[Beat], None]) -> WorkerOutcome:
+def launch(prepared: Attempt, job: Job, watch: OnBeat) -> WorkerOutcome:
     """Run a job in a worker of its own."""
     with worker(prepared) as process:
         return process.run(job, watch)
@@ -109,7 +112,7 @@ def _checkpoint(request: Request, reporter: Reporter) -> checkpoint.Checkpoint:
 
 
 def environment_of(
-    request: Request, name: str, reporter: Reporter, setup: dict[str, float]
+    request: Request, name: str, reporter: Reporter, setup: Seconds
 ) -> Environment:
     """Make the environment of this name, unless it exists, or adopt the interpreter of --python.
     The seconds go into `setup`. Raises EnvironmentFailure.
@@ -131,7 +134,7 @@ def reference_environment(
     reference: str,
     environment: Environment,
     reporter: Reporter,
-    setup: dict[str, float],
+    setup: Seconds,
 ) -> Environment:
     """Return the environment of a reference, or `environment`, which is that of the SUT, if it is
     the same. It is the interpreter of --python if that has the needed packages. It never has
@@ -152,7 +155,7 @@ def reference_environment(
 
 
 @contextmanager
-def timed(durations: dict[str, float], name: str) -> Iterator[None]:
+def timed(durations: Seconds, name: str) -> Iterator[None]:
     """Add the seconds of the block to `durations`, without those timed within it under another
     name.
     """

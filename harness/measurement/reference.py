@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,12 +19,12 @@ from formats.outcome import WorkerOutcome
 from formats.work import Counted
 from harness.errors import EnvironmentFailure
 from harness.execution import process, wheels
-from harness.execution.environments import ROOT, Environment, lock_files
+from harness.execution.environments import ROOT, lock_files
 from harness.execution.loadgen_run import Reporter
 from harness.inputs import used_files
 from harness.locks import held
 from harness.measurement import counted_work, engines, judges
-from harness.measurement.attempt import Attempt, Reference
+from harness.measurement.attempt import Attempt, EnvironmentOf, Reference
 from harness.request.estimate import REFERENCE_BATCH
 from harness.request.plan import memory_shortage
 from harness.request.request import Request
@@ -62,7 +62,7 @@ def _source_digest(request: Request, reference: str) -> str:
 
 
 def ensure(
-    attempt: Attempt, environment: Callable[[str], Environment], reporter: Reporter
+    attempt: Attempt, environment: EnvironmentOf, reporter: Reporter
 ) -> Reference:
     """Reuse or compute the references. A failure is not an error of the cell: its accuracy is not
     judged and it is not ranked. If one of several fails, the others judge. If several differ, none
@@ -70,9 +70,6 @@ def ensure(
 
     If the answers do not fit into the memory of an accelerator, the host computes them. A training
     is excepted, because it may take hours there.
-
-    Args:
-        environment: name of a reference, or of the SUT → its environment.
     """
     request = attempt.request
     if other := engines.not_judged(request):
@@ -101,7 +98,7 @@ def ensure(
 
 
 def work_of(
-    attempt: Attempt, environment: Callable[[str], Environment], reporter: Reporter
+    attempt: Attempt, environment: EnvironmentOf, reporter: Reporter
 ) -> Counted:
     """Return the work of a sample, and count it if it is not known. No answers are computed."""
     request = attempt.request
@@ -121,7 +118,7 @@ class _Maker:
 
     attempt: Attempt
     name: str
-    environment: Callable[[str], Environment]
+    environment: EnvironmentOf
     reporter: Reporter
 
     @property

@@ -30,7 +30,7 @@ from harness.inputs.tokenizer import Tokenizer, of_bytes
 from harness.measurement import earlier_repeat, preparation, reference, tests
 from harness.measurement import record as records
 from harness.measurement.attempt import Attempt, make_job
-from harness.measurement.preparation import inputs_of, reference_environment, timed
+from harness.measurement.preparation import Seconds, inputs_of, reference_environment, timed
 from harness.request import estimate
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
@@ -63,7 +63,7 @@ def run(
         return not_measured(request, Status.SKIPPED, f"preflight: {shortage}")
     for flag, directory in (("--out", request.options.out), ("--cache", request.options.cache)):
         rundir.check_writable(flag, directory)
-    setup: dict[str, float] = {}
+    setup: Seconds = {}
     # A user's file may be refused, so it is read before anything is waited for or installed.
     inputs = None
     if not (request.model.file and request.trains):
@@ -90,7 +90,7 @@ def _prepared(
     request: Request,
     inputs: dataset.Inputs | None,
     reporter: Reporter,
-    setup: dict[str, float],
+    setup: Seconds,
     started_monotonic_ns: int,
 ) -> Attempt:
     """Make all that the tests of a cell need, unless it exists. The reference of a sweep's cells is

@@ -19,14 +19,13 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from formats.job import COUNT, PROFILE, REFERENCE, SERVE, Job, read_job
-from formats.outcome import WorkerOutcome
+from formats.outcome import Fields, WorkerOutcome
 from formats.writing import write_json
 from scenarios.worker import (
     engine,
@@ -64,7 +63,7 @@ class Loaded:
     test: str
     sut: Any
     slowest_ns: float
-    fields: Mapping[str, Any]
+    fields: Fields
 
 
 @dataclass(frozen=True)
@@ -231,7 +230,7 @@ def load_and_warm_up(job: Job, beat: Heartbeat) -> Loaded:
             raise Unsupported("--stream: this SUT hands over only whole answers: leave it out")
         sut = streaming.Streamed(sut, job.workload.config.get("end_tokens", ()))
     sut.synchronise()
-    fields: dict[str, Any] = {"import_ns": import_ns, "load_ns": _clock() - start}
+    fields: Fields = {"import_ns": import_ns, "load_ns": _clock() - start}
     # A training has no warm-up, because a step would change the model. Its first step is timed
     # separately. Serving warms up its own shapes. Neither counting nor a reference is timed.
     if job.workload.task == FIT or job.procedure in (SERVE, COUNT) or job.test == REFERENCE:

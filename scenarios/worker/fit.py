@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from formats.job import PERFORMANCE, REFERENCE, Job
+from formats.outcome import Fields
 from formats.writing import write_json
 from scenarios.table import UNTIMED_STEPS
 from scenarios.worker import counters, disturbance, evidence
@@ -43,7 +44,7 @@ _WRITTEN = (
 _LAST_STEP = 3.0  # times the mean: a longer last step surely waited for those before it
 
 
-def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> Fields:
     """Train one step on each batch of the inputs, in their order. Then compute the losses of the
     held-out batches, with frozen parameters.
 
@@ -96,7 +97,7 @@ def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[s
         "test_ns": timer.closed_ns - timer.started_ns,
         "evidence_before": before,
         "evidence_after": after,
-        **timer.surroundings(job.workload.device),
+        **timer.surroundings(),
     }
 
 
@@ -231,7 +232,7 @@ class Timer:
         self._before = counters.read(self.job.workload.device), disturbance.read()
         self.monotonic_ns, self.started_ns = time.monotonic_ns(), _clock()
 
-    def surroundings(self, device: str) -> dict[str, Any]:
+    def surroundings(self) -> Fields:
         """The energy and the disturbances of the window."""
         (energy_before, load_before), (energy_after, load_after) = self._before, self._after
         gaps_ns = np.diff([self.started_ns, *self.marks_ns[:-1], self.closed_ns])

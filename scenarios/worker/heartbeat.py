@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -45,6 +45,10 @@ class Beat(NamedTuple):
     expected: int
     limit_s: int
     """Seconds without any change after which the phase counts as hung."""
+
+
+OnBeat = Callable[[Beat], None]
+"""Gets each new progress of a worker."""
 
 
 class Heartbeat:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from formats.job import Job
+from formats.job import Job, Settings
 from formats.outcome import PUT_OFF, TOO_SHORT, Plan
 from scenarios.table import SCENARIOS
 from scenarios.worker import control_groups
@@ -43,7 +43,7 @@ class Refused(Exception):
         self.numbers = numbers or {}
 
 
-def performance(job: Job, settings: Mapping[str, float], sample_ns: float) -> Plan:
+def performance(job: Job, settings: Settings, sample_ns: float) -> Plan:
     """Predict the cost of a performance test by LoadGen's own arithmetic.
 
     Args:

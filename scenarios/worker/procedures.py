@@ -25,9 +25,11 @@ from formats.job import (
     PROFILE,
     REFERENCE,
     SERVE,
+    Calibration,
     Job,
+    Settings,
 )
-from formats.outcome import Energy, Fresh, Plan, QueueSummary, Trial
+from formats.outcome import Energy, Fields, Fresh, Plan, QueueSummary, Trial
 from formats.writing import write_json
 from scenarios.table import SCENARIOS
 from scenarios.worker import (
@@ -54,8 +56,6 @@ from scenarios.worker.replicas.dispatcher import Replicated
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
-Fields = dict[str, Any]
-"""Fields of the WorkerOutcome."""
 Procedure = Callable[[Job, Any, Heartbeat, float], Fields]
 """(job, loaded SUT, heartbeat, nanoseconds of the slowest batch while warming up) → its fields.
 The SUT is warm, except for a `Training`, for `serve` and for `work`.
@@ -129,7 +129,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
 
 
 def _timed(
-    run: Callable[[], None], job: Job, watch: Watch, calibration: Mapping[str, float]
+    run: Callable[[], None], job: Job, watch: Watch, calibration: Calibration
 ) -> Fields:
     """Run the test. Return its time, its energy, its disturbances and its queue."""
     device = job.workload.device
@@ -163,7 +163,7 @@ def _timed(
 
 def _calibrated(
     job: Job, sut: Inference, scenario: Any, beat: Heartbeat, slowest_ns: float
-) -> tuple[Mapping[str, float], tuple[Trial, ...]]:
+) -> tuple[Calibration, tuple[Trial, ...]]:
     """Return (calibration, trials of the search of a rate). The calibration of Server has the rate.
 
     Raises Refused if the performance test could not be valid.
@@ -183,7 +183,7 @@ def _calibrated(
     return {**calibration, "rate": rate}, trials
 
 
-def _queue(job: Job, watch: Watch, calibration: Mapping[str, float]) -> QueueSummary | None:
+def _queue(job: Job, watch: Watch, calibration: Calibration) -> QueueSummary | None:
     """Summarise the queue of a test of Server. Other scenarios have none."""
     if not (watch.queue and watch.limited):
         return None
@@ -208,7 +208,7 @@ def _library(sut: Inference, path: Path, start: int = 0) -> Any:
 
 
 def _find_rate(
-    job: Job, sut: Inference, scenario: Any, beat: Heartbeat, calibration: Mapping[str, float]
+    job: Job, sut: Inference, scenario: Any, beat: Heartbeat, calibration: Calibration
 ) -> tuple[float, tuple[Trial, ...]]:
     """Return (the highest rate within the limits, the trials that found it). Raises Refused if no
     rate is.
@@ -237,7 +237,7 @@ def _find_rate(
     return found
 
 
-def _hang_limit_s(calibration: Mapping[str, float], sut: Inference) -> float:
+def _hang_limit_s(calibration: Calibration, sut: Inference) -> float:
     """Seconds without an answer after which a test counts as hung. Between requests nothing is
     answered. An engine gives up by itself, with a better reason.
     """
@@ -275,7 +275,7 @@ def _requests(watch: Watch) -> list[int]:
 
 def calibrate(
     job: Job, sut: Inference, scenario: Any, beat: Heartbeat, slowest_ns: float
-) -> dict[str, float]:
+) -> Calibration:
     """Time the scenario's own loop on synthetic samples of the inputs' shapes. A bare predict loop
     would be wrong by a factor of up to two. An engine that forms its own batches is saturated
     instead.
@@ -380,8 +380,8 @@ def _plan(
     job: Job,
     scenario: Any,
     count: int,
-    settings: dict[str, float],
-    calibration: Mapping[str, float],
+    settings: Settings,
+    calibration: Calibration,
 ) -> Plan:
     """Predict the cost of a test, and write plan.json. Raises Refused if the cost is too high.
 
@@ -423,7 +423,7 @@ def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float)
     )
     spent_ns = _clock() - start
     seconds |= _count_work(dataclasses.replace(job, reference=path), sut, beat)
-    fields: dict[str, Any] = {"test_ns": spent_ns, "seconds": seconds}
+    fields: Fields = {"test_ns": spent_ns, "seconds": seconds}
     if hasattr(sut, "evidence"):  # a reference of Transformers has none
         fields["evidence_after"] = sut.evidence(lambda: None)
     return fields

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from formats.job import Job
+from formats.outcome import Fields
 from formats.writing import write_json
 from scenarios.worker import evidence
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
@@ -34,7 +35,7 @@ _MOST = 20
 _FIRST_STEPS = 2  # of a training: one compiles, and the next may record CUDA graphs
 
 
-def profile(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+def profile(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> Fields:
     """Time some steps, run as many under the framework's profiler, and write profile.json, a
     `StepProfile`.
 

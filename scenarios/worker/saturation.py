@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from formats.job import Job
+from formats.job import Calibration, Job
 from formats.outcome import Plan
 from scenarios.table import SCENARIOS
 from scenarios.worker import engine, preflight, rate_search
@@ -75,7 +75,7 @@ class Level:
         return float(from_mean @ np.arange(len(seconds)) / squares)
 
     @property
-    def calibration(self) -> dict[str, float]:
+    def calibration(self) -> Calibration:
         """The fields of a calibration that follow from it."""
         sample_ns = 1e9 / self.rate
         return {
@@ -91,7 +91,7 @@ Run = Callable[[int, int], Level]
 
 def calibrate(
     job: Job, sut: engine.EngineSut, qsl: Qsl, beat: Heartbeat, slowest_ns: float
-) -> dict[str, float]:
+) -> Calibration:
     """Keep more and more requests in flight, until the engine is saturated or answers at the rate
     that the user gives. Raises Refused.
 

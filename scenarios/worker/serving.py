@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from formats.job import Job
+from formats.outcome import Fields
 from scenarios.worker.answers import largest
 from scenarios.worker.batching import Batcher, Policy
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
@@ -91,7 +92,7 @@ class _Listener(ThreadingUnixStreamServer):
     request_queue_size = 1024
 
 
-def serve(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+def serve(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> Fields:
     """Warm up, and answer requests. The job has no inputs. Raises any error of the SUT, because
     nothing is known of its state after it.
     """

@@ -33,7 +33,7 @@ from scenarios.worker.heartbeat import LOAD_LIMIT_S, Beat, Heartbeat
 from scenarios.worker.replicas import gate, link, nodes
 from scenarios.worker.replicas.gate import Gate
 from scenarios.worker.replicas.library import Library, Rows
-from scenarios.worker.replicas.link import Message
+from scenarios.worker.replicas.link import Arrays, Header, Message
 from scenarios.worker.replicas.placement import (
     CLUSTER_LOG,
     KILLED,
@@ -303,7 +303,7 @@ class Replicated:
     def ask(
         self,
         do: str,
-        arrays: dict[str, np.ndarray] | None = None,
+        arrays: Arrays | None = None,
         one: int | None = None,
         **values: Any,
     ) -> list[Message]:
@@ -325,7 +325,7 @@ class Replicated:
                 self._changed.wait()
         return [request.reply for request in requests if request.reply]
 
-    def of_one(self, do: str, **values: Any) -> dict[str, Any]:
+    def of_one(self, do: str, **values: Any) -> Header:
         """Let one replica do something, and return its reply. The replica is drawn at random, so
         that no replica knows that it is the one that is looked at.
         """
@@ -440,8 +440,8 @@ class Replicated:
         self,
         replica: _Replica,
         request: _Request,
-        header: dict[str, Any],
-        arrays: dict[str, np.ndarray] | None,
+        header: Header,
+        arrays: Arrays | None,
     ) -> None:
         number = next(self._numbers)
         with self._changed:
@@ -570,7 +570,7 @@ class Replicated:
             self._turns.note(replica)
         self._beat.bump()
 
-    def _failed(self, replica: _Replica, header: dict[str, Any]) -> Reported:
+    def _failed(self, replica: _Replica, header: Header) -> Reported:
         """The error that a replica reported."""
         reason = header["reason"]
         if header["status"] in ("error", "oom"):
