@@ -56,7 +56,7 @@ class Scenario:
         one_sample_a_query: whether each batch is one sample.
         logged_as: LoadGen's own name of the scenario, if it is another one.
         samples_a_query: the samples of one query, if they are always as many.
-        serves: whether requests arrive over time, in the way that a `formats.job.Serving` says.
+        serves: whether requests arrive over time, with limits of their latency.
     """
 
     name: str

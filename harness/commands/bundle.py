@@ -140,13 +140,10 @@ def _check(options: argparse.Namespace) -> None:
             raise UsageError(f"--{flag} cannot be combined with --{other}: {_BECAUSE[flag]}")
     folder = options.folder.absolute()
     options.folder = folder
-    new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
-    if folder == ROOT or not (new or _is_bundle(folder)):
+    is_new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    is_bundle = any((folder / name).exists() for name in (wheels.MANIFEST, _UNFINISHED))
+    if folder == ROOT or not (is_new or is_bundle):
         raise UsageError(f"{folder}: the folder is not empty and not a bundle. Name a new folder.")
-
-
-def _is_bundle(folder: Path) -> bool:
-    return (folder / wheels.MANIFEST).exists() or (folder / _UNFINISHED).exists()
 
 
 def _locks(options: argparse.Namespace, scratch: Path) -> dict[str, list[Path]]:

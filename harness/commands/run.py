@@ -208,13 +208,6 @@ def _without_reference(request: Request) -> str | None:
     return NONE + shortage
 
 
-def _known_of_the_cell(request: Request) -> dict[str, Any]:
-    """The fields of the cell that have a value before inputs and weights are known."""
-    cell = asdict(request.cell())
-    unknown = fields_with("inputs")
-    return {name: value for name, value in cell.items() if value and name not in unknown}
-
-
 def planned(
     request: Request,
     obstacle: str | None,
@@ -244,8 +237,11 @@ def planned(
             "division": run.division,
             "eligibility": run.eligibility,
         }
+    cell = asdict(request.cell())
+    unknown = fields_with("inputs")
+    known = {name: value for name, value in cell.items() if value and name not in unknown}
     return {
-        **_known_of_the_cell(request),
+        **known,
         "mode": request.options.mode,
         "benchmark": benchmark,
         **official,

@@ -247,9 +247,10 @@ def _post_mortem(
             f" {hang.limit_s} s; ended; {log}",
         )
     if process.is_out_of_memory:
-        held = (
-            f", at {held_bytes:,} bytes of this machine's {_memory_bytes():,}" if held_bytes else ""
-        )
+        # The memory of this machine, or as much of it as the control groups may use.
+        all_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        most_bytes = min(all_bytes, control_groups.memory_bytes() or all_bytes)
+        held = f", at {held_bytes:,} bytes of this machine's {most_bytes:,}" if held_bytes else ""
         return WorkerOutcome(
             "oom",
             f"the kernel killed the worker {where} for want of memory{held}: choose a smaller"
@@ -274,9 +275,3 @@ def free_bytes(path: Path) -> int:
 def _peak_bytes(whose: int) -> int:
     """The most memory that this process, or one of its ended children, used."""
     return resource.getrusage(whose).ru_maxrss * 1024
-
-
-def _memory_bytes() -> int:
-    """The memory of this machine, or as much of it as the control groups may use."""
-    all_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min(all_bytes, control_groups.memory_bytes() or all_bytes)

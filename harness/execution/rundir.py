@@ -46,7 +46,7 @@ def opened(out: Path, cell: Cell, mode: str, sweep: SweepMark | None = None) -> 
             directory = _choose(parent, mode, sweep)
             (directory / "raw").mkdir(parents=True, exist_ok=True)
             try:
-                _keep_reserve(directory / _RESERVE)
+                (directory / _RESERVE).write_bytes(bytes(_RESERVE_BYTES))
                 yield directory
             finally:
                 release_reserve(directory)
@@ -80,11 +80,6 @@ def check_writable(flag: str, out: Path) -> None:
         raise UsageError(
             f"{flag} {out}: cannot be written ({e.strerror}): choose a directory you may write to"
         ) from None
-
-
-def _keep_reserve(path: Path) -> None:
-    with path.open("wb") as f:
-        f.write(bytes(_RESERVE_BYTES))
 
 
 def release_reserve(directory: Path) -> None:

@@ -159,7 +159,7 @@ def keep_not_measured(folder: Path, result: Result) -> None:
 
 def forget_not_measured(folder: Path) -> None:
     """Delete such results. The next command tries these cells again."""
-    if (folder / _NOT_MEASURED).exists():
+    with suppress(FileNotFoundError):
         shutil.rmtree(folder / _NOT_MEASURED)
 
 

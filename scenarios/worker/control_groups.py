@@ -18,10 +18,10 @@ def processors(root: Path = ROOT) -> float | None:
     """Return how many processors the groups of this process may use. None: no group has a quota."""
     quotas = []
     for group in _chain("cpu", root):
-        quota, _, period = _text(group / "cpu.max").partition(" ")
+        quota, _, period = text(group / "cpu.max").partition(" ")
         if not period:
-            quota = _text(group / "cpu.cfs_quota_us")
-            period = _text(group / "cpu.cfs_period_us")
+            quota = text(group / "cpu.cfs_quota_us")
+            period = text(group / "cpu.cfs_period_us")
         if quota.isdigit() and period.isdigit():
             quotas.append(int(quota) / int(period))
     return min(quotas, default=None)
@@ -61,26 +61,26 @@ def oom_kills(root: Path = ROOT) -> int:
 
 def _limit_bytes(group: Path) -> int | None:
     """The limit of one group. None: it has none."""
-    text = _first(group, "memory.max", "memory.limit_in_bytes")
-    if not text.isdigit():
+    limit_text = _first(group, "memory.max", "memory.limit_in_bytes")
+    if not limit_text.isdigit():
         return None
     # Version 1 also reports the limits of groups that this process does not see.
-    limit = min(int(text), _stat(group).get("hierarchical_memory_limit", _UNLIMITED_BYTES))
+    limit = min(int(limit_text), _stat(group).get("hierarchical_memory_limit", _UNLIMITED_BYTES))
     return limit if limit < _UNLIMITED_BYTES else None
 
 
 def _stat(group: Path) -> dict[str, int]:
-    lines = _text(group / "memory.stat").splitlines()
+    lines = text(group / "memory.stat").splitlines()
     return {name: int(value) for name, value in map(str.split, lines)}
 
 
 def _chain(controller: str, root: Path) -> Iterator[Path]:
     """Yield the folders of the groups with a controller, from the own group up to the mount."""
     paths: dict[str, str] = {}
-    for line in _text(root / "proc/self/cgroup").splitlines():
+    for line in text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         paths |= dict.fromkeys(controllers.split(","), path)
-    for line in _text(root / "proc/self/mountinfo").splitlines():
+    for line in text(root / "proc/self/mountinfo").splitlines():
         own, _, of_system = line.partition(" - ")
         kind, _, options = of_system.split()[:3]
         if kind == "cgroup2":
@@ -109,11 +109,11 @@ def _below(folder: Path, path: str, top: str) -> Path:
 
 def _first(group: Path, *names: str) -> str:
     """The content of the first of these files that is there."""
-    return next(filter(None, (_text(group / name) for name in names)), "")
+    return next(filter(None, (text(group / name) for name in names)), "")
 
 
-def _text(path: Path) -> str:
-    """The content of a file. Empty if it cannot be read."""
+def text(path: Path) -> str:
+    """The content of a file of the system. Empty if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

@@ -162,8 +162,8 @@ class EngineSut:
     def predict(self, batch: Batch) -> Batch:
         """Submit all rows at once and wait for them. Returns the answers, as `to_host` does."""
         answers: dict[int, Batch] = {}
-        on_first = _ignore if self.streams else None
         rows = len(next(iter(batch.values())))
+        on_first = (lambda key, token: None) if self.streams else None
         flight = Flight(self.engine, on_first, answers.__setitem__, most=rows)
         for row in range(rows):
             flight.submit(row, _row(batch, row))
@@ -279,10 +279,6 @@ def _note_later(times: TokenTimes, answer: Batch, later_ns: int) -> None:
     if later:
         times.later_ns.append(later_ns / later)
         times.in_one_part += int(answer["in_one_part"][0])
-
-
-def _ignore(key: Any, token: np.ndarray) -> None:
-    """Report no first token."""
 
 
 def _stacked(answers: Sequence[Batch]) -> Batch:

@@ -202,12 +202,16 @@ class Timer:
             self.beat.allow(hang_limit_s((self.first_ended_ns - self.began_ns) * expected))
         if self.steps in (1, expected) or self.job.test != PERFORMANCE:
             self.losses.append(loss())
-        if self.steps == 1:
-            self._end_first()
-        if self.steps == UNTIMED_STEPS:
-            self._start()
-        if self.steps == expected:
+        if self.steps in (1, UNTIMED_STEPS, expected):
             self.synchronise()
+        if self.steps == 1:
+            self.first_ended_ns = _clock()
+            limit_s = hang_limit_s(self.first_ended_ns - self.began_ns)
+            self.beat.enter("test", limit_s, expected - UNTIMED_STEPS)
+        if self.steps == UNTIMED_STEPS:
+            self._before = counters.read(self.job.workload.device), disturbance.read()
+            self.monotonic_ns, self.started_ns = time.monotonic_ns(), _clock()
+        if self.steps == expected:
             self._queued_at_close_ns, self.closed_ns = _queued_ns(), _clock()
             self._after = counters.read(self.job.workload.device), disturbance.read()
 
@@ -219,18 +223,6 @@ class Timer:
         self.queued_ns = min(
             _queued_ns() - self._queued_at_close_ns, self.returned_ns - self.closed_ns
         )
-
-    def _end_first(self) -> None:
-        self.synchronise()
-        self.first_ended_ns = _clock()
-        self.beat.enter(
-            "test", hang_limit_s(self.first_ended_ns - self.began_ns), self.expected - UNTIMED_STEPS
-        )
-
-    def _start(self) -> None:
-        self.synchronise()
-        self._before = counters.read(self.job.workload.device), disturbance.read()
-        self.monotonic_ns, self.started_ns = time.monotonic_ns(), _clock()
 
     def surroundings(self) -> Fields:
         """The energy and the disturbances of the window."""

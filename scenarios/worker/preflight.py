@@ -170,9 +170,8 @@ def available_memory_bytes() -> int | None:
     It is the lesser of Linux' own estimate and what the control groups may still take.
     """
     found = list[int | None]([control_groups.available_bytes()])
-    with suppress(OSError):
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    lines = control_groups.text(Path("/proc/meminfo")).splitlines()
+    found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
     return _least(found)
 
 

@@ -469,7 +469,11 @@ def write_logits(job: Job, sut: Any, beat: Heartbeat) -> None:
     few = {name: values[: job.logits_rows] for name, values in prompts.items()}
     logits = teacher_forcing.forced_logits(sut, few, {"tokens": expected}, size)
     np.save(job.log_dir / "logits.npy", logits)
-    answers = _first_answers(job, len(prompts["prompt_length"]))
+    # The first answers as LoadGen logged them, int32 [new]. A repeated one might differ.
+    log = (job.log_dir / "mlperf_log_accuracy.json").read_text(encoding="utf-8")
+    logged = {entry["qsl_idx"]: bytes.fromhex(entry["data"]) for entry in json.loads(log)}
+    rows = range(len(prompts["prompt_length"]))
+    answers = [np.frombuffer(logged[row], np.int32) for row in rows]
     longest = max(map(len, answers))
     tokens = np.array([np.pad(row, (0, longest - len(row))) for row in answers])
     # Logits follow from the tokens before them, so equal answers have equal logits.
@@ -481,15 +485,6 @@ def write_logits(job: Job, sut: Any, beat: Heartbeat) -> None:
     else:
         own = teacher_forcing.own_logits(sut, prompts, tokens, size)
     np.save(job.log_dir / "own_logits.npy", own)
-
-
-def _first_answers(job: Job, count: int) -> list[np.ndarray]:
-    """The first answers as LoadGen logged them, int32 [new]. A repeated one might differ."""
-    entries = json.loads((job.log_dir / "mlperf_log_accuracy.json").read_text(encoding="utf-8"))
-    answers = {
-        entry["qsl_idx"]: np.frombuffer(bytes.fromhex(entry["data"]), np.int32) for entry in entries
-    }
-    return [answers[row] for row in range(count)]
 
 
 PROCEDURES: dict[str, Procedure] = {

@@ -54,20 +54,19 @@ def main(argv: list[str]) -> None:
 
 
 def serve(connection: Connection, number: int, job: Job) -> None:
-    """Say which replica this is, and do what is requested until the connection is closed."""
-    facts = _facts(job) if job.launch else {}
-    link.send(connection, {"replica": number, **facts})
+    """Say which replica this is, and of a cluster what its LoadGen process must know. Then do what
+    is requested until the connection is closed.
+    """
+    facts: Header = {"replica": number}
+    if job.launch:
+        processors = sorted(os.sched_getaffinity(0))
+        facts |= {"node": node(), "cores": processors, "machine": nodes.facts(job)}
+    link.send(connection, facts)
     replica = Replica(connection, number, job)
     try:
         replica.run()
     except (EOFError, OSError):
         return
-
-
-def _facts(job: Job) -> Header:
-    """What the LoadGen process must know about a replica of a cluster."""
-    processors = sorted(os.sched_getaffinity(0))
-    return {"node": node(), "cores": processors, "machine": nodes.facts(job)}
 
 
 class Replica:

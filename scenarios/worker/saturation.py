@@ -194,7 +194,12 @@ def find(
         following = min(2 * level.in_flight, most)
         step = following / level.in_flight
         if step < _LEAST_STEP:
-            raise Refused(_unlimited(level, most))
+            raise Refused(
+                f"the engine is not saturated by {level.in_flight:,} requests in flight"
+                f" ({level.rate:.4g} samples/s, and more with each doubling), and this process can"
+                f" keep {most:,} (`ulimit -n` limits them), so there is no figure of the engine:"
+                " --sut-option in_flight=N measures it with N requests in flight"
+            )
         higher = measured(run, following, least_ns)
         if higher.rate < _of_step(_CLEAR_RISE, step) * level.rate:
             if higher.ended_ns[-1] < 10 * least_ns:  # it may be disturbed
@@ -202,7 +207,12 @@ def find(
             level = measured(run, level.in_flight, least_ns, samples=len(higher.ended_ns))
         if higher.rate < _of_step(_RISE, step) * level.rate:
             if higher.client_share > _CLIENT_SHARE:
-                raise Refused(_slow_client(higher))
+                raise Refused(
+                    f"this client is saturated, and not the engine: with {higher.in_flight:,}"
+                    f" requests in flight ({higher.rate:.4g} samples/s) it computed, or waited for"
+                    f" a processor, {higher.client_share:.0%} of the time, so there is no figure of"
+                    " the engine: --sut-option in_flight=N measures it with N requests in flight"
+                )
             break
         level, longest_ns = higher, max(longest_ns, level.longest_ns)
     return level, longest_ns
@@ -236,21 +246,3 @@ def busy_ns() -> int:
         with suppress(OSError, ValueError):  # a thread may end meanwhile
             numbers += map(int, file.read_text(encoding="ascii").split()[:2])
     return sum(numbers) if numbers else time.process_time_ns()
-
-
-def _unlimited(level: Level, most: int) -> str:
-    return (
-        f"the engine is not saturated by {level.in_flight:,} requests in flight"
-        f" ({level.rate:.4g} samples/s, and more with each doubling), and this process can keep"
-        f" {most:,} (`ulimit -n` limits them), so there is no figure of the engine:"
-        " --sut-option in_flight=N measures it with N requests in flight"
-    )
-
-
-def _slow_client(level: Level) -> str:
-    return (
-        f"this client is saturated, and not the engine: with {level.in_flight:,} requests in flight"
-        f" ({level.rate:.4g} samples/s) it computed, or waited for a processor,"
-        f" {level.client_share:.0%} of the time, so there is no figure of the engine: --sut-option"
-        " in_flight=N measures it with N requests in flight"
-    )

@@ -69,9 +69,6 @@ def _cores(processors: Iterable[int]) -> list[tuple[int, ...]]:
     cores: dict[str, list[int]] = {}
     for number in sorted(processors):
         path = _TOPOLOGY / f"cpu{number}/topology/thread_siblings_list"
-        try:
-            siblings = path.read_text(encoding="ascii").strip()
-        except OSError:
-            siblings = str(number)
+        siblings = control_groups.text(path) or str(number)
         cores.setdefault(siblings, []).append(number)
     return [tuple(each) for each in cores.values()]
