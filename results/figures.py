@@ -283,16 +283,6 @@ def second_ns(outcome: WorkerOutcome) -> tuple[int, ...]:
     )
 
 
-def first_answer_seconds(outcome: WorkerOutcome) -> float | None:
-    """Return the seconds in which a worker imported the framework, loaded the model and answered
-    its first batch. None: it ran none.
-    """
-    if not outcome.warmup:
-        return None
-    spent_ns = outcome.import_ns + outcome.load_ns + outcome.warmup[0]["first_ns"]
-    return float(spent_ns) / 1e9
-
-
 def compiles(outcome: WorkerOutcome) -> bool:
     """Whether the SUT ran compiled programs."""
     return bool(outcome.evidence_after and outcome.evidence_after.graphs)
@@ -314,14 +304,15 @@ def _compiling(record: Record, outcome: WorkerOutcome) -> Metrics:
 
 
 def _first_answer(record: Record, outcome: WorkerOutcome) -> Metrics:
-    """`first_answer_seconds`: the time until the first answer, if no program was on disk or nothing
-    is compiled. `cached_first_answer_seconds`: the same if all programs were on disk, and
+    """`first_answer_seconds`: the time in which the worker imported the framework, loaded the model
+    and answered its first batch, if no program was on disk or nothing is compiled.
+    `cached_first_answer_seconds`: the same if all programs were on disk, and
     `partly_cached_first_answer_seconds` if only some were. Empty for an engine, which was started
     elsewhere.
     """
-    seconds = first_answer_seconds(outcome)
-    if seconds is None or record.cell.precision == UNKNOWN:
+    if not outcome.warmup or record.cell.precision == UNKNOWN:
         return {}
+    seconds = (outcome.import_ns + outcome.load_ns + outcome.warmup[0]["first_ns"]) / 1e9
     if not outcome.cache_hits:
         return {"first_answer_seconds": seconds}
     state = "partly_cached" if outcome.cache_misses else "cached"

@@ -204,7 +204,6 @@ class _Stages:
         sweep = replace(loop.Sweep.of(folder, series, plan, None), forks=False)
         if self.answers:  # a busy machine changes no answer
             sweep = replace(sweep, most_again=0)
-        folder.mkdir(parents=True, exist_ok=True)
         journal.write_plan(folder, self.command, series, {})
         results = loop.measure(sweep, self.reporter, fail_fast=False)
         of_series = {one.number: version for version, one in zip(versions, series, strict=True)}

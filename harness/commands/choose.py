@@ -85,7 +85,6 @@ def main(arguments: list[str]) -> int:
             " nothing, so end them first, or measure later"
         )
     rundir.check_writable("--out", out)
-    folder.mkdir(parents=True, exist_ok=True)
     command = shlex.join(["./run.sh", "choose", *arguments])
     journal.write_plan(folder, command, series, {})
     with reporter.progress:

@@ -106,7 +106,8 @@ class Worker:
         own_cores = places[0].cores if len(places) == 1 else ()
         pinned_to = own_cores or cores.available()
         try:
-            self._process = self._forked(job, env, pinned_to, replies)
+            if self._zygotes:
+                self._process = self._zygotes.fork(self._python, env, pinned_to, job, replies)
             if self._process is None:
                 words = ("-P", "-m", *self.module, str(os.getpid()), str(replies))
                 self._process = Child(
@@ -122,27 +123,6 @@ class Worker:
         finally:
             os.close(replies)
         return self._process
-
-    def _forked(
-        self, job: Job, environment: Mapping[str, str], cores: Sequence[int], replies: int
-    ) -> Forked | None:
-        """A worker that was forked. None: this job gets a process of its own."""
-        if self._zygotes is None:
-            return None
-        jobs, ours = os.pipe()
-        stdin = os.fdopen(ours, "wb")
-        try:
-            worker = self._zygotes.fork(self._python, environment, cores, job, (jobs, replies))
-        except BaseException:
-            stdin.close()
-            raise
-        finally:
-            os.close(jobs)
-        if worker is None:
-            stdin.close()
-        else:
-            worker.stdin = stdin
-        return worker
 
     def _end(self, seconds: float = 0) -> None:
         """Close the worker's input, wait at most so long for its end, and kill its group."""

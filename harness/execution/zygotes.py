@@ -72,11 +72,11 @@ class Zygotes:
         environment: Mapping[str, str],
         cores: Sequence[int],
         job: Job,
-        jobs_and_replies: tuple[int, int],
+        replies: int,
     ) -> Forked | None:
         """Return a worker. None: this job gets a process of its own.
 
-        `jobs_and_replies`: the file descriptors that the worker reads and writes.
+        `replies`: the file descriptor that the worker writes.
         """
         if not _can_fork(job):
             return None
@@ -87,7 +87,7 @@ class Zygotes:
         try:
             if key not in self._zygotes:
                 self._zygotes[key] = _Zygote(python, environment, cores, job)
-            return self._zygotes[key].fork(jobs_and_replies)
+            return self._zygotes[key].fork(replies)
         except _Lost as e:
             self._lost.add(key)
             self._end(key)
@@ -146,15 +146,22 @@ class _Zygote:
             self.end()
             raise
 
-    def fork(self, jobs_and_replies: tuple[int, int]) -> Forked:
+    def fork(self, replies: int) -> Forked:
         """Return a worker."""
-        jobs, replies = jobs_and_replies
-        with adopting():
-            try:
+        jobs, ours = os.pipe()
+        stdin = os.fdopen(ours, "wb")
+        try:
+            with adopting():
                 socket.send_fds(self._socket, [b"\n"], [jobs, replies])
-            except OSError as e:
-                raise _Lost(f"the process that had imported it has ended ({e.strerror})") from None
-            return Forked(int(self._receive(_ANSWER_S)))
+                return Forked(int(self._receive(_ANSWER_S)), stdin)
+        except OSError as e:
+            stdin.close()
+            raise _Lost(f"the process that had imported it has ended ({e.strerror})") from None
+        except BaseException:
+            stdin.close()
+            raise
+        finally:
+            os.close(jobs)
 
     def _receive(self, seconds: float) -> bytes:
         """Return its next message. Raises _Lost if there is none within so many seconds."""

@@ -115,10 +115,11 @@ def seed(folder: Path) -> int:
 def write_plan(
     folder: Path, command: str, series: Sequence[Series], missing: Mapping[str, str]
 ) -> None:
-    """Write sweep.json, unless it exists: the cells, each with the command that measures it, the
-    seed of their order, and what is missing. `runs` is a pattern for the folders of a cell's runs
-    below `--out`.
+    """Make the sweep's folder with sweep.json, unless it exists: the cells, each with the command
+    that measures it, the seed of their order, and what is missing. `runs` is a pattern for the
+    folders of a cell's runs below `--out`.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / _PLAN
     if path.exists():
         return

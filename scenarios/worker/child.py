@@ -96,13 +96,13 @@ class Forked(_Ending):
 
     Attributes:
         pid: its process id, which is also that of its group.
-        stdin: its input; None: its starter has not set it.
+        stdin: its input.
     """
 
-    def __init__(self, pid: int):
+    def __init__(self, pid: int, stdin: IO[bytes]):
         self.oom_kills = host_memory.kernel_oom_kills()
         self.pid = pid
-        self.stdin: IO[bytes] | None = None
+        self.stdin = stdin
         self.returncode: int | None = None
 
     def poll(self) -> int | None:

@@ -18,10 +18,11 @@ def v1(controller, top="/"):
 
 
 @pytest.fixture
-def tree(tmp_path):
+def tree(tmp_path, monkeypatch):
     """Makes a system from the lines of /proc/self/cgroup and mountinfo, and from its other
     files.
     """
+    monkeypatch.setattr(control_groups, "ROOT", tmp_path)
 
     def make(groups, mounts, files):
         of_process = {"proc/self/cgroup": groups, "proc/self/mountinfo": "\n".join(mounts)}
@@ -30,7 +31,6 @@ def tree(tmp_path):
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"{text}\n")
-        return tmp_path
 
     return make
 
@@ -85,7 +85,8 @@ def tree(tmp_path):
     ],
 )
 def test_the_tightest_quota_of_the_chain_counts(tree, groups, mounts, files, quota):
-    assert control_groups.processors(tree(groups, mounts, files)) == quota
+    tree(groups, mounts, files)
+    assert control_groups.processors() == quota
 
 
 def v1_memory(limit, usage, stat):
@@ -129,9 +130,9 @@ def test_the_tightest_memory_limit_of_the_chain_counts_and_what_it_keeps_of_file
     base = "memory/" if "memory" in mount else ""
     files = {f"{base}a/b/memory.{name}": text for name, text in of_own.items()}
     files |= {f"{base}a/memory.{name}": text for name, text in of_parent.items()}
-    root = tree(line, [mount], files)
-    assert control_groups.memory_bytes(root) == limit
-    assert control_groups.available_bytes(root) == available
+    tree(line, [mount], files)
+    assert control_groups.memory_bytes() == limit
+    assert control_groups.available_bytes() == available
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,8 @@ def test_the_tightest_memory_limit_of_the_chain_counts_and_what_it_keeps_of_file
     ],
 )
 def test_the_kernels_kills_in_the_own_group_are_counted(tree, line, mount, file, text):
-    assert control_groups.oom_kills(tree(line, [mount], {file: text})) == 3
+    tree(line, [mount], {file: text})
+    assert control_groups.oom_kills() == 3
 
 
 def test_the_available_memory_is_the_lesser_of_the_machines_and_the_groups(monkeypatch):
