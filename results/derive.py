@@ -69,6 +69,9 @@ def result(sources: Sources, configuration: Configuration, audit: Audit) -> Resu
     """
     record = sources.record
     performance = sources.performance
+    installed = record.environment.versions
+    # The packages that may change a figure.
+    names = recorded_names(("python", *packages(), *STACK), installed)
     derived = Result(
         cell=record.cell,
         model_facts=record.model_facts,
@@ -76,7 +79,7 @@ def result(sources: Sources, configuration: Configuration, audit: Audit) -> Resu
         round=record.round,
         directory=sources.directory,
         started=record.started,
-        versions=_versions(record.environment.versions),
+        versions={package: installed[name] for package, name in names.items()},
         sweep=record.sweep,
         replicas=_replicas(sources.outcomes),
         status=Status.ERROR,
@@ -100,12 +103,6 @@ def result(sources: Sources, configuration: Configuration, audit: Audit) -> Resu
     if performance.fresh:
         warnings += notes.prepared(performance.fresh, record.cell.batch_size)
     return _judged(derived, sources, audit, warnings)
-
-
-def _versions(installed: Mapping[str, str]) -> dict[str, str]:
-    """The installed packages that may change a figure."""
-    names = recorded_names(("python", *packages(), *STACK), installed)
-    return {package: installed[name] for package, name in names.items()}
 
 
 def _with_figures(

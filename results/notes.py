@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from compliance.sources import Sources
 from formats.outcome import Fresh, Replicas

@@ -50,12 +50,8 @@ def known(
         environment, machine: as a run's record has them.
     """
     measured = read(cache, environment, machine, device)
-    if measured is None:
-        return None
-    for limits in measured.limits:
-        if limits.precision == precision:
-            return limits
-    return None
+    every = measured.limits if measured else ()
+    return next((limits for limits in every if limits.precision == precision), None)
 
 
 def read(
@@ -78,6 +74,9 @@ def facts(environment: SutEnvironment, machine: Machine, device: str) -> dict[st
         [each.name, each.memory_bytes, each.driver, each.power_limit_w, each.mig]
         for each in machine.accelerators
     ]
+    set_variables: dict[str, str] = {}  # those that change a figure of some SUT
+    for spec in suts_of(environment.name).values():
+        set_variables |= variables.of_cell(spec, device, environment.variables)
     return {
         "format": _FORMAT,
         "environment": environment.name,
@@ -88,7 +87,7 @@ def facts(environment: SutEnvironment, machine: Machine, device: str) -> dict[st
         "threads": [machine.usable_threads, machine.cpu_quota],
         "clock": [machine.governor, machine.boost],
         "accelerators": accelerators,
-        "variables": _variables(environment, device),
+        "variables": dict(sorted(set_variables.items())),
     }
 
 
@@ -103,14 +102,6 @@ def suts_of(environment: str) -> dict[str, SutSpec]:
     """Return the SUTs that run in the environment of this name."""
     name = environment.partition(" ")[0]  # that of --python has a remark
     return {sut: spec for sut, spec in SUTS.items() if spec.environment == name}
-
-
-def _variables(environment: SutEnvironment, device: str) -> dict[str, str]:
-    """The variables that change a figure of some SUT in this environment."""
-    found: dict[str, str] = {}
-    for spec in suts_of(environment.name).values():
-        found |= variables.of_cell(spec, device, environment.variables)
-    return dict(sorted(found.items()))
 
 
 def recorded(environment: Environment) -> SutEnvironment:

@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from compliance.logs.files import source_digest
 from formats import reading
@@ -222,7 +221,7 @@ def measured(folder: Path, seen: dict[Path, int]) -> Iterator[tuple[str, Result]
     left out. The files that are read now are added.
     """
     out = folder.parents[1]
-    cells = _plan(folder)["cells"]
+    cells = json.loads((folder / _PLAN).read_text(encoding="utf-8"))["cells"]
     labels = {cell["number"]: cell["label"] for cell in cells}
     patterns = dict.fromkeys(cell["runs"] for cell in cells if cell["runs"])
     of_cells = chain.from_iterable(out.glob(pattern) for pattern in patterns)
@@ -236,7 +235,9 @@ def measured(folder: Path, seen: dict[Path, int]) -> Iterator[tuple[str, Result]
             result = reading.from_file(path, Result)
             sweep = result.sweep
             if sweep and sweep.id == folder.name:
-                yield labels[sweep.series], _at(result, path)
+                # Its run directory, if it has one, may have been moved.
+                directory = str(path.parent) if result.directory else ""
+                yield labels[sweep.series], replace(result, directory=directory)
 
 
 def _fresh(folder: Path) -> Path:
@@ -244,16 +245,6 @@ def _fresh(folder: Path) -> Path:
     with suppress(OSError):
         folder.chmod(stat.S_IMODE(folder.stat().st_mode))
     return folder
-
-
-def _plan(folder: Path) -> dict[str, Any]:
-    plan: dict[str, Any] = json.loads((folder / _PLAN).read_text(encoding="utf-8"))
-    return plan
-
-
-def _at(result: Result, path: Path) -> Result:
-    """The result with the present path of its run directory, if it has one."""
-    return replace(result, directory=str(path.parent)) if result.directory else result
 
 
 def finished(sweep_id: str, series: Sequence[Series]) -> list[tuple[tuple[int, int], Result]]:

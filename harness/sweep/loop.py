@@ -155,21 +155,16 @@ def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
         with locks.held(sweep.folder / ".lock"):
             with Zygotes(reporter.say) as zygotes:
                 results = _measure(sweep, reporter, fail_fast, zygotes)
-            journal.note_end(sweep.folder, _end(sweep, results))
+            is_left = schedule.steps(sweep.series, results, sweep.repeats)
+            failed = any(result.status in _AGAIN for result in results.values())
+            end = journal.End(repeats=sweep.repeats.least, failed=failed)
+            journal.note_end(sweep.folder, None if is_left else end)
             return results
     except locks.Taken:
         raise EnvironmentFailure(
             f"another process measures the sweep {sweep.folder}: wait for it, or start a new sweep"
             " with --again"
         ) from None
-
-
-def _end(sweep: Sweep, results: Results) -> journal.End | None:
-    """The end of a sweep. None: something is left to measure."""
-    if schedule.steps(sweep.series, results, sweep.repeats):
-        return None
-    failed = any(result.status in _AGAIN for result in results.values())
-    return journal.End(repeats=sweep.repeats.least, failed=failed)
 
 
 def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool, zygotes: Zygotes) -> Results:

@@ -10,7 +10,7 @@ import dataclasses
 import json
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any

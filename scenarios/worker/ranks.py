@@ -16,9 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 
 from formats.cell import SHARDS
 from formats.job import Job

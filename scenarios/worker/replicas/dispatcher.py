@@ -56,7 +56,7 @@ _STILL_S = 60.0
 _TICK_S = 0.25
 _END_S = 2.0
 _COMPARED = ("versions", "device")
-"""The values of a loaded replica that all replicas must share."""
+"""The values of a loaded replica that all replicas must share, because they decide a figure."""
 _OUT_OF_MEMORY = ("out of memory", "outofmemory")
 """The words of Slurm and Ray for a process that was killed for want of memory, in lower case."""
 _CONNECT_S = LOAD_LIMIT_S - 60
@@ -176,7 +176,10 @@ class Replicated:
             self._turns = Turns(self._replicas)
             threading.Thread(target=self._receive, name="replicas", daemon=True).start()
             self.loaded = [reply.header for reply in self.ask("load")]
-            self._check_equal()
+            first = self.loaded[0]
+            for number, other in enumerate(self.loaded):
+                for name in _COMPARED:
+                    self._check_same(number, name, other[name], first[name])
         except BaseException:
             self.close()
             raise
@@ -232,13 +235,6 @@ class Replicated:
         """Raises Reported if no replica can go on."""
         if why := self._placement.failed():
             raise Reported(WorkerOutcome("error", why))
-
-    def _check_equal(self) -> None:
-        """Raises Reported if the replicas differ in what decides a figure."""
-        first = self.loaded[0]
-        for number, other in enumerate(self.loaded):
-            for name in _COMPARED:
-                self._check_same(number, name, other[name], first[name])
 
     def _check_same(
         self, number: int, name: str, other: Any, first: Any, who: str = "replica 0"
