@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +10,7 @@ from pathlib import Path
 from formats.cell import IN_WORKLOAD, Cell
 from formats.fields import typed
 from formats.workload import Config, Workload
+from formats.writing import read_json
 
 PERFORMANCE, ACCURACY = TESTS = ("performance", "accuracy")
 """The tests of every cell, in their order; compliance tests come after them."""
@@ -265,4 +265,4 @@ class Job:
 
 def read_job(path: Path) -> Job:
     """Read a Job from its file. Raises OSError, ValueError or TypeError if the file has none."""
-    return typed(Job, json.loads(path.read_text(encoding="utf-8")))
+    return typed(Job, read_json(path))

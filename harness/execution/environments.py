@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from compliance import CURRENT
+from formats.writing import json_digest
 from harness.errors import EnvironmentFailure
 from harness.execution import wheels
 from harness.execution.interpreter import BESIDE_PTH, inventory, let_see
@@ -174,7 +175,7 @@ def _beside(
     ]
     if not blocks:
         return None
-    key = hashlib.sha256(json.dumps([python, dict(versions), blocks]).encode()).hexdigest()[:12]
+    key = json_digest([python, dict(versions), blocks], 12)
     directory = cache / "environments" / f"{wheels.BESIDE}-{key}"
     directory.parent.mkdir(parents=True, exist_ok=True)
     lock = directory.with_suffix(".txt")

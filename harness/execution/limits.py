@@ -6,8 +6,6 @@ these changes, there is no file for them, and the limits are not known.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 import tempfile
@@ -20,7 +18,7 @@ from formats import reading
 from formats.cell import PRECISIONS
 from formats.limits import Limits, Measured
 from formats.record import Machine, SutEnvironment
-from formats.writing import write_json
+from formats.writing import json_digest, read_json, write_json
 from harness.errors import EnvironmentFailure
 from harness.execution import machine as this_machine
 from harness.execution import programs
@@ -94,8 +92,7 @@ def facts(environment: SutEnvironment, machine: Machine, device: str) -> dict[st
 def file(cache: Path, made_with: Mapping[str, Any]) -> Path:
     """Return the file that keeps the limits with these facts."""
     name = re.sub(r"\W+", "-", made_with["environment"]).strip("-")
-    digest = hashlib.sha256(json.dumps(made_with).encode()).hexdigest()[:12]
-    return cache / "limits" / f"{name}-{made_with['device']}-{digest}.json"
+    return cache / "limits" / f"{name}-{made_with['device']}-{json_digest(made_with, 12)}.json"
 
 
 def suts_of(environment: str) -> dict[str, SutSpec]:
@@ -169,7 +166,7 @@ def _worker(environment: Environment, machine: Machine, device: str) -> dict[str
         )
         if words:
             raise EnvironmentFailure(f"limits of {environment.name}: {words}")
-        document: dict[str, Any] = json.loads(found.read_text(encoding="utf-8"))
+        document: dict[str, Any] = read_json(found)
         return document
 
 

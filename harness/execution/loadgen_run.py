@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from compliance import logs
 from compliance.rules import Rules
 from formats.job import Job
 from formats.outcome import WorkerOutcome
+from formats.writing import read_json
 from harness.execution import rundir
 from harness.execution.process import Worker
 from scenarios.worker.heartbeat import Beat, OnBeat
@@ -75,7 +75,7 @@ def run(job: Job, worker: Worker, reporter: Reporter) -> WorkerOutcome:
     def watch(beat: Beat) -> None:
         nonlocal shown
         if not shown and plan_file.exists():
-            reporter.planned(test, json.loads(plan_file.read_text(encoding="utf-8")))
+            reporter.planned(test, read_json(plan_file))
             shown = True
         draw(beat)
 

@@ -5,7 +5,6 @@ environment of its own, which uv resolves once and locks with hashes.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from environments import lock as locking
+from formats.writing import json_digest
 from harness.errors import EnvironmentFailure
 from harness.execution import environments
 from harness.execution.environments import Environment, Say
@@ -120,7 +120,7 @@ def _directory(cache: Path, name: str, device: str, pins: Sequence[Pin]) -> Path
     texts = [lock.read_text("utf-8") for lock in environments.lock_files(name, device)]
     here = [sys.version_info[:2], sysconfig.get_platform()]
     parts = [*here, texts, [[pin.text, str(pin.path)] for pin in pins]]
-    key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:DIGITS]
+    key = json_digest(parts, DIGITS)
     slug = re.sub(r"\W+", "-", "-".join(pin.text.partition("@")[0] for pin in pins))
     # The device is last, as in the names of all locks (`environments.sources`).
     return cache / "environments" / f"{name}-with-{slug[:_MOST_IN_A_NAME]}-{key}-{device}"

@@ -5,7 +5,6 @@ computes each, and the cache keeps it by content.
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -17,6 +16,7 @@ from compliance.logs import files
 from formats.job import COUNT, REFERENCE, Job, Limits
 from formats.outcome import WorkerOutcome
 from formats.work import Counted
+from formats.writing import json_digest
 from harness.errors import EnvironmentFailure
 from harness.execution import process, wheels
 from harness.execution.environments import ROOT, lock_files
@@ -154,7 +154,7 @@ class _Maker:
             *([request.size.config] if request.weights or request.model.file else []),
             *([request.model.file.code_digest] if request.model.file else []),
         ]
-        key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+        key = json_digest(parts, 16)
         return request.options.cache / "references" / f"{request.benchmark}-{key}"
 
     @property

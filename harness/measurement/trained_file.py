@@ -4,7 +4,6 @@ shapes of its outputs, so a process with the SUT's framework loads it and report
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from formats.writing import write_json
+from formats.writing import json_digest, read_json, write_json
 from harness.errors import UsageError
 from harness.execution import programs
 from harness.execution.environments import ROOT, Environment
@@ -85,15 +84,15 @@ def _description(
     shapes = {name: array.shape for name, array in rows.items()}
     sources = [(ROOT / "sut" / f"{name}.py").read_text(encoding="utf-8") for name in _SOURCES]
     parts = [given, shapes, environment.lock_sha256, *sources]
-    digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
-    kept = request.options.cache / "descriptions" / f"{request.model.name}-{digest}.json"
+    name = f"{request.model.name}-{json_digest(parts, 16)}.json"
+    kept = request.options.cache / "descriptions" / name
     if not kept.exists():
         found = _run(request, environment, given, rows)
         if found["refused"]:
             return found
         kept.parent.mkdir(parents=True, exist_ok=True)
         write_json(kept, found)
-    return dict(json.loads(kept.read_text(encoding="utf-8")))
+    return dict(read_json(kept))
 
 
 def _run(
@@ -108,4 +107,4 @@ def _run(
         fault = programs.run(_PROGRAM, environment, variables, words, Path(folder))
         if fault:
             return {"refused": f"cannot be called with {_SAMPLES} inputs: {fault}"}
-        return dict(json.loads(out.read_text(encoding="utf-8")))
+        return dict(read_json(out))

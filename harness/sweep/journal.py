@@ -5,7 +5,6 @@ measurements.
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 import stat
 import time
@@ -20,7 +19,7 @@ from compliance.logs.files import source_digest
 from formats import reading
 from formats.cell import SweepMark
 from formats.result import Result
-from formats.writing import write_json
+from formats.writing import json_digest, read_json, write_json
 from harness.comparison import runs
 from harness.execution import machine
 from harness.execution.environments import ROOT
@@ -61,8 +60,7 @@ def folder(
     `more`: what else decides the cells.
     """
     cells = [[_named(each), each.control, _brought(each.request)] for each in series]
-    text = json.dumps([source_digest(ROOT), *cells, *more])
-    stem = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    stem = f"{name}-{json_digest([source_digest(ROOT), *cells, *more], 8)}"
     numbers = [path.name.removeprefix(f"{stem}-") for path in (out / _FOLDER).glob(f"{stem}-*")]
     last = max((int(n) for n in numbers if n.isdigit()), default=0)
     number = last + 1 if again or not last else last
@@ -183,7 +181,7 @@ def obstacles(out: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in sorted((out / _FOLDER).glob(f"*/{_PLAN}")):
         with suppress(OSError, ValueError, KeyError, AttributeError):
-            plan = json.loads(path.read_text(encoding="utf-8"))
+            plan = read_json(path)
             cells = [cell for cell in plan["cells"] if cell["obstacle"]]
             named = {cell["label"]: cell["obstacle"] for cell in cells}
             for label, reason in (named | plan["missing"]).items():
@@ -202,7 +200,7 @@ def note_end(folder: Path, end: End | None) -> None:
 def end(folder: Path) -> End | None:
     """The end of a sweep. None: something is left to measure."""
     try:
-        document = json.loads((_fresh(folder) / _END).read_text(encoding="utf-8"))
+        document = read_json(_fresh(folder) / _END)
         return End(**document)
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -221,7 +219,7 @@ def measured(folder: Path, seen: dict[Path, int]) -> Iterator[tuple[str, Result]
     left out. The files that are read now are added.
     """
     out = folder.parents[1]
-    cells = json.loads((folder / _PLAN).read_text(encoding="utf-8"))["cells"]
+    cells = read_json(folder / _PLAN)["cells"]
     labels = {cell["number"]: cell["label"] for cell in cells}
     patterns = dict.fromkeys(cell["runs"] for cell in cells if cell["runs"])
     of_cells = chain.from_iterable(out.glob(pattern) for pattern in patterns)

@@ -7,7 +7,6 @@ A job names its procedure.
 from __future__ import annotations
 
 import dataclasses
-import json
 import statistics
 import time
 from collections.abc import Callable
@@ -30,7 +29,7 @@ from formats.job import (
     Settings,
 )
 from formats.outcome import Energy, Fields, Fresh, Plan, QueueSummary, Trial
-from formats.writing import write_json
+from formats.writing import read_json, write_json
 from scenarios.table import SCENARIOS
 from scenarios.worker import (
     batching,
@@ -470,8 +469,8 @@ def write_logits(job: Job, sut: Any, beat: Heartbeat) -> None:
     logits = teacher_forcing.forced_logits(sut, few, {"tokens": expected}, size)
     np.save(job.log_dir / "logits.npy", logits)
     # The first answers as LoadGen logged them, int32 [new]. A repeated one might differ.
-    log = (job.log_dir / "mlperf_log_accuracy.json").read_text(encoding="utf-8")
-    logged = {entry["qsl_idx"]: bytes.fromhex(entry["data"]) for entry in json.loads(log)}
+    log = read_json(job.log_dir / "mlperf_log_accuracy.json")
+    logged = {entry["qsl_idx"]: bytes.fromhex(entry["data"]) for entry in log}
     rows = range(len(prompts["prompt_length"]))
     answers = [np.frombuffer(logged[row], np.int32) for row in rows]
     longest = max(map(len, answers))

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-
 from formats.cell import SHARDS
 from formats.job import Job
 from formats.outcome import WorkerOutcome
