@@ -9,7 +9,7 @@ from pathlib import Path
 
 from formats.cell import IN_WORKLOAD, Cell
 from formats.fields import typed
-from formats.workload import Config, Workload
+from formats.workload import Config, Variables, Workload
 from formats.writing import read_json
 
 PERFORMANCE, ACCURACY = TESTS = ("performance", "accuracy")
@@ -212,7 +212,7 @@ class Job:
     known: Known | None = None
     batch_sizes: tuple[int, ...] = ()
     percentile: float | None = None
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Variables = field(default_factory=dict)
     places: tuple[Place, ...] = ()
     launch: Launch | None = None
     length_buckets: tuple[int, ...] = ()

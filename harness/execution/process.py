@@ -10,13 +10,14 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from formats import reading
 from formats.job import PROFILE, REFERENCE, SERVE, Job
 from formats.outcome import WorkerOutcome
+from formats.workload import Variables
 from formats.writing import write_json
 from harness.execution.environments import ROOT
 from harness.execution.zygotes import Zygotes
@@ -44,7 +45,7 @@ class Worker:
     module: Sequence[str] = ("scenarios.worker",)
 
     def __init__(
-        self, python: Path, process_env: Mapping[str, str], zygotes: Zygotes | None = None
+        self, python: Path, process_env: Variables, zygotes: Zygotes | None = None
     ):
         """`python`: the interpreter of the SUT's environment. `process_env`: environment variables
         in addition to those of the device. `zygotes`: fork the process, if they can.
@@ -141,7 +142,7 @@ class Worker:
 
 
 def run(
-    job: Job, python: Path, process_env: Mapping[str, str], watch: OnBeat
+    job: Job, python: Path, process_env: Variables, watch: OnBeat
 ) -> WorkerOutcome:
     """Run one job in a worker of its own. See `Worker.run`."""
     with Worker(python, process_env) as worker:

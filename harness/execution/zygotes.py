@@ -10,11 +10,12 @@ import select
 import socket
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from formats.cell import SHARDS
 from formats.job import Job
+from formats.workload import Variables
 from harness.execution.environments import Say
 from scenarios.worker.child import Child, Forked, adopting
 from scenarios.worker.heartbeat import LOAD_LIMIT_S
@@ -69,7 +70,7 @@ class Zygotes:
     def fork(
         self,
         python: Path,
-        environment: Mapping[str, str],
+        environment: Variables,
         cores: Sequence[int],
         job: Job,
         replies: int,
@@ -122,7 +123,7 @@ class _Zygote:
     """One process that has imported a SUT. Raises _Lost if it cannot."""
 
     def __init__(
-        self, python: Path, environment: Mapping[str, str], cores: Sequence[int], job: Job
+        self, python: Path, environment: Variables, cores: Sequence[int], job: Job
     ):
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         words = (str(os.getpid()), str(theirs.fileno()), job.sut, job.architecture)

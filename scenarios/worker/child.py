@@ -8,11 +8,12 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from formats.workload import Variables
 from scenarios.worker import host_memory
 
 _C = ctypes.CDLL(None)  # loaded here, because a child must not load it between fork and exec
@@ -73,7 +74,7 @@ class Child(subprocess.Popen[bytes], _Ending):
         command: Sequence[str | Path],
         folder: Path,
         log: Path,
-        environment: Mapping[str, str] | None = None,
+        environment: Variables | None = None,
         cores: Sequence[int] = (),
         **settings: Any,
     ):
