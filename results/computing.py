@@ -4,6 +4,7 @@ shares.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from formats import shards
@@ -18,8 +19,9 @@ from formats.work import (
     QUANTIZED_BYTES,
     Roof,
 )
-from results.figure import Metrics
 
+Metrics = Mapping[str, float]
+"""Name of a number in `Result.metrics` or `Result.measured` → the number."""
 BINDING = {"matrix_share": MATRIX_PRODUCTS, "bandwidth_share": MEMORY}
 """Name of a share → the limit of the machine that it is a share of."""
 

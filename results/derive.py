@@ -24,8 +24,9 @@ from formats.outcome import Replicas, WorkerOutcome
 from formats.record import Record
 from formats.result import Judgement, OfficialScore, Result, Seen, Served, Status
 from results import computing, disturbance, engine_notes, figures, notes
+from results.computing import Metrics
 from results.documents import STACK
-from results.figure import Metrics, short
+from results.figure import short
 from scenarios.table import SCENARIOS
 from sut.registry import framework_of, packages, recorded_names
 

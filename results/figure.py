@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from formats.result import Metric, Result
 from scenarios.table import SCENARIOS
-
-
-Metrics = Mapping[str, float]
-"""Name of a number in `Result.metrics` or `Result.measured` → the number."""
 
 
 def compared(result: Result) -> Metric | None:

@@ -15,7 +15,7 @@ from formats.outcome import WorkerOutcome
 from formats.record import Record
 from formats.result import Metric
 from results import computing
-from results.figure import Metrics
+from results.computing import Metrics
 
 if TYPE_CHECKING:
     from compliance.logs import Detail  # imports numpy, which `list` does not need
@@ -226,9 +226,7 @@ def metric_of(log: Detail, figure: Figure) -> Metric | None:
     return None
 
 
-def _measured(
-    log: Detail, record: Record, outcome: WorkerOutcome, figure: Figure
-) -> Metrics:
+def _measured(log: Detail, record: Record, outcome: WorkerOutcome, figure: Figure) -> Metrics:
     """The counts that the figure is computed from. A padded batch costs as much as a full one, so
     rows without a sample are counted.
     """
@@ -249,9 +247,7 @@ def _measured(
     return measured
 
 
-def _rates(
-    rate: float, batch: float, record: Record, measured: Metrics
-) -> Metrics:
+def _rates(rate: float, batch: float, record: Record, measured: Metrics) -> Metrics:
     """The rates of a test. `ms_per_step` is the time of one batch, the published benchmark's unit.
     `ms_per_denoising_step` is for a model that creates images in steps. Tokens are those of the
     answers.

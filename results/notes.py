@@ -8,7 +8,7 @@ from compliance.sources import Sources
 from formats.outcome import Fresh, Replicas
 from formats.record import Record
 from formats.result import Result
-from results.figure import Metrics
+from results.computing import Metrics
 
 _UNEVEN = 2.0
 """A replica may work so many times as long on a sample as another one before that is reported."""
@@ -91,9 +91,7 @@ def measured_again(sources: Sources) -> Iterator[str]:
         )
 
 
-def without_share(
-    shares: Metrics, metrics: Metrics, record: Record, adopted: str
-) -> Iterator[str]:
+def without_share(shares: Metrics, metrics: Metrics, record: Record, adopted: str) -> Iterator[str]:
     """Yield why a share of the machine's speed is left out. A share above 1 is an error of the
     limit or of the count.
 

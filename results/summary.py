@@ -10,8 +10,8 @@ from formats.cell import Cell
 from formats.outcome import Energy, Replicas
 from formats.result import Judgement, OfficialScore, Result, Served
 from formats.work import MATRIX_PRODUCTS
-from results.computing import binds
-from results.figure import Metrics, short
+from results.computing import Metrics, binds
+from results.figure import short
 from results.figures import LATER_TOKENS
 from scenarios.table import SCENARIOS
 from sut.evidence.matrix_library import UNKNOWN

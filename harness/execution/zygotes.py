@@ -122,9 +122,7 @@ def _can_fork(job: Job) -> bool:
 class _Zygote:
     """One process that has imported a SUT. Raises _Lost if it cannot."""
 
-    def __init__(
-        self, python: Path, environment: Variables, cores: Sequence[int], job: Job
-    ):
+    def __init__(self, python: Path, environment: Variables, cores: Sequence[int], job: Job):
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         words = (str(os.getpid()), str(theirs.fileno()), job.sut, job.architecture)
         self._process = Child(

@@ -111,9 +111,7 @@ def _checkpoint(request: Request, reporter: Reporter) -> checkpoint.Checkpoint:
     return weights
 
 
-def environment_of(
-    request: Request, name: str, reporter: Reporter, setup: Seconds
-) -> Environment:
+def environment_of(request: Request, name: str, reporter: Reporter, setup: Seconds) -> Environment:
     """Make the environment of this name, unless it exists, or adopt the interpreter of --python.
     The seconds go into `setup`. Raises EnvironmentFailure.
     """
