@@ -36,7 +36,7 @@ from harness.inputs.models import Model, Size
 from harness.measurement import run
 from harness.request import plan
 from harness.request.options import Options
-from scenarios.worker.answers import pack
+from scenarios.worker.queries.answers import pack
 from sut.contract import Workload
 from sut.registry import REFERENCE, SUTS, packages, spec_of, unsupported
 

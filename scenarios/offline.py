@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from formats.job import ACCURACY, Calibration, Job, Settings
-from scenarios.worker import engine, length_buckets, saturation
-from scenarios.worker.answers import pack
-from scenarios.worker.qsl import Qsl
+from scenarios.worker.queries import engine, length_buckets
+from scenarios.worker.queries.answers import pack
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.queries.streaming import Callbacks, Responder, answering
+from scenarios.worker.rates import saturation
 from scenarios.worker.replicas.dispatcher import Replicated
-from scenarios.worker.streaming import Callbacks, Responder, answering
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
 

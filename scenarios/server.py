@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from formats.job import Calibration, Job, Settings
-from scenarios.worker import engine
-from scenarios.worker.batching import Batcher, Overload, Policy
-from scenarios.worker.engine import Flight
-from scenarios.worker.latency_limits import Limited
-from scenarios.worker.qsl import Qsl
-from scenarios.worker.rate_search import least_requests
+from scenarios.worker.queries import engine
+from scenarios.worker.queries.batching import Batcher, Overload, Policy
+from scenarios.worker.queries.engine import Flight
+from scenarios.worker.queries.latency_limits import Limited
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.queries.streaming import Callbacks, Responder, answering
+from scenarios.worker.rates.rate_search import least_requests
 from scenarios.worker.replicas.dispatcher import Replicated
-from scenarios.worker.streaming import Callbacks, Responder, answering
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from formats.job import Calibration, Job, Settings
-from scenarios.worker.qsl import Qsl
-from scenarios.worker.streaming import Callbacks, Responder, answering
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.queries.streaming import Callbacks, Responder, answering
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
 

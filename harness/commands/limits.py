@@ -20,7 +20,7 @@ from harness.report.sections.computing import Products, meaning
 from harness.request import options, plan, replicas
 from harness.request.flags import sut_name
 from results.summary import library
-from scenarios.worker.replicas import cores
+from scenarios.worker.system import cores
 from sut import variables
 from sut.devices import DEVICES, HOST
 from sut.registry import SUTS, framework_of

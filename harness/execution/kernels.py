@@ -20,7 +20,7 @@ from formats.job import Place
 from formats.record import Machine
 from formats.writing import json_digest, read_json, write_json
 from harness.execution.environments import Environment
-from scenarios.worker.replicas import cores
+from scenarios.worker.system import cores
 from sut.variables import keeping_kernels
 
 

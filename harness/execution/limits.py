@@ -24,7 +24,7 @@ from harness.execution import machine as this_machine
 from harness.execution import programs
 from harness.execution.environments import Environment
 from scenarios.worker.preflight import available_memory_bytes
-from scenarios.worker.replicas import cores
+from scenarios.worker.system import cores
 from sut import variables
 from sut.devices import DEVICES
 from sut.registry import SUTS, SutSpec, framework_of

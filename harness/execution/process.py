@@ -21,10 +21,10 @@ from formats.workload import Variables
 from formats.writing import write_json
 from harness.execution.environments import ROOT
 from harness.execution.zygotes import Zygotes
-from scenarios.worker import control_groups, heartbeat, host_memory
+from scenarios.worker import heartbeat
 from scenarios.worker.child import Child, Forked
 from scenarios.worker.heartbeat import Beat, OnBeat
-from scenarios.worker.replicas import cores
+from scenarios.worker.system import control_groups, cores, host_memory
 from sut.devices import DEVICES
 
 _LOOK_S = 1.0
@@ -44,9 +44,7 @@ class Worker:
 
     module: Sequence[str] = ("scenarios.worker",)
 
-    def __init__(
-        self, python: Path, process_env: Variables, zygotes: Zygotes | None = None
-    ):
+    def __init__(self, python: Path, process_env: Variables, zygotes: Zygotes | None = None):
         """`python`: the interpreter of the SUT's environment. `process_env`: environment variables
         in addition to those of the device. `zygotes`: fork the process, if they can.
         """
@@ -141,9 +139,7 @@ class Worker:
         self._process = None
 
 
-def run(
-    job: Job, python: Path, process_env: Variables, watch: OnBeat
-) -> WorkerOutcome:
+def run(job: Job, python: Path, process_env: Variables, watch: OnBeat) -> WorkerOutcome:
     """Run one job in a worker of its own. See `Worker.run`."""
     with Worker(python, process_env) as worker:
         return worker.run(job, watch)
@@ -168,9 +164,7 @@ def _hand_over(process: Child | Forked, job: Job) -> bool:
     return True
 
 
-def _watch(
-    process: Child | Forked, replies: int, path: Path, watch: OnBeat
-) -> Beat | None:
+def _watch(process: Child | Forked, replies: int, path: Path, watch: OnBeat) -> Beat | None:
     """Wait until the worker has done its job or ends (→ None), or until it has no new heartbeat for
     its phase's limit (→ the last one).
     """

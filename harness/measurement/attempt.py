@@ -22,10 +22,9 @@ from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
 from harness.measurement import engines
 from harness.request.request import Request
-from scenarios.worker import length_buckets
+from scenarios.worker.queries import length_buckets
 from sut import variables as environment_variables
 from sut.registry import FIT, spec_of
-
 
 EnvironmentOf = Callable[[str], Environment]
 """Name of a SUT or of a reference → its environment."""
@@ -174,9 +173,7 @@ class Attempt:
         )
 
 
-def make_job(
-    attempt: Attempt, log_dir: Path, test: str, calibration: Calibration | None
-) -> Job:
+def make_job(attempt: Attempt, log_dir: Path, test: str, calibration: Calibration | None) -> Job:
     """The complete job of a test, or of serving or a profile.
 
     Args:

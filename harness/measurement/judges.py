@@ -13,7 +13,7 @@ from harness.execution import programs
 from harness.execution.process import read_outcome
 from harness.measurement.attempt import Attempt, EnvironmentOf
 from harness.request.request import Request
-from scenarios.worker.answers import pack
+from scenarios.worker.queries.answers import pack
 from sut.registry import framework_of, spec_of
 
 _PROGRAM = "sut.reference.keras_layers"
@@ -90,9 +90,7 @@ def _agree(
     return accuracy.score(request.model.score, answers, first, tolerance, keys, None).passed
 
 
-def _worst_rows(
-    request: Request, first: _Answers, other: _Answers
-) -> np.ndarray:
+def _worst_rows(request: Request, first: _Answers, other: _Answers) -> np.ndarray:
     """The samples whose answers differ most; the first ones of a training."""
     keys = request.model.answer_keys
     if request.trains or any(first[key].shape != other[key].shape for key in keys):

@@ -45,10 +45,8 @@ def _source_digest(request: Request, reference: str) -> str:
     """sha256 of the source files that compute the reference: the call of the library, its helpers,
     and the worker's code.
     """
-    worker = [
-        ROOT / "scenarios" / "worker" / name
-        for name in (("fit.py",) if request.trains else ("reference.py", "teacher_forcing.py"))
-    ]
+    names = ("fit.py",) if request.trains else ("reference.py", "queries/teacher_forcing.py")
+    worker = [ROOT / "scenarios" / "worker" / name for name in names]
     module = module_of(reference, request.model.architecture)
     total = hashlib.sha256()
     for path in (
@@ -61,9 +59,7 @@ def _source_digest(request: Request, reference: str) -> str:
     return total.hexdigest()
 
 
-def ensure(
-    attempt: Attempt, environment: EnvironmentOf, reporter: Reporter
-) -> Reference:
+def ensure(attempt: Attempt, environment: EnvironmentOf, reporter: Reporter) -> Reference:
     """Reuse or compute the references. A failure is not an error of the cell: its accuracy is not
     judged and it is not ranked. If one of several fails, the others judge. If several differ, none
     judges.
@@ -97,9 +93,7 @@ def ensure(
     return replace(chosen, limits=limits, agreeing=agreeing)
 
 
-def work_of(
-    attempt: Attempt, environment: EnvironmentOf, reporter: Reporter
-) -> Counted:
+def work_of(attempt: Attempt, environment: EnvironmentOf, reporter: Reporter) -> Counted:
     """Return the work of a sample, and count it if it is not known. No answers are computed."""
     request = attempt.request
     name = request.references[0]

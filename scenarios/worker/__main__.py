@@ -27,20 +27,14 @@ from typing import Any
 from formats.job import COUNT, PROFILE, REFERENCE, SERVE, Job, read_job
 from formats.outcome import Fields, WorkerOutcome
 from formats.writing import write_json
-from scenarios.worker import (
-    engine,
-    failures,
-    host_memory,
-    procedures,
-    profile,
-    ranks,
-    sharded,
-    streaming,
-)
+from scenarios.worker import failures, procedures, profile
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
-from scenarios.worker.ranks import Ranks
+from scenarios.worker.queries import engine, streaming
+from scenarios.worker.ranks import processes, sharded
+from scenarios.worker.ranks.processes import Ranks
 from scenarios.worker.replicas.dispatcher import Replicated
-from scenarios.worker.warm_up import warm_up
+from scenarios.worker.system import host_memory
+from scenarios.worker.watching.warm_up import warm_up
 from sut.contract import Unsupported
 from sut.evidence import compilations, generated_files, matrix_rate
 from sut.registry import FIT, loader
@@ -213,7 +207,7 @@ def load_and_warm_up(job: Job, beat: Heartbeat) -> Loaded:
     """Load the job's SUT and run every shape on it."""
     beat.enter("load", LOAD_LIMIT_S)
     start = _clock()
-    group = Ranks(job) if ranks.needed(job) else None
+    group = Ranks(job) if processes.needed(job) else None
     if job.procedure == PROFILE:
         profile.prepare(job)
     load = loader(job.sut, job.architecture, job.workload.task)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from formats.workload import Variables
-from scenarios.worker import host_memory
+from scenarios.worker.system import host_memory
 
 _C = ctypes.CDLL(None)  # loaded here, because a child must not load it between fork and exec
 _PR_SET_CHILD_SUBREAPER = 36

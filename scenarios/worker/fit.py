@@ -21,9 +21,10 @@ from formats.job import PERFORMANCE, REFERENCE, Job
 from formats.outcome import Fields
 from formats.writing import write_json
 from scenarios.table import UNTIMED_STEPS
-from scenarios.worker import counters, disturbance, evidence
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
-from scenarios.worker.qsl import Qsl
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.system import counters, disturbance
+from scenarios.worker.watching import evidence
 from sut.contract import Batch, Evidence, Training
 from sut.evidence import compilations
 

@@ -14,10 +14,10 @@ from formats.figures import TOKEN_BYTES
 from formats.job import ACCURACY, Job, Settings
 from scenarios.table import SCENARIOS
 from scenarios.worker import failures
-from scenarios.worker.answers import Payload
 from scenarios.worker.heartbeat import COMPLETED, Heartbeat
-from scenarios.worker.qsl import Qsl
-from scenarios.worker.streaming import Responder
+from scenarios.worker.queries.answers import Payload
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.queries.streaming import Responder
 from scenarios.worker.watch import Watch
 
 _OPEN_ONLY = {

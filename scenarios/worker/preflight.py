@@ -20,7 +20,7 @@ import numpy as np
 from formats.job import Job, Settings
 from formats.outcome import PUT_OFF, TOO_SHORT, Plan
 from scenarios.table import SCENARIOS
-from scenarios.worker import control_groups
+from scenarios.worker.system import control_groups
 
 _MEMORY_BYTES = 300
 _ACCURACY_ROW_BYTES = 70

@@ -31,28 +31,16 @@ from formats.job import (
 from formats.outcome import Energy, Fields, Fresh, Plan, QueueSummary, Trial
 from formats.writing import read_json, write_json
 from scenarios.table import SCENARIOS
-from scenarios.worker import (
-    batching,
-    counters,
-    disturbance,
-    engine,
-    evidence,
-    fit,
-    fresh_inputs,
-    preflight,
-    profile,
-    rate_search,
-    reference,
-    saturation,
-    serving,
-    teacher_forcing,
-    work,
-)
-from scenarios.worker.answers import TOKENS
+from scenarios.worker import fit, preflight, profile, reference, serving, work
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
-from scenarios.worker.qsl import Qsl, shuffled
+from scenarios.worker.queries import batching, engine, teacher_forcing
+from scenarios.worker.queries.answers import TOKENS
+from scenarios.worker.queries.qsl import Qsl, shuffled
+from scenarios.worker.rates import rate_search, saturation
 from scenarios.worker.replicas.dispatcher import Replicated
+from scenarios.worker.system import counters, disturbance
 from scenarios.worker.watch import Watch
+from scenarios.worker.watching import evidence, fresh_inputs
 from sut.contract import Inference
 
 Procedure = Callable[[Job, Any, Heartbeat, float], Fields]
@@ -127,9 +115,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     }
 
 
-def _timed(
-    run: Callable[[], None], job: Job, watch: Watch, calibration: Calibration
-) -> Fields:
+def _timed(run: Callable[[], None], job: Job, watch: Watch, calibration: Calibration) -> Fields:
     """Run the test. Return its time, its energy, its disturbances and its queue."""
     device = job.workload.device
     energy_before, load_before = counters.read(device), disturbance.read()

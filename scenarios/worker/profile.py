@@ -17,9 +17,9 @@ from typing import Any
 from formats.job import Job
 from formats.outcome import Fields
 from formats.writing import write_json
-from scenarios.worker import evidence
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
-from scenarios.worker.qsl import Qsl
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.watching import evidence
 from sut.contract import Batch, Inference, Training, Unsupported
 from sut.evidence import wall_time
 from sut.evidence.wall_time import Window

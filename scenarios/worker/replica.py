@@ -21,22 +21,17 @@ import numpy as np
 
 from formats.job import Job, read_job
 from scenarios.worker import __main__ as worker
-from scenarios.worker import (
-    counters,
-    evidence,
-    failures,
-    fresh_inputs,
-    host_memory,
-    procedures,
-)
-from scenarios.worker.answers import Payload, pack
+from scenarios.worker import failures, procedures
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
-from scenarios.worker.qsl import Qsl
-from scenarios.worker.replicas import cores, gate, link, nodes
+from scenarios.worker.queries.answers import Payload, pack
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.queries.streaming import Responder, Streamed, answering
+from scenarios.worker.replicas import gate, link, nodes
 from scenarios.worker.replicas.link import ANSWER, Arrays, Header, Message
 from scenarios.worker.replicas.placement import INHERITED, folder, node
-from scenarios.worker.streaming import Responder, Streamed, answering
+from scenarios.worker.system import cores, counters, host_memory
 from scenarios.worker.watch import Watch
+from scenarios.worker.watching import evidence, fresh_inputs
 from sut.evidence import generated_files
 
 _clock = time.perf_counter_ns
@@ -126,9 +121,7 @@ class Replica:
             self._pending.clear()
             self._reply(message, {"status": outcome.status, "reason": outcome.reason})
 
-    def _reply(
-        self, message: Message, reply: Header, arrays: Arrays | None = None
-    ) -> None:
+    def _reply(self, message: Message, reply: Header, arrays: Arrays | None = None) -> None:
         link.send(self.connection, {"number": message.header["number"], **reply}, arrays)
 
     def _answer(self, message: Message) -> None:

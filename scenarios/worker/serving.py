@@ -33,9 +33,9 @@ import numpy as np
 
 from formats.job import Job
 from formats.outcome import Fields
-from scenarios.worker.answers import largest
-from scenarios.worker.batching import Batcher, Policy
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
+from scenarios.worker.queries.answers import largest
+from scenarios.worker.queries.batching import Batcher, Policy
 from sut import padding
 from sut.contract import Batch, Inference
 from sut.devices import DEVICES

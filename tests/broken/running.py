@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.worker import evidence
-from scenarios.worker.streaming import Streamed
+from scenarios.worker.queries.streaming import Streamed
+from scenarios.worker.watching import evidence
 from sut.contract import Workload
 from sut.evidence import generated_files
 

@@ -21,7 +21,7 @@ from harness.request import options, plan, replicas
 from harness.request.request import _PACE, _Pace
 from harness.sweep import cells as series
 from results import summary
-from scenarios.worker.replicas import cores
+from scenarios.worker.system import cores
 from sut import tuning
 from sut.devices import DEVICES
 from tests.support.cells import Reporter, request

@@ -21,7 +21,7 @@ from harness.request import options, plan, replicas
 from harness.request.options import Options
 from harness.request.tuning import Tuned
 from results import documents, summary
-from scenarios.worker.replicas import cores
+from scenarios.worker.system import cores
 from sut.registry import SUTS
 from tests.support.cells import Reporter, request
 from tests.support.synthetic_runs import cell, record_json

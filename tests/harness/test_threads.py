@@ -17,8 +17,7 @@ from harness.execution import machine
 from harness.measurement import record, run
 from harness.request import options, plan
 from harness.sweep import cells as series
-from scenarios.worker import control_groups
-from scenarios.worker.replicas import cores
+from scenarios.worker.system import control_groups, cores
 from sut import variables
 from tests.support.cells import Reporter, request
 from tests.support.synthetic_runs import cell

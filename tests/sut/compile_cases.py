@@ -22,7 +22,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from scenarios.worker.evidence import watch
+from scenarios.worker.watching.evidence import watch
 from sut.contract import Unsupported, Workload
 from sut.evidence import torch_profile
 from sut.native_torch import bert, causal_lm, compiled

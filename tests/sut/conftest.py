@@ -11,7 +11,7 @@ import pytest
 
 from compliance.scoring import accuracy
 from harness.inputs import checkpoint, limits, models, unlisted, user_weights
-from scenarios.worker.answers import pack
+from scenarios.worker.queries.answers import pack
 from sut.registry import SUTS
 from tests.support.frameworks import run_module, workload
 from tests.support.long import LONG

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import answers
-from scenarios.worker.qsl import Qsl
+from scenarios.worker.queries.qsl import Qsl
 from sut.contract import Unsupported
 from tests.sut.hidden_states_cases import assign, value
 from tests.sut.one_mistake import Arrays, answer

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import answers
-from scenarios.worker.evidence import watch
+from scenarios.worker.watching.evidence import watch
 from tests.sut.one_mistake import Arrays, answer
 
 FIRST = re.compile(r"(^|[._/])0[._/]")

@@ -13,7 +13,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from scenarios.worker import evidence
+from scenarios.worker.watching import evidence
 from sut.contract import Batch, Workload
 from sut.registry import SUTS, load_module
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.worker.teacher_forcing import forced_logits
+from scenarios.worker.queries.teacher_forcing import forced_logits
 from sut.contract import Workload
 from sut.evidence import compilations
 from sut.onnxruntime import bert, build, causal_lm

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from scenarios.worker.teacher_forcing import forced_logits
+from scenarios.worker.queries.teacher_forcing import forced_logits
 from sut.contract import Unsupported, Workload
 from sut.evidence import openvino_timeline
 from sut.exported import modules

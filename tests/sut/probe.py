@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.worker.evidence import watch
+from scenarios.worker.queries.teacher_forcing import forced_logits, own_logits
 from scenarios.worker.reference import write_reference
-from scenarios.worker.teacher_forcing import forced_logits, own_logits
+from scenarios.worker.watching.evidence import watch
 from sut.contract import Evidence, Inference, Unsupported, Workload
 from sut.registry import REFERENCE, SUTS, load_module, unsupported
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.worker.evidence import watch
-from scenarios.worker.streaming import Streamed
+from scenarios.worker.queries.streaming import Streamed
+from scenarios.worker.watching.evidence import watch
 from sut.contract import Batch, Inference, Workload
 from sut.evidence import compilations
 from sut.registry import load_module

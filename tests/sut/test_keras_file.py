@@ -19,7 +19,7 @@ from harness.inputs import checkpoint, dataset
 from harness.inputs.architectures import keras_file
 from harness.measurement.run import run
 from harness.request.request import Request
-from scenarios.worker.answers import pack
+from scenarios.worker.queries.answers import pack
 from sut.contract import Workload
 from sut.registry import framework_of, spec_of
 from tests.support.cells import Reporter, request

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from scenarios.worker.queries.teacher_forcing import forced_logits, own_logits
 from scenarios.worker.reference import write_reference
-from scenarios.worker.teacher_forcing import forced_logits, own_logits
 from sut.contract import Workload
 from sut.registry import REFERENCE, load_module
 from tests.sut.probe import answer

@@ -27,9 +27,10 @@ from formats import shards
 from formats.figures import TOKEN_BYTES
 from formats.job import PERFORMANCE, Job
 from formats.outcome import Replica, Replicas, WorkerOutcome
-from scenarios.worker import heartbeat, host_memory
+from scenarios.worker import heartbeat
 from scenarios.worker.failures import Reported
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Beat, Heartbeat
+from scenarios.worker.queries.streaming import Responder, TokenTimes
 from scenarios.worker.replicas import gate, link, nodes
 from scenarios.worker.replicas.gate import Gate
 from scenarios.worker.replicas.library import Library, Rows
@@ -44,7 +45,7 @@ from scenarios.worker.replicas.placement import (
     folder,
 )
 from scenarios.worker.replicas.turns import Turns
-from scenarios.worker.streaming import Responder, TokenTimes
+from scenarios.worker.system import host_memory
 from sut.contract import Evidence
 
 SHORT_S = 0.1
@@ -267,7 +268,7 @@ class Replicated:
         an earlier trial are waited for first.
 
         Args:
-            respond, times: as in `scenarios.worker.streaming.answering`.
+            respond, times: as in `scenarios.worker.queries.streaming.answering`.
             keys: not used, because replicas send the bytes of answers.
         """
         self.drain()

@@ -14,7 +14,7 @@ import pytest
 
 from harness.execution import process
 from harness.execution.environments import ROOT
-from scenarios.worker import host_memory
+from scenarios.worker.system import host_memory
 from tests.support import mock_job
 
 

@@ -19,7 +19,7 @@ from harness.inputs import models
 from harness.measurement import run
 from harness.request import plan
 from results import summary
-from scenarios.worker import host_memory
+from scenarios.worker.system import host_memory
 from tests.support.cells import Killer, Reporter, request
 from tests.support.reports import gathered, groups
 

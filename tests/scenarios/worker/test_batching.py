@@ -5,7 +5,14 @@ import time
 
 import pytest
 
-from scenarios.worker.batching import Batcher, Overload, Policy, Record, answer_while, summary
+from scenarios.worker.queries.batching import (
+    Batcher,
+    Overload,
+    Policy,
+    Record,
+    answer_while,
+    summary,
+)
 
 
 class Gate:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from scenarios.worker import control_groups, preflight
+from scenarios.worker import preflight
+from scenarios.worker.system import control_groups
 
 V1 = "32 31 0:29 {top} {mount} rw - cgroup cgroup rw,{controller}"
 V2 = "41 31 0:38 {top} {mount} rw - cgroup2 cgroup2 rw"

@@ -10,11 +10,12 @@ from compliance.loadgen import early_stopping, schedule
 from formats.frameworks import ENGINE
 from formats.job import Limits, Serving
 from scenarios import server
-from scenarios.worker import batching, rate_search, streaming
 from scenarios.worker.heartbeat import Heartbeat
-from scenarios.worker.latency_limits import Limited
 from scenarios.worker.preflight import Refused
-from scenarios.worker.qsl import Qsl
+from scenarios.worker.queries import batching, streaming
+from scenarios.worker.queries.latency_limits import Limited
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.rates import rate_search
 from sut import mock
 from tests.support import mock_job
 

@@ -28,14 +28,16 @@ from harness.execution.process import Worker
 from results import notes
 from scenarios import offline, server
 from scenarios.worker import __main__ as worker_program
-from scenarios.worker import batching, host_memory, procedures
+from scenarios.worker import procedures
 from scenarios.worker.failures import Reported
 from scenarios.worker.heartbeat import Heartbeat, read
+from scenarios.worker.queries import batching
+from scenarios.worker.queries.streaming import Responder
 from scenarios.worker.replica import Replica
-from scenarios.worker.replicas import cores, dispatcher, gate, link
+from scenarios.worker.replicas import dispatcher, gate, link
 from scenarios.worker.replicas.dispatcher import Replicated
 from scenarios.worker.replicas.placement import Launched
-from scenarios.worker.streaming import Responder
+from scenarios.worker.system import cores, host_memory
 from scenarios.worker.watch import Watch
 from tests.support import mock_job
 from tests.support.faulty_replicas import (
@@ -509,7 +511,7 @@ def test_a_replica_that_is_far_slower_than_another_is_reported(tmp_path, last):
 def test_the_processors_of_a_process_are_those_of_all_its_threads_and_children():
     program = """
 import os, subprocess, threading
-from scenarios.worker.replicas import cores
+from scenarios.worker.system import cores
 everywhere = os.sched_getaffinity(0)
 os.sched_setaffinity(0, [min(everywhere)])
 assert cores.of_process() == {min(everywhere)}

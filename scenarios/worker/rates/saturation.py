@@ -20,10 +20,12 @@ import numpy as np
 from formats.job import Calibration, Job
 from formats.outcome import Plan
 from scenarios.table import SCENARIOS
-from scenarios.worker import engine, preflight, rate_search
+from scenarios.worker import preflight
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.preflight import Refused
-from scenarios.worker.qsl import Qsl, shuffled
+from scenarios.worker.queries import engine
+from scenarios.worker.queries.qsl import Qsl, shuffled
+from scenarios.worker.rates import rate_search
 from scenarios.worker.watch import Watch
 
 LEAST_ROUNDS = 12

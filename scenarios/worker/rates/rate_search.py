@@ -17,12 +17,12 @@ from formats.cell import Cell
 from formats.figures import NOT_SEEN
 from formats.job import Job
 from formats.outcome import Trial
-from scenarios.worker import batching
-from scenarios.worker.engine import is_engine
 from scenarios.worker.heartbeat import Heartbeat
-from scenarios.worker.latency_limits import Limited
 from scenarios.worker.preflight import Refused
-from scenarios.worker.streaming import Callbacks, Responder
+from scenarios.worker.queries import batching
+from scenarios.worker.queries.engine import is_engine
+from scenarios.worker.queries.latency_limits import Limited
+from scenarios.worker.queries.streaming import Callbacks, Responder
 from scenarios.worker.watch import Watch
 
 LEAST_REQUESTS = {90.0: 64, 99.0: 662}

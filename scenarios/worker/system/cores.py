@@ -9,7 +9,7 @@ from contextlib import suppress
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from scenarios.worker import control_groups
+from scenarios.worker.system import control_groups
 
 _TOPOLOGY = Path("/sys/devices/system/cpu")
 

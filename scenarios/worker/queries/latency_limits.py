@@ -16,8 +16,8 @@ import numpy as np
 
 from formats.cell import Cell
 from formats.figures import TOKEN_BYTES
-from scenarios.worker.answers import Payload
-from scenarios.worker.streaming import Responder
+from scenarios.worker.queries.answers import Payload
+from scenarios.worker.queries.streaming import Responder
 
 _clock = time.perf_counter_ns
 _LEFT = 0.05

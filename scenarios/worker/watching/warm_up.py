@@ -7,10 +7,10 @@ from itertools import product
 from typing import Any
 
 from formats.job import LOADGEN, Job
-from scenarios.worker import length_buckets
-from scenarios.worker.answers import TOKENS, check_rows, describe
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
-from scenarios.worker.qsl import Qsl
+from scenarios.worker.queries import length_buckets
+from scenarios.worker.queries.answers import TOKENS, check_rows, describe
+from scenarios.worker.queries.qsl import Qsl
 from sut.contract import Batch, Inference
 from sut.devices import DEVICES
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from formats.outcome import Energy
-from scenarios.worker.control_groups import text
+from scenarios.worker.system.control_groups import text
 from sut.devices import DEVICES
 
 POWERCAP = Path("/sys/class/powercap")

@@ -18,10 +18,11 @@ import numpy as np
 
 from formats.job import Job
 from formats.outcome import Fresh
-from scenarios.worker import disturbance, evidence
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
-from scenarios.worker.qsl import Qsl
-from scenarios.worker.warm_up import timed
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.system import disturbance
+from scenarios.worker.watching import evidence
+from scenarios.worker.watching.warm_up import timed
 from sut.contract import Batch, Inference
 
 Times = list[tuple[float, float, float]]

@@ -15,10 +15,10 @@ import numpy as np
 
 from formats.frameworks import ENGINE
 from formats.job import Job
-from scenarios.worker.answers import pack
-from scenarios.worker.batching import Overload, Queue
-from scenarios.worker.qsl import Qsl
-from scenarios.worker.streaming import Answer, Responder, TokenTimes
+from scenarios.worker.queries.answers import pack
+from scenarios.worker.queries.batching import Overload, Queue
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.queries.streaming import Answer, Responder, TokenTimes
 from sut.contract import Batch, Engine
 
 Key = tuple[int, int, int]
