@@ -1,15 +1,18 @@
 """A cell of the mock as a user asks for it, and who is told of its progress."""
 
 import shlex
+from dataclasses import fields
 from pathlib import Path
 
 import psutil
 
 from harness.measurement.attempt import Attempt
 from harness.request import plan
-from harness.request.options import Options, flag, names
+from harness.request.options import Options, flag
 from harness.request.request import Request
 from tests.conftest import CACHE
+
+FLAGS = {each.name for each in fields(Options) if each.metadata}
 
 
 def request(out: Path, *, options=None, **changes) -> Request:
@@ -37,7 +40,7 @@ def command(flags) -> str:
     """The command with these flags, by the names of `Options`."""
     words = ["./run.sh"]
     for name, value in flags.items():
-        if name not in names() or value is None:
+        if name not in FLAGS or value is None:
             continue
         for each in value if isinstance(value, tuple) else [value]:
             words += [flag(name), str(each)]
