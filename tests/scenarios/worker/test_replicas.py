@@ -564,7 +564,7 @@ def test_replicas_are_closed_if_the_first_job_fails(tmp_path, monkeypatch):
     sut = started(job)
     loaded = worker_program.Loaded(job.test, sut, 1.0, {})
     monkeypatch.setattr(worker_program, "_replicated", lambda job, beat: loaded)
-    monkeypatch.setattr(procedures, "find", lambda name: lambda *arguments: 1 / 0)
+    monkeypatch.setitem(procedures.PROCEDURES, "loadgen", lambda *arguments: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         worker_program.measure(job, Heartbeat(job.log_dir / "heartbeat"))
     assert all(replica.connection.closed for replica in sut._replicas)
