@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from formats import shards
 from formats.outcome import WorkerOutcome
 from formats.record import Record
 from formats.work import (
@@ -111,7 +110,7 @@ def _matrix_flops(record: Record, outcome: WorkerOutcome) -> float | None:
     cell = record.cell
     if evidence is None or evidence.matrix_flops is None:
         return None
-    return evidence.matrix_flops * cell.replica_count * shards.at_once(evidence, cell.shard_count)
+    return evidence.matrix_flops * cell.replica_count * evidence.at_once(cell.shard_count)
 
 
 def _roof(record: Record) -> Roof | None:

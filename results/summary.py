@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from formats import shards
 from formats.cell import Cell
 from formats.outcome import Energy, Replicas
 from formats.result import Judgement, OfficialScore, Result, Served
@@ -58,7 +57,7 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
     if result.serving:
         yield "serving", serving(result, result.serving)
     if result.cell.shard_count > 1 and result.seen:
-        yield "shards", f"parameters on {shards.words(result.seen)}"
+        yield "shards", f"parameters on {result.seen.shard_words}"
     if result.replicas:
         yield "replicas", replicas(result.replicas, result.cell)
     if "flops_per_second" in metrics:

@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 
-from formats import shards
 from formats.figures import TOKEN_BYTES
 from formats.job import PERFORMANCE, Job
 from formats.outcome import Replica, Replicas, WorkerOutcome
@@ -164,7 +163,6 @@ class Replicated:
         self._error: Exception | None = None
         self._closed = False
         self._numbers = itertools.count(1)
-        self._libraries = itertools.count(1)
         self._slots = 1
         # Each is counted by one thread: batches are submitted by one, and answers taken by another.
         self._sent_bytes = self._taken_bytes = 0
@@ -253,7 +251,7 @@ class Replicated:
 
     def library(self, path: Path, start: int = 0) -> Library:
         """The samples of a file, from row `start` on."""
-        return Library(self.ask, next(self._libraries), path, start)
+        return Library(self.ask, next(self._numbers), path, start)
 
     def take(self, job: Job, beat: Heartbeat) -> None:
         """Tell the replicas which job they work for. `beat`: as in `__init__`."""
@@ -480,7 +478,9 @@ class Replicated:
         return self._closed or self._error is not None
 
     def _take(self, replica: _Replica) -> None:
-        """Take a message of a replica. Raises Reported for one that it may not send."""
+        """Take a message of a replica. Raises Reported for one that it may not send, and for an
+        error that it reports.
+        """
         begun_ns = _clock()
         try:
             message = link.receive(replica.connection)
@@ -493,7 +493,10 @@ class Replicated:
             what = f"answered request {number}, which it does not hold"
             raise self._fault(replica.number, what)
         if "status" in header:
-            raise self._failed(replica, header)
+            reason = header["reason"]
+            if header["status"] in ("error", "oom"):
+                reason = f"{self._named(replica.number)}: {reason}"
+            raise Reported(WorkerOutcome(header["status"], reason))
         is_last = True
         if request.batch is None:
             request.reply = message
@@ -567,13 +570,6 @@ class Replicated:
             self._turns.note(replica)
         self._beat.bump()
 
-    def _failed(self, replica: _Replica, header: Header) -> Reported:
-        """The error that a replica reported."""
-        reason = header["reason"]
-        if header["status"] in ("error", "oom"):
-            reason = f"{self._named(replica.number)}: {reason}"
-        return Reported(WorkerOutcome(header["status"], reason))
-
     def _lost(self, replica: _Replica, error: Exception) -> Reported:
         """The fault of a replica with whose connection there was an error."""
         held = f" while it held {replica.held}" if replica.held else ""
@@ -631,4 +627,4 @@ def _difference(name: str, other: Any, first: Any, who: str) -> str:
 
 def _of_shards(evidence: Evidence) -> list[int]:
     """The bytes of each shard, in ascending order, whatever the devices are called."""
-    return sorted(size for _, size in shards.parts(evidence))
+    return sorted(size for _, size in evidence.shards)
