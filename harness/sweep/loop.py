@@ -93,11 +93,6 @@ class Sweep:
             deadline=deadline,
         )
 
-    @property
-    def time_is_up(self) -> bool:
-        """Whether no further cell begins."""
-        return self.deadline is not None and self.deadline.over
-
 
 @dataclass
 class _Known:
@@ -130,10 +125,12 @@ class _Known:
         """Return whether the next measurement of a series may begin: it is expected to end in time.
         If nothing is expected of it yet, the time must not be up.
         """
-        expected_s = self.next_s.get(number)
-        if sweep.deadline is None or expected_s is None:
-            return not sweep.time_is_up
-        return expected_s < sweep.deadline.left_s
+        deadline = sweep.deadline
+        if deadline is None:
+            return True
+        if number not in self.next_s:
+            return not deadline.over
+        return self.next_s[number] < deadline.left_s
 
     def disturbed_again(self, sweep: Sweep, key: tuple[int, int]) -> bool:
         """Return whether a repeat was disturbed and may be measured again."""
