@@ -48,8 +48,9 @@ def of(kind: type, title: str = "") -> dict[str, Any]:
         for field in fields_of.get(name, ()):
             metadata = field.metadata
             constraints = {key: metadata[key] for key in _CONSTRAINTS if key in metadata}
-            if "enum" in constraints and field.default is None:
-                constraints["enum"] = [*constraints["enum"], None]
+            if "enum" in constraints:
+                nothing = [None] if field.default is None else []
+                constraints["enum"] = [*constraints["enum"], *nothing]
             definition["properties"][field.name] |= constraints
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

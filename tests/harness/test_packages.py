@@ -240,6 +240,6 @@ def test_the_cell_of_an_environment_that_there_is_not_is_unsupported(tmp_path, m
 def test_the_reference_keeps_the_locked_environment(tmp_path, monkeypatch):
     asked = resolved("--with", "transformers==5.20.0", sut="native-torch-eager")
     seen = []
-    monkeypatch.setattr(pins, "ensure", lambda *place: seen.append(place[4]))
+    monkeypatch.setattr(pins, "ensure", lambda *place: seen.append(place[3]))
     preparation.reference_environment(asked, asked.references[0], None, Reporter(), {})
     assert seen == [()]
