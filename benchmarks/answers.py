@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.worker import teacher_forcing
-from scenarios.worker.qsl import Qsl
+from scenarios.worker.queries import teacher_forcing
+from scenarios.worker.queries.qsl import Qsl
 from scenarios.worker.reference import write_reference
 from sut.contract import Batch, Inference, Workload
 from sut.registry import REFERENCES, load_module

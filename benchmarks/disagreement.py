@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 
-from compliance import rules
 from compliance.scoring import accuracy
 from harness import terminal
 from harness.execution import environments, machine
@@ -37,7 +36,7 @@ from harness.inputs.models import Model, Size
 from harness.measurement import run
 from harness.request import plan
 from harness.request.options import Options
-from scenarios.worker.answers import pack
+from scenarios.worker.queries.answers import pack
 from sut.contract import Workload
 from sut.registry import REFERENCE, SUTS, packages, spec_of, unsupported
 
@@ -234,7 +233,7 @@ class MeasuredSize:
         file = self.folder / "spec.json"
         file.write_text(json.dumps(self.specification(sut, precision, **more)))
         environment = environments.ensure(
-            self.cache, spec.environment, self.device, rules.CURRENT, environments.say_on_stderr
+            self.cache, spec.environment, self.device, environments.say_on_stderr
         )
         variables = {
             **os.environ,

@@ -10,7 +10,7 @@ from functools import cached_property
 from string import Formatter
 from typing import Any
 
-from formats.workload import Workload
+from formats.workload import Variables, Workload
 
 MODES = ("quick", "valid", "submission")
 SIZES = ("tiny", "mid", "full")
@@ -217,7 +217,7 @@ class Cell:
         sorts=10,
         words="{rate:g} requests/s",
     )
-    variables: Mapping[str, str] = field(
+    variables: Variables = field(
         default_factory=dict,
         metadata=about(
             "environment variables that may change the figure, which the user has set",

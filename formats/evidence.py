@@ -36,3 +36,30 @@ class Evidence:
     compiled_share: float | None = None
     peak_device_bytes: int | None = None
     matrix_flops: float | None = None
+
+    @property
+    def shards(self) -> list[tuple[str, int]]:
+        """(device, bytes of its parameters) of each shard. Empty if the detail has no such list."""
+        shards = self.detail.get("shards")
+        if not isinstance(shards, list):
+            return []
+        found = []
+        for each in shards:
+            size = each.get("bytes") if isinstance(each, dict) else None
+            if type(size) is not int or size < 0:
+                return []
+            found.append((str(each.get("device")), size))
+        return found
+
+    @property
+    def shard_words(self) -> str:
+        """The number of devices that hold parameters, and the bytes of each, in words."""
+        sizes = ", ".join(f"{size / 1e6:.4g} MB" for _, size in self.shards)
+        return f"{len(self.shards)} devices ({sizes})"
+
+    def at_once(self, count: int) -> int:
+        """How many of `count` shards multiply with processors or a device of their own. The host
+        devices of JAX (`cpu:0`, `cpu:1`, …) share all threads.
+        """
+        share_threads = any(device.startswith("cpu:") for device, _ in self.shards)
+        return 1 if share_threads else count

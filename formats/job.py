@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,7 +9,8 @@ from pathlib import Path
 
 from formats.cell import IN_WORKLOAD, Cell
 from formats.fields import typed
-from formats.workload import Config, Workload
+from formats.workload import Config, Variables, Workload
+from formats.writing import read_json
 
 PERFORMANCE, ACCURACY = TESTS = ("performance", "accuracy")
 """The tests of every cell, in their order; compliance tests come after them."""
@@ -24,6 +24,11 @@ COUNT = "work"
 """The value of `Job.procedure` for a worker that only counts the work of a reference."""
 PROFILE = "profile"
 """The value of `Job.test` and of `Job.procedure` for a worker whose steps are profiled."""
+
+Calibration = Mapping[str, int | float]
+"""Name of a number that a calibration measured → the number."""
+Settings = Mapping[str, float]
+"""Key of user.conf → its value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +85,7 @@ class Known:
             multiplies none.
     """
 
-    calibration: Mapping[str, int | float]
+    calibration: Calibration
     second_ns: tuple[int, ...]
     matrix_flops: float | None
     rate: float | None = None
@@ -199,7 +204,7 @@ class Job:
     converted: Path | None = None
     reference: Path | None = None
     logits_rows: int = 0
-    calibration: Mapping[str, int | float] | None = None
+    calibration: Calibration | None = None
     made_with: Mapping[str, str] = field(default_factory=dict)
     audit: Mapping[str, int] = field(default_factory=dict)
     procedure: str = LOADGEN
@@ -207,7 +212,7 @@ class Job:
     known: Known | None = None
     batch_sizes: tuple[int, ...] = ()
     percentile: float | None = None
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Variables = field(default_factory=dict)
     places: tuple[Place, ...] = ()
     launch: Launch | None = None
     length_buckets: tuple[int, ...] = ()
@@ -240,20 +245,10 @@ class Job:
             converted=self.converted,
         )
 
-    @cached_property
-    def serving(self) -> Serving | None:
-        """How requests arrive and are batched; None: the scenario has no arrivals."""
-        if self.percentile is None:
-            return None
-        cell = self.cell
-        return Serving(
-            max_wait_ms=cell.max_wait_ms or 0.0,
-            percentile=self.percentile,
-            max_latency_ms=cell.max_latency_ms,
-            max_ttft_ms=cell.max_ttft_ms,
-            max_tpot_ms=cell.max_tpot_ms,
-            rate=cell.rate,
-        )
+    @property
+    def serves(self) -> bool:
+        """Whether requests arrive over time, and are batched and judged as the cell says."""
+        return self.percentile is not None
 
     @property
     def audit_config(self) -> Path:
@@ -270,4 +265,4 @@ class Job:
 
 def read_job(path: Path) -> Job:
     """Read a Job from its file. Raises OSError, ValueError or TypeError if the file has none."""
-    return typed(Job, json.loads(path.read_text(encoding="utf-8")))
+    return typed(Job, read_json(path))

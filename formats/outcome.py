@@ -21,6 +21,9 @@ CUT_SHORT = "cut short"
 """An engine ended an answer that should have had all its tokens. The number is that of its tokens.
 """
 
+Fields = dict[str, Any]
+"""Some fields of a `WorkerOutcome`."""
+
 
 @dataclass(frozen=True)
 class Disturbance:

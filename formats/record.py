@@ -14,6 +14,7 @@ from formats.frameworks import ENGINE, FRAMEWORKS
 from formats.job import PERFORMANCE
 from formats.outcome import WorkerOutcome
 from formats.work import Roof, Work
+from formats.workload import Variables
 
 SCHEMA = "record-4"
 EXECUTIONS = ("eager", "compile", "script", "graph", "xla", "runtime", ENGINE)
@@ -254,7 +255,7 @@ class SutEnvironment:
     lock_sha256: str
     versions: Mapping[str, str]
     python: str = ""
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Variables = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -127,7 +127,7 @@ class Result:
         official: of a run of `--benchmark`, whose verdict is not `accuracy`. None for other runs.
         seconds: the seconds of each phase, their sum `total`, and `until_measuring`.
         peak_host_bytes: the most memory of the worker, without the memory that watching a call
-            takes (`scenarios.worker.host_memory`).
+            takes (`scenarios.worker.system.host_memory`).
         peak_device_bytes: the most memory of the framework on the accelerator; None on a CPU.
         energy: joules of the performance test by source, `absent` (source → reason), and the GPU's
             clocks.

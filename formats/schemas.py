@@ -46,7 +46,12 @@ def of(kind: type, title: str = "") -> dict[str, Any]:
     for name, definition in definitions.items():
         definition.pop("description", None)
         for field in fields_of.get(name, ()):
-            _constrain(definition["properties"][field.name], field)
+            metadata = field.metadata
+            constraints = {key: metadata[key] for key in _CONSTRAINTS if key in metadata}
+            if "enum" in constraints:
+                nothing = [None] if field.default is None else []
+                constraints["enum"] = [*constraints["enum"], *nothing]
+            definition["properties"][field.name] |= constraints
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **root,
@@ -58,13 +63,6 @@ def of(kind: type, title: str = "") -> dict[str, Any]:
 def named(name: str) -> dict[str, Any]:
     """The schema of one of DOCUMENTS."""
     return of(DOCUMENTS[name])
-
-
-def _constrain(schema: dict[str, Any], field: dataclasses.Field[Any]) -> None:
-    constraints = {key: field.metadata[key] for key in _CONSTRAINTS if key in field.metadata}
-    if "enum" in constraints:
-        constraints["enum"] = [*constraints["enum"], *([None] if field.default is None else [])]
-    schema |= constraints
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from typing import Any
 
 Config = Mapping[str, Any]
 """The configuration of a model, or of its LoRA."""
+Variables = Mapping[str, str]
+"""Name of an environment variable → its value."""
 
 
 @dataclass(frozen=True, kw_only=True)

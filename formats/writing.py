@@ -1,8 +1,9 @@
-"""Writes JSON files."""
+"""Writes and reads JSON files, and names folders by the digest of a JSON value."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,18 @@ def write_json(path: Path, value: Any) -> None:
     # A path that is not UTF-8 is written with escapes.
     temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
     temporary.replace(path)
+
+
+def read_json(path: Path) -> Any:
+    """The JSON value in one of this project's own files. Raises OSError, and ValueError if the file
+    has none.
+    """
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def json_digest(value: Any, digits: int) -> str:
+    """The first hex digits of the sha256 of a JSON value."""
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:digits]
 
 
 def _plain(value: Any) -> Any:

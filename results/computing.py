@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from formats import shards
 from formats.outcome import WorkerOutcome
 from formats.record import Record
 from formats.work import (
@@ -20,6 +19,8 @@ from formats.work import (
     Roof,
 )
 
+Metrics = Mapping[str, float]
+"""Name of a number in `Result.metrics` or `Result.measured` → the number."""
 BINDING = {"matrix_share": MATRIX_PRODUCTS, "bandwidth_share": MEMORY}
 """Name of a share → the limit of the machine that it is a share of."""
 
@@ -37,8 +38,8 @@ class Computing:
         exceeded: name of a share that is above 1 → its value. It is not in `metrics`.
     """
 
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    exceeded: Mapping[str, float] = field(default_factory=dict)
+    metrics: Metrics = field(default_factory=dict)
+    exceeded: Metrics = field(default_factory=dict)
 
 
 def of(
@@ -83,7 +84,7 @@ def of(
 
 def _counted(
     record: Record, samples_per_second: float, batch: float, tokens: float | None
-) -> dict[str, float]:
+) -> Metrics:
     """Return the rates of the counted work; empty if it is not known."""
     item_bytes = ITEM_BYTES.get(record.cell.precision)
     if record.work is None or item_bytes is None or record.digests.weights_source == "none":
@@ -109,7 +110,7 @@ def _matrix_flops(record: Record, outcome: WorkerOutcome) -> float | None:
     cell = record.cell
     if evidence is None or evidence.matrix_flops is None:
         return None
-    return evidence.matrix_flops * cell.replica_count * shards.at_once(evidence, cell.shard_count)
+    return evidence.matrix_flops * cell.replica_count * evidence.at_once(cell.shard_count)
 
 
 def _roof(record: Record) -> Roof | None:
@@ -128,7 +129,7 @@ def _devices(record: Record) -> int:
     return record.cell.device_count if record.accelerator else record.node_count
 
 
-def binds(metrics: Mapping[str, float]) -> str:
+def binds(metrics: Metrics) -> str:
     """Return the limit of the machine with the larger share, of BINDING, or NEITHER if both shares
     are small. Empty if a share is not known.
     """

@@ -24,6 +24,7 @@ from formats.outcome import Replicas, WorkerOutcome
 from formats.record import Record
 from formats.result import Judgement, OfficialScore, Result, Seen, Served, Status
 from results import computing, disturbance, engine_notes, figures, notes
+from results.computing import Metrics
 from results.documents import STACK
 from results.figure import short
 from scenarios.table import SCENARIOS
@@ -69,6 +70,9 @@ def result(sources: Sources, configuration: Configuration, audit: Audit) -> Resu
     """
     record = sources.record
     performance = sources.performance
+    installed = record.environment.versions
+    # The packages that may change a figure.
+    names = recorded_names(("python", *packages(), *STACK), installed)
     derived = Result(
         cell=record.cell,
         model_facts=record.model_facts,
@@ -76,7 +80,7 @@ def result(sources: Sources, configuration: Configuration, audit: Audit) -> Resu
         round=record.round,
         directory=sources.directory,
         started=record.started,
-        versions=_versions(record.environment.versions),
+        versions={package: installed[name] for package, name in names.items()},
         sweep=record.sweep,
         replicas=_replicas(sources.outcomes),
         status=Status.ERROR,
@@ -100,12 +104,6 @@ def result(sources: Sources, configuration: Configuration, audit: Audit) -> Resu
     if performance.fresh:
         warnings += notes.prepared(performance.fresh, record.cell.batch_size)
     return _judged(derived, sources, audit, warnings)
-
-
-def _versions(installed: Mapping[str, str]) -> dict[str, str]:
-    """The installed packages that may change a figure."""
-    names = recorded_names(("python", *packages(), *STACK), installed)
-    return {package: installed[name] for package, name in names.items()}
 
 
 def _with_figures(
@@ -299,7 +297,7 @@ def _loadgen_verdict(detail: logs.Detail) -> str:
     return f"{verdict}: {' '.join(words)}" if reasons else verdict
 
 
-def _evidence(record: Record, performance: WorkerOutcome, metrics: Mapping[str, float]) -> str:
+def _evidence(record: Record, performance: WorkerOutcome, metrics: Metrics) -> str:
     """The evidence from after the test in one sentence."""
     before = performance.evidence_before
     after = performance.evidence_after

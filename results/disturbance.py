@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from formats.cell import Cell
 from formats.frameworks import ENGINE
 from formats.outcome import Disturbance
-from scenarios.worker import disturbance as worker
+from scenarios.worker.system import disturbance as worker
 
 BY_CLOCK = ("kept answers", "speed", "loadgen", "clock")
 """Causes of an invalid run that a disturbed machine may explain."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from formats.job import Calibration
+
 _SPARE_TOKENS = 2
 """A larger difference of an answer's tokens is reported."""
 
 
-def sentence(detail: Mapping[str, Any], calibration: Mapping[str, float]) -> str:
+def sentence(detail: Mapping[str, Any], calibration: Calibration) -> str:
     """The engine in one line: address, server, version, model, network distance, and the requests
     that Offline kept in flight.
     """

@@ -15,6 +15,7 @@ from formats.outcome import WorkerOutcome
 from formats.record import Record
 from formats.result import Metric
 from results import computing
+from results.computing import Metrics
 
 if TYPE_CHECKING:
     from compliance.logs import Detail  # imports numpy, which `list` does not need
@@ -58,9 +59,9 @@ class Figures:
     """
 
     metric: Metric | None
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    measured: Mapping[str, float] = field(default_factory=dict)
-    exceeded: Mapping[str, float] = field(default_factory=dict)
+    metrics: Metrics = field(default_factory=dict)
+    measured: Metrics = field(default_factory=dict)
+    exceeded: Metrics = field(default_factory=dict)
 
 
 def of_loadgen(
@@ -74,7 +75,8 @@ def of_loadgen(
     measured = _measured(log, record, outcome, figure)
     metrics: dict[str, float] = {}
     if not figure.one_query:
-        metrics |= _milliseconds(log, LATENCIES) | _milliseconds(log, _OF_QUERIES)
+        metrics |= _milliseconds(log, LATENCIES)
+        metrics |= _milliseconds(log, _OF_QUERIES)
     # The worker timed those of Offline: `ttft` is the time from the beginning of a batch.
     of_worker = {name: value / 1e6 for name, value in outcome.token_latencies.items()}
     token_latencies = _milliseconds(log, TOKEN_LATENCIES) or of_worker
@@ -116,12 +118,12 @@ def of_loadgen(
     )
 
 
-def _milliseconds(log: Detail, keys: Mapping[str, str]) -> dict[str, float]:
+def _milliseconds(log: Detail, keys: Mapping[str, str]) -> Metrics:
     found = {name: log.get(key) for name, key in keys.items()}
     return {name: value / 1e6 for name, value in found.items() if value is not None}
 
 
-def _serving(log: Detail, outcome: WorkerOutcome) -> dict[str, float]:
+def _serving(log: Detail, outcome: WorkerOutcome) -> Metrics:
     """Requests a second as they were issued (`issued_per_second`), answered
     (`achieved_per_second`), and answered within the limits (`goodput_per_second`). Empty if
     requests did not arrive over time.
@@ -166,7 +168,7 @@ def _rate(log: Detail, outcome: WorkerOutcome) -> float | None:
 
 
 def of_training(
-    rates: Mapping[str, float],
+    rates: Metrics,
     *,
     samples: int,
     batches: int,
@@ -224,9 +226,7 @@ def metric_of(log: Detail, figure: Figure) -> Metric | None:
     return None
 
 
-def _measured(
-    log: Detail, record: Record, outcome: WorkerOutcome, figure: Figure
-) -> dict[str, float]:
+def _measured(log: Detail, record: Record, outcome: WorkerOutcome, figure: Figure) -> Metrics:
     """The counts that the figure is computed from. A padded batch costs as much as a full one, so
     rows without a sample are counted.
     """
@@ -247,9 +247,7 @@ def _measured(
     return measured
 
 
-def _rates(
-    rate: float, batch: float, record: Record, measured: Mapping[str, float]
-) -> dict[str, float]:
+def _rates(rate: float, batch: float, record: Record, measured: Metrics) -> Metrics:
     """The rates of a test. `ms_per_step` is the time of one batch, the published benchmark's unit.
     `ms_per_denoising_step` is for a model that creates images in steps. Tokens are those of the
     answers.
@@ -281,22 +279,12 @@ def second_ns(outcome: WorkerOutcome) -> tuple[int, ...]:
     )
 
 
-def first_answer_seconds(outcome: WorkerOutcome) -> float | None:
-    """Return the seconds in which a worker imported the framework, loaded the model and answered
-    its first batch. None: it ran none.
-    """
-    if not outcome.warmup:
-        return None
-    spent_ns = outcome.import_ns + outcome.load_ns + outcome.warmup[0]["first_ns"]
-    return float(spent_ns) / 1e9
-
-
 def compiles(outcome: WorkerOutcome) -> bool:
     """Whether the SUT ran compiled programs."""
     return bool(outcome.evidence_after and outcome.evidence_after.graphs)
 
 
-def _compiling(record: Record, outcome: WorkerOutcome) -> dict[str, float]:
+def _compiling(record: Record, outcome: WorkerOutcome) -> Metrics:
     """`compile_seconds`: how long the programs took to compile, when none of them was on disk.
     `cached_compile_seconds`: the same when some were. Empty if the SUT does not compile.
     """
@@ -311,22 +299,23 @@ def _compiling(record: Record, outcome: WorkerOutcome) -> dict[str, float]:
     return {"compile_seconds": record.first_compile_seconds, **cached}
 
 
-def _first_answer(record: Record, outcome: WorkerOutcome) -> dict[str, float]:
-    """`first_answer_seconds`: the time until the first answer, if no program was on disk or nothing
-    is compiled. `cached_first_answer_seconds`: the same if all programs were on disk, and
+def _first_answer(record: Record, outcome: WorkerOutcome) -> Metrics:
+    """`first_answer_seconds`: the time in which the worker imported the framework, loaded the model
+    and answered its first batch, if no program was on disk or nothing is compiled.
+    `cached_first_answer_seconds`: the same if all programs were on disk, and
     `partly_cached_first_answer_seconds` if only some were. Empty for an engine, which was started
     elsewhere.
     """
-    seconds = first_answer_seconds(outcome)
-    if seconds is None or record.cell.precision == UNKNOWN:
+    if not outcome.warmup or record.cell.precision == UNKNOWN:
         return {}
+    seconds = (outcome.import_ns + outcome.load_ns + outcome.warmup[0]["first_ns"]) / 1e9
     if not outcome.cache_hits:
         return {"first_answer_seconds": seconds}
     state = "partly_cached" if outcome.cache_misses else "cached"
     return {f"{state}_first_answer_seconds": seconds}
 
 
-def _joules(outcome: WorkerOutcome, samples: int) -> dict[str, float]:
+def _joules(outcome: WorkerOutcome, samples: int) -> Metrics:
     joules = outcome.energy.joules if outcome.energy and samples else {}
     return {
         f"joules_per_sample_{source.replace(' ', '_').replace('-', '_')}": value / samples
@@ -334,7 +323,7 @@ def _joules(outcome: WorkerOutcome, samples: int) -> dict[str, float]:
     }
 
 
-def _operators(outcome: WorkerOutcome) -> dict[str, float]:
+def _operators(outcome: WorkerOutcome) -> Metrics:
     """How many operators Python calls for a forward pass of an eager SUT. Empty for compiled code,
     and if they were not counted.
     """

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from compliance.sources import Sources
 from formats.outcome import Fresh, Replicas
 from formats.record import Record
 from formats.result import Result
+from results.computing import Metrics
 
 _UNEVEN = 2.0
 """A replica may work so many times as long on a sample as another one before that is reported."""
@@ -77,7 +78,7 @@ def measured_again(sources: Sources) -> Iterator[str]:
     if job is None or job.calibration is None or not sources.earlier_tests:
         return
     earlier = max(sources.earlier_tests, key=lambda name: int(name.rpartition("-")[2]))
-    if job.serving:
+    if job.serves:
         yield (
             "the SUT did not hold the rate that the search found, so a lower one was"
             f" measured; the earlier test is in raw/{earlier}"
@@ -90,9 +91,7 @@ def measured_again(sources: Sources) -> Iterator[str]:
         )
 
 
-def without_share(
-    shares: Mapping[str, float], metrics: Mapping[str, float], record: Record, adopted: str
-) -> Iterator[str]:
+def without_share(shares: Metrics, metrics: Metrics, record: Record, adopted: str) -> Iterator[str]:
     """Yield why a share of the machine's speed is left out. A share above 1 is an error of the
     limit or of the count.
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from formats import shards
 from formats.cell import Cell
 from formats.outcome import Energy, Replicas
 from formats.result import Judgement, OfficialScore, Result, Served
 from formats.work import MATRIX_PRODUCTS
-from results.computing import binds
+from results.computing import Metrics, binds
 from results.figure import short
 from results.figures import LATER_TOKENS
 from scenarios.table import SCENARIOS
@@ -58,7 +57,7 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
     if result.serving:
         yield "serving", serving(result, result.serving)
     if result.cell.shard_count > 1 and result.seen:
-        yield "shards", f"parameters on {shards.words(result.seen)}"
+        yield "shards", f"parameters on {result.seen.shard_words}"
     if result.replicas:
         yield "replicas", replicas(result.replicas, result.cell)
     if "flops_per_second" in metrics:
@@ -133,7 +132,7 @@ def speed(result: Result) -> str:
     return " · ".join(parts)
 
 
-def _percentiles(metrics: Mapping[str, float], name: str) -> str:
+def _percentiles(metrics: Metrics, name: str) -> str:
     """A latency's median and percentiles in words."""
     median, *others = (f"{metrics[f'{name}_{each}_ms']:.4g}" for each in ("p50", "p90", "p99"))
     high = ", ".join(f"{number}th {ms}" for number, ms in zip((90, 99), others, strict=True))
@@ -239,7 +238,7 @@ def _lengths(cell: Cell) -> str:
     return f" of uneven length{padding}"
 
 
-def computing(metrics: Mapping[str, float]) -> str:
+def computing(metrics: Metrics) -> str:
     """One line on the operations and bytes a second, and their shares of this framework's limits.
 
     Operations that are not counted but follow from the weights are a lower bound.

@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from formats.job import ACCURACY, Job
-from scenarios.worker import engine, length_buckets, saturation
-from scenarios.worker.answers import pack
-from scenarios.worker.qsl import Qsl
+from formats.job import ACCURACY, Calibration, Job, Settings
+from scenarios.worker.queries import engine, length_buckets
+from scenarios.worker.queries.answers import pack
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.queries.streaming import Callbacks, Responder, answering
+from scenarios.worker.rates import saturation
 from scenarios.worker.replicas.dispatcher import Replicated
-from scenarios.worker.streaming import Callbacks, Responder, answering
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
@@ -25,7 +26,7 @@ LEAST_BATCHES = 3
 _LONGER = 1.1
 
 
-def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dict[str, float]:
+def user_conf(job: Job, calibration: Calibration, in_flight: int) -> Settings:
     """Return the settings that the scenario adds to user.conf.
 
     LoadGen issues max(min_query_count, 1.1 × min_duration × target_qps) samples
@@ -167,10 +168,3 @@ def _pulled(
         sut.drain()
 
     return issue
-
-
-def drive(
-    issue: Callable[..., None], flush: Callable[[], None], indices: Sequence[int], size: int
-) -> None:
-    """Issue all samples as one query, as LoadGen would."""
-    issue(list(range(len(indices))), indices)

@@ -4,19 +4,17 @@ answers them in batches. Interactive is Server with tighter limits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
-from formats.job import Job
-from formats.outcome import Trial
-from scenarios.worker import engine, rate_search
-from scenarios.worker.batching import Batcher, Overload, Policy
-from scenarios.worker.engine import Flight
-from scenarios.worker.heartbeat import Heartbeat
-from scenarios.worker.latency_limits import Limited
-from scenarios.worker.qsl import Qsl
-from scenarios.worker.rate_search import least_requests, serving_of
+from formats.job import Calibration, Job, Settings
+from scenarios.worker.queries import engine
+from scenarios.worker.queries.batching import Batcher, Overload, Policy
+from scenarios.worker.queries.engine import Flight
+from scenarios.worker.queries.latency_limits import Limited
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.queries.streaming import Callbacks, Responder, answering
+from scenarios.worker.rates.rate_search import least_requests
 from scenarios.worker.replicas.dispatcher import Replicated
-from scenarios.worker.streaming import Callbacks, Responder, answering
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
@@ -28,19 +26,20 @@ an overload.
 """
 
 
-def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dict[str, float]:
+def user_conf(job: Job, calibration: Calibration, in_flight: int) -> Settings:
     """Return the settings that the scenario adds to user.conf."""
-    serving = serving_of(job)
+    assert job.percentile
+    cell = job.cell
     conf = {"target_qps": calibration["rate"]}
-    if job.stream:  # LoadGen does not judge by the latency of whole answers then
-        conf["ttft_latency"] = serving.max_ttft_ms or _UNLIMITED_MS
-        conf["tpot_latency"] = serving.max_tpot_ms or _UNLIMITED_MS
+    if cell.stream:  # LoadGen does not judge by the latency of whole answers then
+        conf["ttft_latency"] = cell.max_ttft_ms or _UNLIMITED_MS
+        conf["tpot_latency"] = cell.max_tpot_ms or _UNLIMITED_MS
     else:
-        conf["target_latency"] = serving.max_latency_ms or _UNLIMITED_MS
+        conf["target_latency"] = cell.max_latency_ms or _UNLIMITED_MS
     if job.limits.quick:
         conf["min_duration"] = job.limits.planned_ms
         conf["min_query_count"] = least_requests(job)
-        conf["target_latency_percentile"] = serving.percentile
+        conf["target_latency_percentile"] = job.percentile
     return conf
 
 
@@ -51,12 +50,12 @@ def least(job: Job) -> str:
 
 def policy(job: Job) -> Policy:
     """How the job's requests become batches."""
-    serving = serving_of(job)
-    limits = (serving.max_latency_ms, serving.max_ttft_ms)
+    cell = job.cell
+    limits = (cell.max_latency_ms, cell.max_ttft_ms)
     limit_s = max(limit or 0 for limit in limits) / 1e3
     return Policy(
         sizes=job.batch_sizes,
-        wait_ns=int(serving.max_wait_ms * 1e6),
+        wait_ns=int((cell.max_wait_ms or 0) * 1e6),
         longest_wait_ns=int(max(_PATIENCE * limit_s, _LEAST_PATIENCE_S) * 1e9),
     )
 
@@ -71,7 +70,7 @@ def callbacks(
     """The functions for LoadGen: (issue, flush). `flush` waits until all requests are answered, so
     that an error of the SUT ends the test. Else LoadGen would wait for ever.
     """
-    limited = Limited(serving_of(job), respond)
+    limited = Limited(job.cell, respond)
     watch.limited = limited
     queue: Flight | Batcher[tuple[int, int]]
     if isinstance(sut, engine.EngineSut):
@@ -109,29 +108,3 @@ def callbacks(
             sut.drain()
 
     return issue, flush
-
-
-def find_rate(
-    sut: Inference, qsl: Qsl, job: Job, capacity: float, seed: int, beat: Heartbeat
-) -> tuple[float, tuple[Trial, ...]]:
-    """Return (the highest rate within the limits, the trials that found it). Raises Refused if no
-    rate is.
-
-    Args:
-        qsl: the samples, loaded.
-        capacity: samples a second that the SUT answers if all are there at once.
-        seed: LoadGen's seed of the schedule.
-    """
-
-    def begin(respond: Responder, watch: Watch) -> Callbacks:
-        return callbacks(sut, qsl, respond, job, watch)
-
-    return rate_search.find(begin, qsl.count, job, capacity, seed, beat)
-
-
-def drive(
-    issue: Callable[..., None], flush: Callable[[], None], indices: Sequence[int], size: int
-) -> None:
-    """Issue all samples at once, which shows how many the SUT can answer a second."""
-    issue(list(range(len(indices))), indices)
-    flush()

@@ -4,11 +4,11 @@ They are answered in the issuing thread, because a hand-over to another thread c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
-from formats.job import Job
-from scenarios.worker.qsl import Qsl
-from scenarios.worker.streaming import Callbacks, Responder, answering
+from formats.job import Calibration, Job, Settings
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.queries.streaming import Callbacks, Responder, answering
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
@@ -25,7 +25,7 @@ _LEAST_QUERIES = 64
 _LEAST_OF_MANY = 662
 
 
-def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dict[str, float]:
+def user_conf(job: Job, calibration: Calibration, in_flight: int) -> Settings:
     """Return the settings that the scenario adds to user.conf."""
     limits = job.limits
     latency_ms = job.workload.batch_size * calibration["median_sample_ns"] / 1e6
@@ -70,12 +70,3 @@ def callbacks(
         answer(qsl.batch(indices, len(ids)), ids, indices)
 
     return (issue if job.workload.batch_size == 1 else issue_many), lambda: None
-
-
-def drive(
-    issue: Callable[..., None], flush: Callable[[], None], indices: Sequence[int], size: int
-) -> None:
-    """Issue one query of `size` samples after the other, as LoadGen would."""
-    for start in range(0, len(indices), size):
-        part = indices[start : start + size]
-        issue(range(len(part)), part)

@@ -12,12 +12,13 @@ purpose, because it must not trust the code that it judges.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import NamedTuple
 
 from formats.figures import FIGURES, Figure
+from formats.job import Settings
 
 
 class Counts(NamedTuple):
@@ -44,8 +45,8 @@ class Scenario:
         compared: the key of a result's `metrics` by which SUTs are compared, if it is not the
             figure. LoadGen's early-stopping estimate of a percentile depends on the number of
             queries, and a slow SUT answers fewer (`docs/use/comparing.md`).
-        module: the scenario's file. It has `user_conf(job, calibration, in_flight)`, `least(job)`,
-            `drive(issue, indices)` and `callbacks(sut, qsl, respond, job, started)`.
+        module: the scenario's file. It has `user_conf(job, calibration, in_flight)`, `least(job)`
+            and `callbacks(sut, qsl, respond, job, watch)`.
         measures: a few words for the flag's help.
         figure: its number.
         counts: (user.conf, overridden by audit.config; samples of a pass; nanoseconds of a sample)
@@ -55,7 +56,7 @@ class Scenario:
         one_sample_a_query: whether each batch is one sample.
         logged_as: LoadGen's own name of the scenario, if it is another one.
         samples_a_query: the samples of one query, if they are always as many.
-        serves: whether requests arrive over time, in the way that a `formats.job.Serving` says.
+        serves: whether requests arrive over time, with limits of their latency.
     """
 
     name: str
@@ -64,7 +65,7 @@ class Scenario:
     compared: str = ""
     loadgen: bool = True
     module: str = ""
-    counts: Callable[[Mapping[str, float], int, float], Counts] = lambda *_: Counts(0, 0)
+    counts: Callable[[Settings, int, float], Counts] = lambda *_: Counts(0, 0)
     trace_bytes_a_sample: int = 0
     one_sample_a_query: bool = False
     logged_as: str = ""
@@ -88,7 +89,7 @@ class Scenario:
         return importlib.import_module(self.module)
 
 
-def all_at_once(conf: Mapping[str, float], one_pass: int, sample_ns: float) -> Counts:
+def all_at_once(conf: Settings, one_pass: int, sample_ns: float) -> Counts:
     """The counts of Offline: 1.1 × duration × target_qps samples, rounded up to whole passes under
     equal issue (test_settings_internal.cc).
     """
@@ -99,7 +100,7 @@ def all_at_once(conf: Mapping[str, float], one_pass: int, sample_ns: float) -> C
     return Counts(samples, samples)
 
 
-def one_after_the_other(conf: Mapping[str, float], one_pass: int, sample_ns: float) -> Counts:
+def one_after_the_other(conf: Settings, one_pass: int, sample_ns: float) -> Counts:
     """The counts of SingleStream. Queries are prepared for 2 × duration, and the test stops at the
     later of duration and count (test_settings_internal.cc).
 
@@ -114,7 +115,7 @@ def one_after_the_other(conf: Mapping[str, float], one_pass: int, sample_ns: flo
     return Counts(issued, prepared)
 
 
-def over_time(conf: Mapping[str, float], one_pass: int, sample_ns: float) -> Counts:
+def over_time(conf: Settings, one_pass: int, sample_ns: float) -> Counts:
     """The counts of Server: requests are generated until both the duration and the count are
     reached (loadgen.cc, GenerateQueries).
     """

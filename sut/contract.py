@@ -108,7 +108,7 @@ class Inference(Protocol):
 
 class Engine(Inference, Protocol):
     """A SUT that forms its own batches, such as a server behind a network. The scenarios hand it
-    each sample at once. `scenarios.worker.engine` gives it `predict` and `to_host`.
+    each sample at once. `scenarios.worker.queries.engine` gives it `predict` and `to_host`.
     """
 
     silence_s: float

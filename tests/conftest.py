@@ -176,7 +176,7 @@ def interpreter():
             bundle
         )["environments"]:
             pytest.skip(f"the bundle {bundle} holds no {name}")
-        return environments.ensure(CACHE, name, "cpu", "v6.1", environments.say_on_stderr).python
+        return environments.ensure(CACHE, name, "cpu", environments.say_on_stderr).python
 
     return ensure
 
@@ -186,4 +186,4 @@ def made_environment():
     """The core environment is the one run.sh made; under pytest the same packages are in the
     development environment.
     """
-    return environments.ensure(CACHE, "core", "cpu", "v6.1", environments.say_on_stderr)
+    return environments.ensure(CACHE, "core", "cpu", environments.say_on_stderr)

@@ -40,7 +40,6 @@ ALLOWED = {
     "harness/execution/pins.py:_uv": "uv has one exit code for all its errors",
     "harness/execution/user_files.py:end": "the last line of a library's error, which is shown",
     "harness/request/flags.py:error": "argparse gives only its message to Parser.error",
-    "harness/sweep/cells.py:_switched": "the words of a command line",
     "scenarios/worker/failures.py:outcome_of": "frameworks have no common error for lack of memory",
     "scenarios/worker/replicas/dispatcher.py:_lost": "the words of srun or Ray for lack of memory",
     "scenarios/worker/replicas/placement.py:failed": "the output of srun or of Ray",

@@ -1,5 +1,5 @@
-"""Converts the bytes of one sample's answer to arrays. `scenarios/worker/answers.py` packs them,
-and a test checks that the two modules agree.
+"""Converts the bytes of one sample's answer to arrays. `scenarios/worker/queries/answers.py` packs
+them, and a test checks that the two modules agree.
 
 The arrays follow each other in the order of the answer's keys, each C-contiguous in the machine's
 byte order. A boolean array is bit-packed: eight values a byte, the first in the highest bit. Its

@@ -26,13 +26,13 @@ def comparisons(grids: Iterable[Values]) -> list[list[Values]]:
     of a node may differ from those of this machine. So a flag that only some cells have separates
     none: the others may have its value by default.
     """
-    words = dict.fromkeys(words for grid in grids for words in cells.expand(grid))
-    each_cell = list(map(cells.values_of, words))
+    each_cell = [values for grid in grids for values in cells.expand(grid)]
     common = sorted(set.intersection(*map(set, each_cell)).difference(_OF_SUT))
     groups: dict[str, list[Values]] = {}
     for values in each_cell:
-        work = json.dumps([values[name] for name in common])
-        groups.setdefault(work, []).append(values)
+        cells_of_work = groups.setdefault(json.dumps([values[name] for name in common]), [])
+        if values not in cells_of_work:
+            cells_of_work.append(values)
     return list(groups.values())
 
 

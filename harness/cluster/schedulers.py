@@ -17,7 +17,7 @@ from typing import NamedTuple
 from harness.cluster.array import Array
 from harness.errors import EnvironmentFailure
 from harness.execution import clusters
-from scenarios.worker.child import end_with_parent
+from scenarios.worker.child import Child, end_with_parent
 from sut.devices import DEVICES
 
 OURS = "array chdir error exclusive job-name nodes output wrap"
@@ -108,23 +108,20 @@ class Ray:
         self.resource = "GPU" if accelerator else "CPU"
         self.cache = cache
         self.numbers: Sequence[int] = ()
-        self.driver: subprocess.Popen[bytes] | None = None
+        self.driver: Child | None = None
 
     def submit(self, array: Array, numbers: Sequence[int]) -> None:
         """Start the process that gives the jobs to Ray."""
         self.numbers = numbers
         words = ["array", self.address, self.resource, ",".join(map(str, numbers))]
         by_node = [device.chosen_by for device in DEVICES.values()]
-        with (array.folder / "ray.log").open("wb") as log:
-            self.driver = subprocess.Popen(
-                [*clusters.ray_tasks(self.cache), *words, "/bin/bash", str(array.script)],
-                cwd=array.folder,
-                env={name: value for name, value in os.environ.items() if name not in by_node},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                preexec_fn=end_with_parent,
-            )
+        self.driver = Child(
+            [*clusters.ray_tasks(self.cache), *words, "/bin/bash", str(array.script)],
+            array.folder,
+            array.folder / "ray.log",
+            {name: value for name, value in os.environ.items() if name not in by_node},
+            preexec_fn=end_with_parent,
+        )
 
     def jobs(self, array: Array) -> Jobs:
         """The jobs of this command. Raises EnvironmentFailure with the process' last words if it
@@ -144,10 +141,6 @@ class Ray:
 
     def cancel(self, array: Array) -> None:
         """End all tasks."""
-        if self.driver is None:
-            return
-        self.driver.terminate()
-        try:
-            self.driver.wait(_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self.driver.kill()
+        if self.driver:
+            self.driver.terminate()
+            self.driver.end(_PATIENCE_S)

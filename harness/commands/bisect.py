@@ -204,7 +204,6 @@ class _Stages:
         sweep = replace(loop.Sweep.of(folder, series, plan, None), forks=False)
         if self.answers:  # a busy machine changes no answer
             sweep = replace(sweep, most_again=0)
-        folder.mkdir(parents=True, exist_ok=True)
         journal.write_plan(folder, self.command, series, {})
         results = loop.measure(sweep, self.reporter, fail_fast=False)
         of_series = {one.number: version for version, one in zip(versions, series, strict=True)}
@@ -237,10 +236,12 @@ def _trial(one: Series, results: Results) -> Trial:
     own = [result for (number, _), result in results.items() if number == one.number]
     wrong = next((r for r in own if r.status is Status.INVALID and r.cause == _CAUSE), None)
     speeds = schedule.figures(one.number, results)
+    faults = (f"{result.status}: {result.reason}" for result in own)
+    obstacle = one.obstacle or next(faults, "it was not measured")
     return Trial(
         speeds=speeds,
         wrong=_fault(wrong) if wrong else "",
-        obstacle="" if speeds else _obstacle(one, own),
+        obstacle="" if speeds else obstacle,
         disturbed=sum(bool(loop.disturbed(result)) for result in own),
         runs=len(own),
     )
@@ -251,11 +252,6 @@ def _fault(result: Result) -> str:
     if result.accuracy is None:
         return result.reason
     return summary.accuracy(result.accuracy).removeprefix("FAIL: ")
-
-
-def _obstacle(one: Series, own: Sequence[Result]) -> str:
-    """Why a series has no figure."""
-    return one.obstacle or next((f"{r.status}: {r.reason}" for r in own), "it was not measured")
 
 
 def _show(found: Found, moved: str, flags: argparse.Namespace, out: Path) -> None:

@@ -140,18 +140,15 @@ def _check(options: argparse.Namespace) -> None:
             raise UsageError(f"--{flag} cannot be combined with --{other}: {_BECAUSE[flag]}")
     folder = options.folder.absolute()
     options.folder = folder
-    new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
-    if folder == ROOT or not (new or _is_bundle(folder)):
+    is_new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    is_bundle = any((folder / name).exists() for name in (wheels.MANIFEST, _UNFINISHED))
+    if folder == ROOT or not (is_new or is_bundle):
         raise UsageError(f"{folder}: the folder is not empty and not a bundle. Name a new folder.")
-
-
-def _is_bundle(folder: Path) -> bool:
-    return (folder / wheels.MANIFEST).exists() or (folder / _UNFINISHED).exists()
 
 
 def _locks(options: argparse.Namespace, scratch: Path) -> dict[str, list[Path]]:
     """Return environment → its locks. Those of `--core` are written to `scratch`."""
-    core, loadgen = environments.lock_files("core", HOST, CURRENT)
+    core, loadgen = environments.lock_files("core", HOST)
     if options.core:
         texts = bundle.parts(options.device, options.without, options.reference)
         names = ("core", wheels.BESIDE)
@@ -165,12 +162,11 @@ def _locks(options: argparse.Namespace, scratch: Path) -> dict[str, list[Path]]:
         specs.append(spec_of(REFERENCE))
     reads_files = reads_weights or options.tests
     for library in LIBRARIES_OF_FILES if reads_files else ():
-        locks[f"{library}-{HOST}"] = environments.lock_files(library, HOST, CURRENT)
+        locks[f"{library}-{HOST}"] = environments.lock_files(library, HOST)
     for name in {spec.environment: None for spec in specs if spec.environment != "core"}:
-        files = environments.lock_files(name, options.device, CURRENT)
-        locks[f"{name}-{options.device}"] = files
+        locks[f"{name}-{options.device}"] = environments.lock_files(name, options.device)
     if options.tests:
-        locks["dev"] = environments.locks_of_tests(CURRENT)
+        locks["dev"] = environments.locks_of_tests()
     return locks
 
 

@@ -85,7 +85,6 @@ def main(arguments: list[str]) -> int:
             " nothing, so end them first, or measure later"
         )
     rundir.check_writable("--out", out)
-    folder.mkdir(parents=True, exist_ok=True)
     command = shlex.join(["./run.sh", "choose", *arguments])
     journal.write_plan(folder, command, series, {})
     with reporter.progress:
@@ -174,9 +173,8 @@ def _without_environment(series: Sequence[Series]) -> frozenset[int]:
             continue
         name = request.spec.environment
         needed = [spec_of(reference).environment for reference in request.references]
-        round_ = request.rules.round
-        place = (request.options.cache, name, request.device, round_)
-        if (request.pins or name not in needed) and not is_made(*place, request.pins):
+        place = (request.options.cache, name, request.device, request.pins)
+        if (request.pins or name not in needed) and not is_made(*place):
             found.add(each.number)
     return frozenset(found)
 
@@ -215,7 +213,7 @@ def _show(sweep: Sweep, results: Results, as_json: bool, command: str) -> None:
     report = replace(report, no_room=no_room, not_measured=words.obstacles(sweep))
     parts = sections.of(report)
     document = exports.document(report, parts)
-    page = drawing("choose", "page")
+    page = drawing("choose")
     html = page.render(report, parts, document, datetime.now().astimezone())
     write_page("choose", path, "a report", page.BEGINNING, html)
     if as_json:

@@ -18,7 +18,7 @@ from compliance.findings.check import not_applicable
 from compliance.folders import subfolders
 from compliance.logs import files
 from formats.checks import Check
-from formats.job import TESTS, Job
+from formats.job import PERFORMANCE, TESTS, Job
 from formats.outcome import WorkerOutcome
 from formats.record import Record
 from formats.writing import write_json
@@ -32,7 +32,7 @@ from harness.measurement import preparation
 from harness.measurement import tests as measurement
 from harness.measurement.attempt import Attempt
 from harness.request import options, plan
-from harness.request.flags import Parser, add_common, add_output, known_name
+from harness.request.flags import Parser, add_common, known_name
 from harness.submission import inference
 from harness.terminal import duration, near
 
@@ -160,14 +160,15 @@ def _finished(directory: Path) -> tuple[Record, Job, WorkerOutcome]:
     record, fault = files.attempt(files.record, directory / "record.json")
     if record is None:
         raise Refused(f"{fault}: give a run directory, such as runs/…/valid-1")
+    outcomes = []
     for test in TESTS:
         outcome = read_outcome(directory / "raw" / test)
         if outcome is None or outcome.status != "ok":
             how = "not finished" if outcome is None else outcome.status
             raise Refused(f"its {test} test is {how}: go on with {record.command} first")
-    job, fault = files.attempt(files.job, directory / "raw" / "performance" / "job.json")
-    performance = read_outcome(directory / "raw" / "performance")
-    if job is None or performance is None:
+        outcomes.append(outcome)
+    job, fault = files.attempt(files.job, directory / "raw" / PERFORMANCE / "job.json")
+    if job is None:
         raise Refused(f"{fault}: {_anew(record)}")
     if job.procedure != "loadgen":
         raise Refused(
@@ -176,7 +177,7 @@ def _finished(directory: Path) -> tuple[Record, Job, WorkerOutcome]:
     measured_in = job.log_dir.parent.parent
     if measured_in.resolve() != directory.resolve():
         raise Refused(f"was measured in {measured_in}: put it back there, or {_anew(record)}")
-    return record, job, performance
+    return record, job, outcomes[0]
 
 
 def _anew(record: Record) -> str:
@@ -190,11 +191,8 @@ def _prepared(directory: Path, record: Record, cache: Path, reporter: Reporter) 
     _, *words = shlex.split(record.command)
     if words[:1] == ["run"]:
         del words[0]
-    parser = Parser()
-    options.add_flags(parser)
-    add_output(parser)
     try:
-        asked = replace(options.read(parser.parse_args(words), record.command), cache=cache)
+        asked = replace(options.parse(words), command=record.command, cache=cache)
         request = plan.resolve(asked)
     except UsageError as e:
         where = ""
@@ -204,8 +202,7 @@ def _prepared(directory: Path, record: Record, cache: Path, reporter: Reporter) 
             f"compliance {near(str(directory))}: {e}{where}; {_anew(record)}"
         ) from None
     name = request.spec.environment
-    place = (cache, name, request.device, request.rules.round)
-    if not asked.python and not pins.is_made(*place, request.pins):
+    if not asked.python and not pins.is_made(cache, name, request.device, request.pins):
         raise EnvironmentFailure(
             f"compliance {near(str(directory))}: the environment {name} is not in {cache}, or its"
             f" lock has changed: give its --cache, or {_anew(record)}"

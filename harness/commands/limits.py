@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 
-from compliance import CURRENT
 from formats.limits import LAYER_SHAPE, Limits, Measured, Spread
 from formats.record import Machine
 from harness import locks, terminal
@@ -21,7 +20,7 @@ from harness.report.sections.computing import Products, meaning
 from harness.request import options, plan, replicas
 from harness.request.flags import sut_name
 from results.summary import library
-from scenarios.worker.replicas import cores
+from scenarios.worker.system import cores
 from sut import variables
 from sut.devices import DEVICES, HOST
 from sut.registry import SUTS, framework_of
@@ -116,9 +115,9 @@ def _places(flags: argparse.Namespace, here: Machine, reporter: terminal.Termina
             if refusal := variables.refusal(spec, device, os.environ):
                 raise UsageError(refusal)
         if python:
-            environment = environments.adopt(python, name, CURRENT, device, cache)
+            environment = environments.adopt(python, name, device, cache)
         else:
-            environment = environments.ensure(cache, name, device, CURRENT, reporter.say)
+            environment = environments.ensure(cache, name, device, reporter.say)
         places.append((environment, device))
     return places
 
@@ -131,7 +130,7 @@ def _named(flags: argparse.Namespace, devices: Sequence[str]) -> list[tuple[str,
         pairs = [
             (name, device)
             for name in dict.fromkeys(every)
-            for device in environments.made_for(cache, name, CURRENT)
+            for device in environments.made_for(cache, name)
             if device in devices
         ]
         if not pairs:

@@ -20,6 +20,9 @@ from sut import known_differences
 from sut.devices import HOST
 from sut.registry import ALIASES, FIT, SUTS, streams, unsupported
 
+Document = dict[str, Any]
+"""A part of what `--json` prints."""
+
 
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
@@ -35,7 +38,7 @@ def main(arguments: list[str]) -> int:
         rows = matrix()
         terminal.document({"matrix": rows}) if flags.json else show_matrix(rows)
         return 0
-    catalogue = gather(flags.cache.absolute(), CURRENT)
+    catalogue = gather(flags.cache.absolute())
     terminal.document(catalogue) if flags.json else show(catalogue)
     return 0
 
@@ -82,19 +85,19 @@ def show_matrix(rows: Sequence[Mapping[str, str]]) -> None:
     terminal.table("Which SUT runs which model", ("model", "status", "SUTs"), lines)
 
 
-def gather(cache: Path, round_: str) -> dict[str, Any]:
+def gather(cache: Path) -> Document:
     """The JSON document of everything that can be run."""
     return {
-        "suts": [_sut(name, cache, round_) for name in SUTS],
+        "suts": [_sut(name, cache) for name in SUTS],
         "models": [_model(models.load(name)) for name in models.names()],
         "scenarios": list(SCENARIOS),
         "modes": list(MODES),
         "precisions": list(PRECISIONS),
-        "round": round_,
+        "round": CURRENT,
     }
 
 
-def _sut(name: str, cache: Path, round_: str) -> dict[str, Any]:
+def _sut(name: str, cache: Path) -> Document:
     spec = SUTS[name]
     return {
         "name": name,
@@ -102,7 +105,7 @@ def _sut(name: str, cache: Path, round_: str) -> dict[str, Any]:
         "backend": spec.backend,
         "environment": spec.environment,
         "devices": list(spec.devices),
-        "made": made_for(cache, spec.environment, round_),
+        "made": made_for(cache, spec.environment),
         "streams": any(streams(name, models.load(model).architecture) for model in models.names()),
         "summary": spec.summary,
         "aliases": [alias for alias, of in ALIASES.items() if of == name],
@@ -110,7 +113,7 @@ def _sut(name: str, cache: Path, round_: str) -> dict[str, Any]:
     }
 
 
-def _model(model: Model) -> dict[str, Any]:
+def _model(model: Model) -> Document:
     return {
         "name": model.name,
         "architecture": model.architecture,
@@ -121,7 +124,7 @@ def _model(model: Model) -> dict[str, Any]:
     }
 
 
-def _size(size: Size) -> dict[str, Any]:
+def _size(size: Size) -> Document:
     return {
         "name": size.name,
         "parameters": size.parameters,
@@ -135,7 +138,7 @@ _WITH_BATCHES = [name for name, of in SCENARIOS.items() if not of.serves and not
 """Scenarios whose batch depends on the size. Server has that of Offline."""
 
 
-def show(catalogue: dict[str, Any]) -> None:
+def show(catalogue: Document) -> None:
     """Print the catalogue as tables."""
     columns: tuple[str, ...] = ("name", "execution", "environment", "made", "what it is")
     suts = catalogue["suts"]
@@ -152,7 +155,7 @@ def show(catalogue: dict[str, Any]) -> None:
     terminal.table("Flags", ("flag", "values"), rows)
 
 
-def _sut_row(sut: dict[str, Any]) -> list[str]:
+def _sut_row(sut: Document) -> list[str]:
     made = ", ".join(sut["made"]) or "on first use"
     summary = sut["summary"]
     if sut["streams"]:
@@ -162,7 +165,7 @@ def _sut_row(sut: dict[str, Any]) -> list[str]:
     return [sut["name"], sut["execution"], sut["environment"], made, summary]
 
 
-def _size_row(model: dict[str, Any], size: dict[str, Any]) -> list[str]:
+def _size_row(model: Document, size: Document) -> list[str]:
     batches = []
     for name in _WITH_BATCHES:
         default = 1 if SCENARIOS[name].loadgen else "-"

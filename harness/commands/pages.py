@@ -1,4 +1,4 @@
-"""Functions that write the files and pages that a command's flags name."""
+"""Functions that write the pages that a command's flags name."""
 
 from __future__ import annotations
 
@@ -7,16 +7,6 @@ from pathlib import Path
 from types import ModuleType
 
 from harness.errors import EnvironmentFailure, UsageError
-
-
-def write(flag: str, path: Path, content: bytes) -> None:
-    """Write a file that a flag names. Raises UsageError if it cannot be written."""
-    try:
-        path.write_bytes(content)
-    except OSError as e:
-        raise UsageError(
-            f"{flag} {path}: cannot be written ({e.strerror}); give a file in a folder that exists"
-        ) from None
 
 
 def write_page(flag: str, path: Path, what: str, beginning: str, content: str) -> None:
@@ -38,17 +28,22 @@ def write_page(flag: str, path: Path, what: str, beginning: str, content: str) -
             f"{flag} {path}: the file exists and is not a page of {what}, so it is not overwritten;"
             " choose another name, or delete it"
         )
-    write(flag, path, content.encode(errors="backslashreplace"))
+    try:
+        path.write_bytes(content.encode(errors="backslashreplace"))
+    except OSError as e:
+        raise UsageError(
+            f"{flag} {path}: cannot be written ({e.strerror}); give a file in a folder that exists"
+        ) from None
 
 
-def drawing(flag: str, module: str) -> ModuleType:
-    """Import `harness.report.page` or `.figures`. They need matplotlib, which is slow to import and
-    not part of a bundle made with --core.
+def drawing(flag: str) -> ModuleType:
+    """Import `harness.report.page`. It needs matplotlib, which is slow to import and not part of a
+    bundle made with --core.
 
     Raises EnvironmentFailure if matplotlib is not installed.
     """
     try:
-        return importlib.import_module(f"harness.report.{module}")
+        return importlib.import_module("harness.report.page")
     except ModuleNotFoundError as e:
         if (e.name or "").partition(".")[0] != "matplotlib":
             raise

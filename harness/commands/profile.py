@@ -7,20 +7,23 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from formats.profile import Profile, StepOperations
 from formats.writing import write_json
+from harness import locks, terminal
 from harness.errors import UsageError
+from harness.execution import machine, rundir
 from harness.execution.environments import ROOT
+from harness.measurement import profile
+from harness.report import profile as shown
 from harness.request import options
 from harness.request.flags import Parser, add_output
+from harness.request.plan import unsupported
+from harness.request.request import Request
+from harness.sweep import cells
+from harness.sweep.cells import Series
+from harness.terminal import Terminal
 from sut.registry import FIT
-
-if TYPE_CHECKING:
-    from formats.profile import Profile
-    from harness.request.request import Request
-    from harness.sweep.cells import Series
-    from harness.terminal import Terminal
 
 _OUT = ROOT / "profiles"
 _SCENARIO = "Offline"
@@ -31,9 +34,6 @@ _SECONDS = 60.0  # of one SUT, for those who wait for the machine
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = _parser().parse_args(arguments)
-    from harness import terminal
-    from harness.sweep import cells
-
     values = _values(flags)
     series = cells.make((values,), values, control=False)
     requests = _same_work(series)
@@ -122,15 +122,9 @@ def _same_work(series: Sequence[Series]) -> list[Request]:
 def _measure(
     requests: Sequence[Request], directory: Path, reporter: Terminal, command: str
 ) -> Profile:
-    from formats.profile import Profile, StepOperations
-    from harness import locks
-    from harness.execution import machine, rundir
-    from harness.measurement import profile
-
-    out = requests[0].options.out
-    cache = requests[0].options.cache
-    rundir.check_writable("--out", out)
-    rundir.check_writable("--cache", cache)
+    options = requests[0].options
+    rundir.check_writable("--out", options.out)
+    rundir.check_writable("--cache", options.cache)
     directory.mkdir(parents=True)
     with locks.machine(reporter.warn, command, _SECONDS * len(requests)):
         suts = []
@@ -150,29 +144,19 @@ def _measure(
 
 def _show(found: Profile, path: Path) -> None:
     """Print the tables, the sentences and the path of the file."""
-    from harness import terminal
-    from harness.report import profile
-
     terminal.line(f"{found.title}, {found.machine}")
-    for table in profile.tables(found):
+    for table in shown.tables(found):
         terminal.table(*table)
-    for sentence in profile.sentences(found):
+    for sentence in shown.sentences(found):
         terminal.line(f"- {sentence}")
     terminal.line(f"\nfile  {terminal.near(str(path))}")
 
 
 def _show_plan(requests: Sequence[Request], as_json: bool) -> None:
-    from harness import terminal
-    from harness.measurement import profile
-    from harness.request.plan import unsupported
-
-    cells = {
-        profile.label_of(each): unsupported(each)
-        or "some steps are timed, and as many run under the framework's profiler"
-        for each in requests
-    }
+    usual = "some steps are timed, and as many run under the framework's profiler"
+    plans = {profile.label_of(each): unsupported(each) or usual for each in requests}
     title = profile.title_of(requests[0])
     if as_json:
-        terminal.document({"title": title, "suts": cells})
+        terminal.document({"title": title, "suts": plans})
     else:
-        terminal.table(f"{title} (nothing was made)", ("SUT", "profile"), cells.items())
+        terminal.table(f"{title} (nothing was made)", ("SUT", "profile"), plans.items())

@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     parts = sections.of(report)
     document = exports.document(report, parts) if flags.html or flags.json else {}
     if flags.html:
-        page = drawing("--html", "page")
+        page = drawing("--html")
         html = page.render(report, parts, document, datetime.now().astimezone())
         write_page("--html", flags.html, "a report", page.BEGINNING, html)
     if flags.json:

@@ -183,9 +183,7 @@ def _dry_run(request: Any, as_json: bool) -> int:
     options_ = request.options
     obstacle = plan.unsupported(request)
     if options_.python:
-        environments.adopt(
-            options_.python, request.spec.environment, request.rules.round, request.device
-        )
+        environments.adopt(options_.python, request.spec.environment, request.device)
     cost = None if obstacle else _cost(request)
     shortage = plan.memory_shortage(request, request.precision) or estimate.disk_shortage(request)
     refused = obstacle or shortage
@@ -208,13 +206,6 @@ def _without_reference(request: Request) -> str | None:
     from harness.measurement.reference import NONE
 
     return NONE + shortage
-
-
-def _known_of_the_cell(request: Request) -> dict[str, Any]:
-    """The fields of the cell that have a value before inputs and weights are known."""
-    cell = asdict(request.cell())
-    unknown = fields_with("inputs")
-    return {name: value for name, value in cell.items() if value and name not in unknown}
 
 
 def planned(
@@ -246,8 +237,11 @@ def planned(
             "division": run.division,
             "eligibility": run.eligibility,
         }
+    cell = asdict(request.cell())
+    unknown = fields_with("inputs")
+    known = {name: value for name, value in cell.items() if value and name not in unknown}
     return {
-        **_known_of_the_cell(request),
+        **known,
         "mode": request.options.mode,
         "benchmark": benchmark,
         **official,

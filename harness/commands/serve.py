@@ -7,7 +7,7 @@ import math
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from formats.job import SERVE
@@ -22,7 +22,7 @@ from harness.serving.handlers import application
 from harness.serving.preparation import Served
 from harness.serving.server import answering
 from harness.terminal import Terminal
-from scenarios.worker.heartbeat import Beat
+from scenarios.worker.heartbeat import Beat, OnBeat
 from scenarios.worker.serving import SOCKET
 
 _OF_RUN = (
@@ -66,11 +66,13 @@ def main(arguments: list[str]) -> int:
 
     if not 0 <= flags.port <= _MOST_PORT:
         raise UsageError(f"--port {flags.port}: from 0 (any free port) to {_MOST_PORT}")
-    max_wait_ms = flags.max_wait_ms
+    max_wait_ms = flags.longest_wait_ms
     if not 0 <= max_wait_ms < math.inf:
         raise UsageError(f"--max-wait-ms {max_wait_ms:g}: at least 0")
     command = shlex.join(["./run.sh", "serve", *arguments])
-    served = serving.plan(_of_run(flags, command), flags.max_tokens, flags.new_tokens, max_wait_ms)
+    flags.scenario = _SCENARIO
+    given = options.read(flags, command)
+    served = serving.plan(given, flags.longest, flags.longest_answer, max_wait_ms)
     request = served.request
     reporter = terminal.Terminal(quiet=False)
     for reason in request.reasons:
@@ -93,7 +95,7 @@ def main(arguments: list[str]) -> int:
     return 1
 
 
-def _watch(reporter: Terminal, lines: Sequence[str]) -> Callable[[Beat], None]:
+def _watch(reporter: Terminal, lines: Sequence[str]) -> OnBeat:
     """Show the progress until requests are answered, and then these lines."""
 
     draw = reporter.watch("serve")
@@ -133,18 +135,8 @@ def _facts(served: Served, host: str, port: int) -> list[str]:
     ]
 
 
-def _of_run(flags: argparse.Namespace, command: str) -> options.Options:
-    """What is served. The other flags of `./run.sh run` have their defaults, even if a flag here
-    has the same name.
-    """
-    values = dict.fromkeys(options.FLAGS)
-    values["scenario"] = _SCENARIO
-    for name in _OF_RUN:
-        values[name] = getattr(flags, name)
-    return options.read(argparse.Namespace(**values), command)
-
-
 def _parser() -> argparse.ArgumentParser:
+    """The names of values differ from those of `run`, whose other flags keep their defaults."""
     parser = Parser(
         "serve",
         gone=_GONE,
@@ -163,18 +155,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--max-tokens",
+        dest="longest",
         type=int,
         metavar="N",
         help="the longest prompt with its answer; default 512, or the positions of the model",
     )
     parser.add_argument(
         "--new-tokens",
+        dest="longest_answer",
         type=int,
         metavar="N",
         help="the longest answer; default: a quarter of --max-tokens, at most 128",
     )
     parser.add_argument(
         "--max-wait-ms",
+        dest="longest_wait_ms",
         type=float,
         default=0.0,
         metavar="MS",

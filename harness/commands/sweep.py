@@ -70,7 +70,6 @@ def main(arguments: list[str]) -> int:
     if not deadline:
         words.confirm(summary["seconds"], flags.yes)
     rundir.check_writable("--out", out)
-    folder.mkdir(parents=True, exist_ok=True)
     command = shlex.join(["./run.sh", "sweep", *arguments])
     journal.write_plan(folder, command, series, chosen.missing)
     if deadline:

@@ -8,7 +8,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from compliance import CURRENT
 from harness.execution import environments
 from harness.execution.environments import ROOT
 
@@ -31,7 +30,7 @@ def main(arguments: list[str]) -> int:
     directory = ROOT / ".cache" / "environments" / "dev"
     environments.make(
         directory,
-        environments.locks_of_tests(CURRENT),
+        environments.locks_of_tests(),
         environments.installer(),
         environments.say_on_stderr,
     )

@@ -10,7 +10,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from compliance import CURRENT
 from formats import bounds
 from harness import terminal
 from harness.errors import EnvironmentFailure, UsageError
@@ -165,7 +164,7 @@ def _convert(
     UsageError with its reason if it refuses the source, and EnvironmentFailure with its last words.
     """
     name = spec_of(REFERENCE).environment
-    torch = environments.ensure(cache, name, HOST, CURRENT, reporter.say)
+    torch = environments.ensure(cache, name, HOST, reporter.say)
     kind, source, base = conversion
     paths = [str(environments.ROOT)]
     if kind == "gguf":

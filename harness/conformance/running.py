@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from compliance import CURRENT
 from formats.writing import write_json
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, interpreter, pins, programs
@@ -87,13 +86,13 @@ class Runner:
             environment = spec_of(sut).environment
             own: list[Pin] = []
             if sut in SUTS and sut != TRANSFORMERS:  # what judges is always as it is locked
-                lock = environments.lock_files(environment, HOST, CURRENT)[0]
+                lock = environments.lock_files(environment, HOST)[0]
                 there = {environments.block_name(b) for b in environments.lock_blocks(lock)}
                 texts = [text for text in self.given if name_of(text) in there]
-                own = list(of_cell(texts, None, sut, HOST, CURRENT))
+                own = list(of_cell(texts, None, sut, HOST))
             used |= {name_of(pin.text) for pin in own}
             if sut not in self._made:
-                made = pins.ensure(self.cache, environment, HOST, CURRENT, own, self.say)
+                made = pins.ensure(self.cache, environment, HOST, own, self.say)
                 self._made[sut] = made
                 found = interpreter.inventory(str(made.python))
                 kept = {name: found[name] for name in PACKAGES if name in found}

@@ -12,15 +12,14 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from compliance import CURRENT
 from harness.errors import EnvironmentFailure
-from harness.execution.environments import block_name, folders_with, lock_blocks, lock_files
+from harness.execution.environments import Say, block_name, folders_with, lock_blocks, lock_files
 from scenarios.worker.child import end_with_parent
 from sut.devices import HOST
 from sut.registry import COMES_WITH_TORCH, CPU_INDEXES, REFERENCE, SUTS, spec_of
@@ -53,17 +52,17 @@ def parts(device: str, without: Sequence[str], reference: bool) -> tuple[str, st
     without PyTorch. Both leave out the packages `without`.
     """
     left_out = _NOT_FOR_MEASURING.union(without)
-    core = lock_files("core", HOST, CURRENT)[0]
+    core = lock_files("core", HOST)[0]
     environments: dict[str, set[str]] = {}
     for spec in SUTS.values():
         if spec.classes and device in spec.devices:
             environments.setdefault(spec.classes, set()).add(spec.environment)
     on_several_frameworks = max(environments.values(), key=len)
-    locks = [lock_files(name, device, CURRENT)[0] for name in sorted(on_several_frameworks)]
+    locks = [lock_files(name, device)[0] for name in sorted(on_several_frameworks)]
     common = set.intersection(*map(_names, locks))
     beside = _only(locks[0], common - left_out)
     if reference:
-        lock = lock_files(spec_of(REFERENCE).environment, device, CURRENT)[0]
+        lock = lock_files(spec_of(REFERENCE).environment, device)[0]
         others = {name for name in _names(lock) if not name.startswith(COMES_WITH_TORCH)}
         beside += _only(lock, others - common - left_out)
     return _only(core, _names(core) - left_out), beside
@@ -106,7 +105,7 @@ def download(
     python: str,
     device: str,
     folder: Path,
-    say: Callable[[str], None],
+    say: Say,
 ) -> dict[str, list[str]]:
     """Download the wheels of environments into the folder, each once. Wheels that exist are kept.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from harness.errors import EnvironmentFailure, UsageError
@@ -43,7 +43,7 @@ def ray_address(on: str, slurm: Sequence[str]) -> str:
     return "auto" if on == _RAY else on
 
 
-def make_ray(cache: Path, say: Callable[[str], None]) -> None:
+def make_ray(cache: Path, say: environments.Say) -> None:
     """Make Ray's environment, if it is missing. Raises EnvironmentFailure."""
     lock = environments.LOCKS / f"{_RAY_ENVIRONMENT}.txt"
     directory = cache / "environments" / _RAY_ENVIRONMENT

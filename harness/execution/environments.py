@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from compliance import CURRENT
+from formats.writing import json_digest
 from harness.errors import EnvironmentFailure
 from harness.execution import wheels
 from harness.execution.interpreter import BESIDE_PTH, inventory, let_see
@@ -35,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LOCKS = ROOT / "environments"
 ADOPTED = " (--python)"
 """The end of the name of an environment that `adopt` returns."""
-_LOADGEN = "loadgen-{round}.txt"
+_LOADGEN = f"loadgen-{CURRENT}"
 _FEW_MODULES = ("core", *LIBRARIES_OF_FILES)
 """Environments of which few modules are imported, so that compiling all takes longer."""
 
@@ -50,6 +51,10 @@ _NOT_NEEDED = {
 }
 
 
+Say = Callable[[str], None]
+"""Shows a line to the user."""
+
+
 @dataclass(frozen=True)
 class Environment:
     """An environment. `lock_sha256` identifies the installed packages: it is that of the locks, or
@@ -62,7 +67,7 @@ class Environment:
     notes: tuple[str, ...] = field(default=())
 
 
-def lock_files(name: str, device: str, round_: str) -> list[Path]:
+def lock_files(name: str, device: str) -> list[Path]:
     """The locks of an environment, in the order in which they are installed. Core has one for all
     devices.
 
@@ -74,37 +79,39 @@ def lock_files(name: str, device: str, round_: str) -> list[Path]:
             f"no lock for {name} on {device} (environments/{first.name} is missing): name an"
             f" interpreter that has its packages with --python PATH, or run with --device {HOST}"
         )
-    return [first, LOCKS / _LOADGEN.format(round=round_)]
+    return [first, LOCKS / f"{_LOADGEN}.txt"]
 
 
-def locks_of_tests(round_: str) -> list[Path]:
+def locks_of_tests() -> list[Path]:
     """The locks of the environment that the harness' own tests run in."""
-    return [*lock_files("core", HOST, round_), LOCKS / "dev.txt"]
+    return [*lock_files("core", HOST), LOCKS / "dev.txt"]
 
 
-def is_made(cache: Path, name: str, device: str, round_: str) -> bool:
+def is_made(cache: Path, name: str, device: str) -> bool:
     """Return True if the environment exists and was made from its present locks."""
-    stamp = _directory(cache, name, device) / "lock.txt"
-    return stamp.exists() and stamp.read_bytes() == _joined(lock_files(name, device, round_))
+    return _is_finished(_directory(cache, name, device), lock_files(name, device))
 
 
-def made_for(cache: Path, name: str, round_: str) -> list[str]:
+def _is_finished(directory: Path, locks: list[Path]) -> bool:
+    stamp = directory / "lock.txt"
+    return stamp.exists() and stamp.read_bytes() == _joined(locks)
+
+
+def made_for(cache: Path, name: str) -> list[str]:
     """The devices for which the environment of this name exists."""
     devices = [device for device in DEVICES if (LOCKS / f"{name}-{device}.txt").exists()]
     if name == "core":
         devices = [HOST]
-    return [device for device in devices if is_made(cache, name, device, round_)]
+    return [device for device in devices if is_made(cache, name, device)]
 
 
-def ensure(
-    cache: Path, name: str, device: str, round_: str, say: Callable[[str], None]
-) -> Environment:
+def ensure(cache: Path, name: str, device: str, say: Say) -> Environment:
     """Return the environment of these locks, and make it if it is missing. Raises
     EnvironmentFailure with the installer's last words.
     """
     directory = _directory(cache, name, device)
     bytecode = name not in _FEW_MODULES
-    make(directory, lock_files(name, device, round_), installer(), say, bytecode=bytecode)
+    make(directory, lock_files(name, device), installer(), say, bytecode=bytecode)
     return Environment(
         name,
         directory / "bin" / "python",
@@ -112,9 +119,7 @@ def ensure(
     )
 
 
-def adopt(
-    python: str, name: str, round_: str, device: str = HOST, cache: Path | None = None
-) -> Environment:
+def adopt(python: str, name: str, device: str = HOST, cache: Path | None = None) -> Environment:
     """Return a user's own interpreter (such as that of a vendor's GPU image) as an environment.
     Nothing is installed into it. Raises EnvironmentFailure that lists the missing packages.
 
@@ -128,7 +133,7 @@ def adopt(
     if bundle := wheels.bundle(ROOT):
         brought = wheels.distributions(bundle, wheels.BESIDE) - versions.keys()
     requirements = _requirements(LOCKS / f"{name}-{device}.in")
-    requirements += _requirements(LOCKS / f"loadgen-{round_}.in")
+    requirements += _requirements(LOCKS / f"{_LOADGEN}.in")
     lacking = [
         f"{n}=={v}" if v else n
         for n, v in requirements
@@ -141,7 +146,7 @@ def adopt(
         )
     beside = None
     if cache and brought:
-        beside = _beside(cache, resolved, versions, brought, lock_files(name, device, round_))
+        beside = _beside(cache, resolved, versions, brought, lock_files(name, device))
     if beside:
         resolved, versions, brought = beside, inventory(beside), set()
     notes = [
@@ -170,7 +175,7 @@ def _beside(
     ]
     if not blocks:
         return None
-    key = hashlib.sha256(json.dumps([python, dict(versions), blocks]).encode()).hexdigest()[:12]
+    key = json_digest([python, dict(versions), blocks], 12)
     directory = cache / "environments" / f"{wheels.BESIDE}-{key}"
     directory.parent.mkdir(parents=True, exist_ok=True)
     lock = directory.with_suffix(".txt")
@@ -205,7 +210,7 @@ def make(
     directory: Path,
     locks: list[Path],
     uv: list[str] | None,
-    say: Callable[[str], None],
+    say: Say,
     bytecode: bool = False,
     python: str = sys.executable,
     name: str | None = None,
@@ -228,8 +233,7 @@ def make(
         directory.with_suffix(".lock"),
         lambda: say(f"waiting for another process that makes {directory.name}"),
     ):
-        stamp = directory / "lock.txt"
-        if stamp.exists() and stamp.read_bytes() == _joined(locks):
+        if _is_finished(directory, locks):
             return 0.0
         bundle = wheels.bundle(ROOT)
         if bundle:
@@ -257,9 +261,9 @@ def make(
         _run(install, directory.name)
         if bundle and name is None and wheels.manifest(bundle).get("without"):
             let_see(directory, python)
-        partial = stamp.with_suffix(".partial")
+        partial = directory / "lock.partial"
         partial.write_bytes(_joined(locks))
-        partial.replace(stamp)
+        partial.replace(directory / "lock.txt")
         return time.monotonic() - start
 
 
@@ -382,7 +386,7 @@ def main(directory: Path) -> int:
     # A shell ignores SIGINT for a command that it starts with &.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        make(directory, lock_files("core", HOST, CURRENT), None, say_on_stderr)
+        make(directory, lock_files("core", HOST), None, say_on_stderr)
     except KeyboardInterrupt:
         say_on_stderr("run.sh: interrupted: the same command makes the environment anew")
         return 130

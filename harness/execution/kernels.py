@@ -10,8 +10,6 @@ cache's folder `converted`, which fits any machine.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 from collections.abc import Sequence
@@ -20,9 +18,9 @@ from pathlib import Path
 from formats.cell import Cell
 from formats.job import Place
 from formats.record import Machine
-from formats.writing import write_json
+from formats.writing import json_digest, read_json, write_json
 from harness.execution.environments import Environment
-from scenarios.worker.replicas import cores
+from scenarios.worker.system import cores
 from sut.variables import keeping_kernels
 
 
@@ -41,19 +39,19 @@ def folder(
     threads = len(own or cores.available())
     accelerators = [accelerator.name for accelerator in machine.accelerators]
     cpu = [machine.cpu, machine.cpu_family, machine.cpu_model, machine.cpu_flags]
-    parts = json.dumps([environment.lock_sha256, cpu, accelerators, threads])
+    parts: list[object] = [environment.lock_sha256, cpu, accelerators, threads]
     return cache / "compiled" / _name(environment, device, parts)
 
 
 def converted(cache: Path, environment: Environment, device: str, weights_digest: str) -> Path:
     """The folder for what the tools of this environment convert these weights to."""
-    parts = json.dumps([environment.lock_sha256, weights_digest])
+    parts: list[object] = [environment.lock_sha256, weights_digest]
     return cache / "converted" / _name(environment, device, parts)
 
 
-def _name(environment: Environment, device: str, parts: str) -> str:
+def _name(environment: Environment, device: str, parts: list[object]) -> str:
     name = re.sub(r"\W+", "-", environment.name).strip("-")
-    return f"{name}-{device}-{hashlib.sha256(parts.encode()).hexdigest()[:12]}"
+    return f"{name}-{device}-{json_digest(parts, 12)}"
 
 
 def variables(folder: Path) -> dict[str, str]:
@@ -68,7 +66,7 @@ def first_seconds(folder: Path, cell: Cell) -> float | None:
     folder. None: not known.
     """
     try:
-        return float(json.loads(_file(folder, cell).read_text(encoding="utf-8"))["seconds"])
+        return float(read_json(_file(folder, cell))["seconds"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -6,8 +6,6 @@ these changes, there is no file for them, and the limits are not known.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 import tempfile
@@ -20,13 +18,13 @@ from formats import reading
 from formats.cell import PRECISIONS
 from formats.limits import Limits, Measured
 from formats.record import Machine, SutEnvironment
-from formats.writing import write_json
+from formats.writing import json_digest, read_json, write_json
 from harness.errors import EnvironmentFailure
 from harness.execution import machine as this_machine
 from harness.execution import programs
 from harness.execution.environments import Environment
 from scenarios.worker.preflight import available_memory_bytes
-from scenarios.worker.replicas import cores
+from scenarios.worker.system import cores
 from sut import variables
 from sut.devices import DEVICES
 from sut.registry import SUTS, SutSpec, framework_of
@@ -50,12 +48,8 @@ def known(
         environment, machine: as a run's record has them.
     """
     measured = read(cache, environment, machine, device)
-    if measured is None:
-        return None
-    for limits in measured.limits:
-        if limits.precision == precision:
-            return limits
-    return None
+    every = measured.limits if measured else ()
+    return next((limits for limits in every if limits.precision == precision), None)
 
 
 def read(
@@ -78,6 +72,9 @@ def facts(environment: SutEnvironment, machine: Machine, device: str) -> dict[st
         [each.name, each.memory_bytes, each.driver, each.power_limit_w, each.mig]
         for each in machine.accelerators
     ]
+    set_variables: dict[str, str] = {}  # those that change a figure of some SUT
+    for spec in suts_of(environment.name).values():
+        set_variables |= variables.of_cell(spec, device, environment.variables)
     return {
         "format": _FORMAT,
         "environment": environment.name,
@@ -88,29 +85,20 @@ def facts(environment: SutEnvironment, machine: Machine, device: str) -> dict[st
         "threads": [machine.usable_threads, machine.cpu_quota],
         "clock": [machine.governor, machine.boost],
         "accelerators": accelerators,
-        "variables": _variables(environment, device),
+        "variables": dict(sorted(set_variables.items())),
     }
 
 
 def file(cache: Path, made_with: Mapping[str, Any]) -> Path:
     """Return the file that keeps the limits with these facts."""
     name = re.sub(r"\W+", "-", made_with["environment"]).strip("-")
-    digest = hashlib.sha256(json.dumps(made_with).encode()).hexdigest()[:12]
-    return cache / "limits" / f"{name}-{made_with['device']}-{digest}.json"
+    return cache / "limits" / f"{name}-{made_with['device']}-{json_digest(made_with, 12)}.json"
 
 
 def suts_of(environment: str) -> dict[str, SutSpec]:
     """Return the SUTs that run in the environment of this name."""
     name = environment.partition(" ")[0]  # that of --python has a remark
     return {sut: spec for sut, spec in SUTS.items() if spec.environment == name}
-
-
-def _variables(environment: SutEnvironment, device: str) -> dict[str, str]:
-    """The variables that change a figure of some SUT in this environment."""
-    found: dict[str, str] = {}
-    for spec in suts_of(environment.name).values():
-        found |= variables.of_cell(spec, device, environment.variables)
-    return dict(sorted(found.items()))
 
 
 def recorded(environment: Environment) -> SutEnvironment:
@@ -178,7 +166,7 @@ def _worker(environment: Environment, machine: Machine, device: str) -> dict[str
         )
         if words:
             raise EnvironmentFailure(f"limits of {environment.name}: {words}")
-        document: dict[str, Any] = json.loads(found.read_text(encoding="utf-8"))
+        document: dict[str, Any] = read_json(found)
         return document
 
 

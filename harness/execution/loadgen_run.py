@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,9 +16,10 @@ from compliance import logs
 from compliance.rules import Rules
 from formats.job import Job
 from formats.outcome import WorkerOutcome
+from formats.writing import read_json
 from harness.execution import rundir
 from harness.execution.process import Worker
-from scenarios.worker.heartbeat import Beat
+from scenarios.worker.heartbeat import Beat, OnBeat
 
 SHORT_TEST = "TEST06"
 """Its audit.config requests only a hundred answers."""
@@ -53,7 +53,7 @@ class Reporter(Protocol):
     def warn(self, text: str) -> None:
         """Show one line, even if the command is quiet."""
 
-    def watch(self, what: str) -> Callable[[Beat], None]:
+    def watch(self, what: str) -> OnBeat:
         """Return the function to call with each new heartbeat of a worker."""
 
     def planned(self, test: str, plan: dict[str, Any]) -> None:
@@ -75,7 +75,7 @@ def run(job: Job, worker: Worker, reporter: Reporter) -> WorkerOutcome:
     def watch(beat: Beat) -> None:
         nonlocal shown
         if not shown and plan_file.exists():
-            reporter.planned(test, json.loads(plan_file.read_text(encoding="utf-8")))
+            reporter.planned(test, read_json(plan_file))
             shown = True
         draw(beat)
 
@@ -98,10 +98,10 @@ def better_calibration(job: Job, outcome: WorkerOutcome) -> tuple[dict[str, floa
         return None
     detail = logs.read_detail(job.log_dir / "mlperf_log_detail.txt")
     calibration = outcome.calibration
-    if job.serving:
+    if job.serves:
         kept_up = outcome.queue is not None and outcome.queue.kept_up
         valid = detail.get("result_validity") == "VALID" and kept_up
-        if valid or job.serving.rate:
+        if valid or job.cell.rate:
             return None
         rate = calibration["rate"]
         lower = _LOWER * rate

@@ -23,8 +23,8 @@ from compliance.logs.files import source_digest
 from formats.record import Accelerator, Git, Machine
 from harness.execution import wheels
 from harness.execution.environments import ROOT
-from scenarios.worker import control_groups, counters
 from scenarios.worker.replicas.placement import NODE
+from scenarios.worker.system import control_groups, counters
 from sut.evidence import matrix_library
 
 _OF_JOBS = ("SLURM_JOB_ID", "RAY_JOB_ID", NODE)

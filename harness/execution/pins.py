@@ -5,23 +5,23 @@ environment of its own, which uv resolves once and locks with hashes.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
 from environments import lock as locking
+from formats.writing import json_digest
 from harness.errors import EnvironmentFailure
 from harness.execution import environments
-from harness.execution.environments import Environment
+from harness.execution.environments import Environment, Say
 from harness.locks import held
 from scenarios.worker.child import end_with_parent
 from sut.devices import HOST
@@ -68,20 +68,19 @@ def words(pins: Iterable[Pin]) -> str:
     return " and ".join(pin.text for pin in pins)
 
 
-def is_made(cache: Path, name: str, device: str, round_: str, pins: Sequence[Pin]) -> bool:
+def is_made(cache: Path, name: str, device: str, pins: Sequence[Pin]) -> bool:
     """Return True if the environment exists."""
     if not pins:
-        return environments.is_made(cache, name, device, round_)
-    return (_directory(cache, name, device, round_, pins) / "lock.txt").exists()
+        return environments.is_made(cache, name, device)
+    return (_directory(cache, name, device, pins) / "lock.txt").exists()
 
 
 def ensure(
     cache: Path,
     name: str,
     device: str,
-    round_: str,
     pins: Sequence[Pin],
-    say: Callable[[str], None],
+    say: Say,
 ) -> Environment:
     """Return the environment of a SUT with these packages. At first use it is resolved, locked and
     made; later it is the same, even if there are newer releases.
@@ -89,10 +88,10 @@ def ensure(
     Raises Unresolvable if there is none, and EnvironmentFailure.
     """
     if not pins:
-        return environments.ensure(cache, name, device, round_, say)
-    directory = _directory(cache, name, device, round_, pins)
+        return environments.ensure(cache, name, device, say)
+    directory = _directory(cache, name, device, pins)
     directory.parent.mkdir(parents=True, exist_ok=True)
-    locks = environments.lock_files(name, device, round_)
+    own, loadgen = environments.lock_files(name, device)
     lock = directory.with_suffix(".txt")
     with held(
         directory.with_suffix(".lock"),
@@ -100,29 +99,28 @@ def ensure(
     ):
         if not lock.exists():
             say(f"resolving {name} with {words(pins)} (first use)")
-            lock_text = _resolved(locks[0], pins, directory.parent, device == HOST)
+            lock_text = _resolved(own, pins, directory.parent, device == HOST)
             partial = lock.with_suffix(".partial")
             partial.write_text(lock_text, encoding="utf-8")
             partial.replace(lock)
-    locks[0] = lock
-    environments.make(directory, locks, environments.installer(), say, bytecode=True)
+    environments.make(directory, [lock, loadgen], environments.installer(), say, bytecode=True)
     digest = hashlib.sha256((directory / "lock.txt").read_bytes()).hexdigest()
     return Environment(
         f"{name} with {words(pins)}",
         directory / "bin" / "python",
         digest,
-        notes=tuple(_moved(environments.lock_files(name, device, round_)[0], lock, pins)),
+        notes=tuple(_moved(own, lock, pins)),
     )
 
 
-def _directory(cache: Path, name: str, device: str, round_: str, pins: Sequence[Pin]) -> Path:
+def _directory(cache: Path, name: str, device: str, pins: Sequence[Pin]) -> Path:
     """The folder of the environment. Its name has a digest of everything that decides what is
     resolved, except for the registry.
     """
-    texts = [lock.read_text("utf-8") for lock in environments.lock_files(name, device, round_)]
+    texts = [lock.read_text("utf-8") for lock in environments.lock_files(name, device)]
     here = [sys.version_info[:2], sysconfig.get_platform()]
     parts = [*here, texts, [[pin.text, str(pin.path)] for pin in pins]]
-    key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:DIGITS]
+    key = json_digest(parts, DIGITS)
     slug = re.sub(r"\W+", "-", "-".join(pin.text.partition("@")[0] for pin in pins))
     # The device is last, as in the names of all locks (`environments.sources`).
     return cache / "environments" / f"{name}-with-{slug[:_MOST_IN_A_NAME]}-{key}-{device}"

@@ -10,20 +10,21 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from formats import reading
 from formats.job import PROFILE, REFERENCE, SERVE, Job
 from formats.outcome import WorkerOutcome
+from formats.workload import Variables
 from formats.writing import write_json
 from harness.execution.environments import ROOT
 from harness.execution.zygotes import Zygotes
-from scenarios.worker import control_groups, heartbeat, host_memory
+from scenarios.worker import heartbeat
 from scenarios.worker.child import Child, Forked
-from scenarios.worker.heartbeat import Beat
-from scenarios.worker.replicas import cores
+from scenarios.worker.heartbeat import Beat, OnBeat
+from scenarios.worker.system import control_groups, cores, host_memory
 from sut.devices import DEVICES
 
 _LOOK_S = 1.0
@@ -43,9 +44,7 @@ class Worker:
 
     module: Sequence[str] = ("scenarios.worker",)
 
-    def __init__(
-        self, python: Path, process_env: Mapping[str, str], zygotes: Zygotes | None = None
-    ):
+    def __init__(self, python: Path, process_env: Variables, zygotes: Zygotes | None = None):
         """`python`: the interpreter of the SUT's environment. `process_env`: environment variables
         in addition to those of the device. `zygotes`: fork the process, if they can.
         """
@@ -62,7 +61,7 @@ class Worker:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._end(_END_S if kind is None else 0)
 
-    def run(self, job: Job, watch: Callable[[Beat], None]) -> WorkerOutcome:
+    def run(self, job: Job, watch: OnBeat) -> WorkerOutcome:
         """Run the job. → the worker's WorkerOutcome, or one that says how the worker died. The logs
         stay in job.log_dir.
         """
@@ -106,7 +105,8 @@ class Worker:
         own_cores = places[0].cores if len(places) == 1 else ()
         pinned_to = own_cores or cores.available()
         try:
-            self._process = self._forked(job, env, pinned_to, replies)
+            if self._zygotes:
+                self._process = self._zygotes.fork(self._python, env, pinned_to, job, replies)
             if self._process is None:
                 words = ("-P", "-m", *self.module, str(os.getpid()), str(replies))
                 self._process = Child(
@@ -122,27 +122,6 @@ class Worker:
         finally:
             os.close(replies)
         return self._process
-
-    def _forked(
-        self, job: Job, environment: Mapping[str, str], cores: Sequence[int], replies: int
-    ) -> Forked | None:
-        """A worker that was forked. None: this job gets a process of its own."""
-        if self._zygotes is None:
-            return None
-        jobs, ours = os.pipe()
-        stdin = os.fdopen(ours, "wb")
-        try:
-            worker = self._zygotes.fork(self._python, environment, cores, job, (jobs, replies))
-        except BaseException:
-            stdin.close()
-            raise
-        finally:
-            os.close(jobs)
-        if worker is None:
-            stdin.close()
-        else:
-            worker.stdin = stdin
-        return worker
 
     def _end(self, seconds: float = 0) -> None:
         """Close the worker's input, wait at most so long for its end, and kill its group."""
@@ -160,9 +139,7 @@ class Worker:
         self._process = None
 
 
-def run(
-    job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[[Beat], None]
-) -> WorkerOutcome:
+def run(job: Job, python: Path, process_env: Variables, watch: OnBeat) -> WorkerOutcome:
     """Run one job in a worker of its own. See `Worker.run`."""
     with Worker(python, process_env) as worker:
         return worker.run(job, watch)
@@ -187,9 +164,7 @@ def _hand_over(process: Child | Forked, job: Job) -> bool:
     return True
 
 
-def _watch(
-    process: Child | Forked, replies: int, path: Path, watch: Callable[[Beat], None]
-) -> Beat | None:
+def _watch(process: Child | Forked, replies: int, path: Path, watch: OnBeat) -> Beat | None:
     """Wait until the worker has done its job or ends (→ None), or until it has no new heartbeat for
     its phase's limit (→ the last one).
     """
@@ -247,9 +222,10 @@ def _post_mortem(
             f" {hang.limit_s} s; ended; {log}",
         )
     if process.is_out_of_memory:
-        held = (
-            f", at {held_bytes:,} bytes of this machine's {_memory_bytes():,}" if held_bytes else ""
-        )
+        # The memory of this machine, or as much of it as the control groups may use.
+        all_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        most_bytes = min(all_bytes, control_groups.memory_bytes() or all_bytes)
+        held = f", at {held_bytes:,} bytes of this machine's {most_bytes:,}" if held_bytes else ""
         return WorkerOutcome(
             "oom",
             f"the kernel killed the worker {where} for want of memory{held}: choose a smaller"
@@ -274,9 +250,3 @@ def free_bytes(path: Path) -> int:
 def _peak_bytes(whose: int) -> int:
     """The most memory that this process, or one of its ended children, used."""
     return resource.getrusage(whose).ru_maxrss * 1024
-
-
-def _memory_bytes() -> int:
-    """The memory of this machine, or as much of it as the control groups may use."""
-    all_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min(all_bytes, control_groups.memory_bytes() or all_bytes)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from formats.workload import Variables
 from harness.execution.environments import ROOT, Environment
 from scenarios.worker.child import Child, end_with_parent
 from sut.devices import DEVICES, HOST
@@ -16,7 +17,7 @@ _LIMIT_S = 600
 def run(
     module: str,
     environment: Environment,
-    variables: Mapping[str, str],
+    variables: Variables,
     arguments: Sequence[str | Path],
     folder: Path,
     *,

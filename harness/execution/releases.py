@@ -35,7 +35,9 @@ def of(package: str) -> tuple[Version, ...]:
     Raises UsageError if there is none, and EnvironmentFailure if the registry does not answer.
     """
     name = canonicalize_name(package)
-    files = [*_in_folders(), *_on_registry(name)]
+    files = list(_on_registry(name))
+    for folder in os.environ.get("PIP_FIND_LINKS", "").split():
+        files += [path.name for path in Path(folder).glob("*.whl")]
     found = {version for file in files if (version := _release(file, name))}
     if not found:
         raise UsageError(
@@ -57,11 +59,6 @@ def _release(file: str, name: str) -> Version | None:
         return None
     runs = of_file == name and not version.is_prerelease and not tags.isdisjoint(sys_tags())
     return Version(version.public) if runs else None
-
-
-def _in_folders() -> Iterator[str]:
-    for folder in os.environ.get("PIP_FIND_LINKS", "").split():
-        yield from (path.name for path in Path(folder).glob("*.whl"))
 
 
 def _on_registry(name: str) -> Iterator[str]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import errno
 import gzip
-import json
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from formats.job import PERFORMANCE, Job, read_job
 from formats.outcome import WorkerOutcome
 from formats.record import Record
 from formats.result import FINAL
+from formats.writing import read_json
 from harness.errors import EnvironmentFailure, UsageError
 from harness.locks import Taken, held
 
@@ -46,7 +46,7 @@ def opened(out: Path, cell: Cell, mode: str, sweep: SweepMark | None = None) -> 
             directory = _choose(parent, mode, sweep)
             (directory / "raw").mkdir(parents=True, exist_ok=True)
             try:
-                _keep_reserve(directory / _RESERVE)
+                (directory / _RESERVE).write_bytes(bytes(_RESERVE_BYTES))
                 yield directory
             finally:
                 release_reserve(directory)
@@ -80,11 +80,6 @@ def check_writable(flag: str, out: Path) -> None:
         raise UsageError(
             f"{flag} {out}: cannot be written ({e.strerror}): choose a directory you may write to"
         ) from None
-
-
-def _keep_reserve(path: Path) -> None:
-    with path.open("wb") as f:
-        f.write(bytes(_RESERVE_BYTES))
 
 
 def release_reserve(directory: Path) -> None:
@@ -130,7 +125,7 @@ def _may_go_on(directory: Path, sweep: SweepMark | None) -> bool:
 def status(directory: Path) -> str | None:
     """The status in result.json. None if it cannot be read."""
     try:
-        return str(json.loads((directory / "result.json").read_text(encoding="utf-8"))["status"])
+        return str(read_json(directory / "result.json")["status"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

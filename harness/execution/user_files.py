@@ -17,7 +17,6 @@ from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
-from compliance import CURRENT
 from formats import bounds
 from harness.errors import EnvironmentFailure
 from harness.execution import environments
@@ -114,10 +113,10 @@ def _environment(name: str) -> Environment:
     """
     if python:
         with suppress(EnvironmentFailure):
-            adopted = environments.adopt(python, name, CURRENT, HOST, cache)
+            adopted = environments.adopt(python, name, HOST, cache)
             if not adopted.notes:
                 return adopted
-    return environments.ensure(cache, name, HOST, CURRENT, environments.say_on_stderr)
+    return environments.ensure(cache, name, HOST, environments.say_on_stderr)
 
 
 def contents(folder: Path, names: Iterable[str], multiple: int) -> dict[str, bytes]:
@@ -142,7 +141,7 @@ def kept(
     """The value that `make` returns, from the cache if the same program with the same versions made
     it of the same files and `more`.
     """
-    lock = environments.lock_files(_TRANSFORMERS, HOST, CURRENT)[0]
+    lock = environments.lock_files(_TRANSFORMERS, HOST)[0]
     decisive = [lock.read_bytes(), Path(user_files.__file__).read_bytes(), *files.values()]
     digests = [hashlib.sha256(part).digest() for part in (*decisive, *more)]
     key = hashlib.sha256(repr((*files, *digests)).encode()).hexdigest()[:16]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import os
 import platform
 import sys
@@ -18,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from formats.writing import read_json
 from harness.errors import EnvironmentFailure
 
 MANIFEST = "bundle.json"
@@ -42,7 +42,7 @@ def no_index() -> bool:
 def manifest(folder: Path) -> dict[str, Any]:
     """The content of bundle.json. Raises EnvironmentFailure if it cannot be read."""
     try:
-        document: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        document: dict[str, Any] = read_json(folder / MANIFEST)
     except (OSError, ValueError) as e:
         raise EnvironmentFailure(
             f"{folder / MANIFEST} cannot be read ({e}): make the bundle again"

@@ -10,11 +10,13 @@ import select
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from formats.cell import SHARDS
 from formats.job import Job
+from formats.workload import Variables
+from harness.execution.environments import Say
 from scenarios.worker.child import Child, Forked, adopting
 from scenarios.worker.heartbeat import LOAD_LIMIT_S
 from scenarios.worker.preflight import available_memory_bytes
@@ -44,7 +46,7 @@ class Zygotes:
     one, because the cells of a sweep are measured in turns.
     """
 
-    def __init__(self, say: Callable[[str], None]):
+    def __init__(self, say: Say):
         self._say = say
         self._zygotes: dict[_Key, _Zygote] = {}
         self._lost: set[_Key] = set()
@@ -68,14 +70,14 @@ class Zygotes:
     def fork(
         self,
         python: Path,
-        environment: Mapping[str, str],
+        environment: Variables,
         cores: Sequence[int],
         job: Job,
-        jobs_and_replies: tuple[int, int],
+        replies: int,
     ) -> Forked | None:
         """Return a worker. None: this job gets a process of its own.
 
-        `jobs_and_replies`: the file descriptors that the worker reads and writes.
+        `replies`: the file descriptor that the worker writes.
         """
         if not _can_fork(job):
             return None
@@ -86,7 +88,7 @@ class Zygotes:
         try:
             if key not in self._zygotes:
                 self._zygotes[key] = _Zygote(python, environment, cores, job)
-            return self._zygotes[key].fork(jobs_and_replies)
+            return self._zygotes[key].fork(replies)
         except _Lost as e:
             self._lost.add(key)
             self._end(key)
@@ -120,9 +122,7 @@ def _can_fork(job: Job) -> bool:
 class _Zygote:
     """One process that has imported a SUT. Raises _Lost if it cannot."""
 
-    def __init__(
-        self, python: Path, environment: Mapping[str, str], cores: Sequence[int], job: Job
-    ):
+    def __init__(self, python: Path, environment: Variables, cores: Sequence[int], job: Job):
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         words = (str(os.getpid()), str(theirs.fileno()), job.sut, job.architecture)
         self._process = Child(
@@ -145,15 +145,22 @@ class _Zygote:
             self.end()
             raise
 
-    def fork(self, jobs_and_replies: tuple[int, int]) -> Forked:
+    def fork(self, replies: int) -> Forked:
         """Return a worker."""
-        jobs, replies = jobs_and_replies
-        with adopting():
-            try:
+        jobs, ours = os.pipe()
+        stdin = os.fdopen(ours, "wb")
+        try:
+            with adopting():
                 socket.send_fds(self._socket, [b"\n"], [jobs, replies])
-            except OSError as e:
-                raise _Lost(f"the process that had imported it has ended ({e.strerror})") from None
-            return Forked(int(self._receive(_ANSWER_S)))
+                return Forked(int(self._receive(_ANSWER_S)), stdin)
+        except OSError as e:
+            stdin.close()
+            raise _Lost(f"the process that had imported it has ended ({e.strerror})") from None
+        except BaseException:
+            stdin.close()
+            raise
+        finally:
+            os.close(jobs)
 
     def _receive(self, seconds: float) -> bytes:
         """Return its next message. Raises _Lost if there is none within so many seconds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from compliance.logs import files
 from formats.cell import Cell
-from formats.job import LOADGEN, PROFILE, SERVE, TESTS, Job, Known
+from formats.job import LOADGEN, PROFILE, SERVE, TESTS, Calibration, Job, Known
 from formats.record import Git, Machine
 from formats.work import Work
 from harness.execution import kernels, loadgen_run, machine
@@ -22,9 +22,12 @@ from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
 from harness.measurement import engines
 from harness.request.request import Request
-from scenarios.worker import length_buckets
+from scenarios.worker.queries import length_buckets
 from sut import variables as environment_variables
 from sut.registry import FIT, spec_of
+
+EnvironmentOf = Callable[[str], Environment]
+"""Name of a SUT or of a reference → its environment."""
 
 
 @dataclass(frozen=True)
@@ -170,9 +173,7 @@ class Attempt:
         )
 
 
-def make_job(
-    attempt: Attempt, log_dir: Path, test: str, calibration: Mapping[str, float] | None
-) -> Job:
+def make_job(attempt: Attempt, log_dir: Path, test: str, calibration: Calibration | None) -> Job:
     """The complete job of a test, or of serving or a profile.
 
     Args:

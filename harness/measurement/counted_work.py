@@ -53,8 +53,7 @@ def of(
     if not path.exists():
         options = request.options
         environment = spec_of(REFERENCE).environment
-        place = (options.cache, environment, request.device, request.rules.round)
-        if options.python is None and not is_made(*place):
+        if options.python is None and not is_made(options.cache, environment, request.device):
             return Counted(work=None)
         outcome = count()
         if outcome.status != "ok":

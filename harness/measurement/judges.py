@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from compliance.scoring import accuracy, loss_curve
 from harness.execution import programs
-from harness.execution.environments import Environment
 from harness.execution.process import read_outcome
-from harness.measurement.attempt import Attempt
+from harness.measurement.attempt import Attempt, EnvironmentOf
 from harness.request.request import Request
-from scenarios.worker.answers import pack
+from scenarios.worker.queries.answers import pack
 from sut.registry import framework_of, spec_of
 
 _PROGRAM = "sut.reference.keras_layers"
 _ROWS = 4
 _SAME = 1e-5  # of the largest value of a layer; float32 differs by less, float64 by 1e-14
 _NEAR = 1e-3  # the same for two frameworks of which one computes in float32
+
+_Answers = Mapping[str, np.ndarray]
+"""Name of an array → the array."""
 
 
 def notes(reasons: Mapping[str, str], found: Mapping[str, Path]) -> tuple[str, ...]:
@@ -46,13 +48,12 @@ def notes(reasons: Mapping[str, str], found: Mapping[str, Path]) -> tuple[str, .
 
 def limits(
     attempt: Attempt,
-    environment: Callable[[str], Environment],
+    environment: EnvironmentOf,
     found: Mapping[str, Path],
 ) -> tuple[dict[str, float], str]:
     """Return (the limits of the answers, why the references cannot judge or an empty text).
 
     Args:
-        environment: name of a reference, or of the SUT → its environment.
         found: name of each reference → its file.
     """
     request = attempt.request
@@ -74,8 +75,8 @@ def limits(
 
 def _agree(
     request: Request,
-    first: Mapping[str, np.ndarray],
-    other: Mapping[str, np.ndarray],
+    first: _Answers,
+    other: _Answers,
     tolerance: Mapping[str, float],
 ) -> bool:
     """Whether the answers of one reference pass if the other one judges them."""
@@ -89,9 +90,7 @@ def _agree(
     return accuracy.score(request.model.score, answers, first, tolerance, keys, None).passed
 
 
-def _worst_rows(
-    request: Request, first: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]
-) -> np.ndarray:
+def _worst_rows(request: Request, first: _Answers, other: _Answers) -> np.ndarray:
     """The samples whose answers differ most; the first ones of a training."""
     keys = request.model.answer_keys
     if request.trains or any(first[key].shape != other[key].shape for key in keys):
@@ -105,7 +104,7 @@ def _worst_rows(
 
 def _layers(
     attempt: Attempt,
-    environment: Callable[[str], Environment],
+    environment: EnvironmentOf,
     found: Mapping[str, Path],
     rows: np.ndarray,
 ) -> dict[str, dict[str, np.ndarray]]:
@@ -130,7 +129,7 @@ def _layers(
     return values
 
 
-def difference(one: str, two: str, values: Mapping[str, Mapping[str, np.ndarray]]) -> str:
+def difference(one: str, two: str, values: Mapping[str, _Answers]) -> str:
     """Return a sentence: which frameworks agree, which differ, and from which layer on.
 
     Args:
@@ -149,7 +148,7 @@ def difference(one: str, two: str, values: Mapping[str, Mapping[str, np.ndarray]
     return f"{one} and {two} differ, and no single layer shows it"
 
 
-def _who(one: str, two: str, seen: Mapping[str, np.ndarray]) -> str:
+def _who(one: str, two: str, seen: _Answers) -> str:
     """Which of two frameworks differs from all others. If a third does not decide it, all do."""
     others = seen.keys() - {one, two}
     apart = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -19,16 +19,17 @@ from harness.measurement import trained_file
 from harness.measurement.attempt import Attempt
 from harness.request import replicas
 from harness.request.request import Request
-from scenarios.worker.heartbeat import Beat
+from scenarios.worker.heartbeat import OnBeat
 from sut.registry import spec_of
 
-NO_VARIABLES: Mapping[str, str] = {}
+Seconds = dict[str, float]
+"""Step → its seconds."""
 
 
 def prepare(
     request: Request,
     reporter: Reporter,
-    setup: dict[str, float],
+    setup: Seconds,
     inputs: dataset.Inputs | None = None,
     started_monotonic_ns: int = 0,
 ) -> Attempt:
@@ -67,20 +68,14 @@ def prepare(
     )
 
 
-def worker(prepared: Attempt, variables: Mapping[str, str] = NO_VARIABLES) -> Worker:
-    """A worker of the SUT. `variables`: of its environment, in addition to those of the SUT."""
-    process_env = {**prepared.process_env, **variables}
-    return Worker(prepared.environment.python, process_env, prepared.zygotes)
+def worker(prepared: Attempt) -> Worker:
+    """A worker of the SUT."""
+    return Worker(prepared.environment.python, prepared.process_env, prepared.zygotes)
 
 
-def launch(
-    prepared: Attempt,
-    job: Job,
-    watch: Callable[[Beat], None],
-    variables: Mapping[str, str] = NO_VARIABLES,
-) -> WorkerOutcome:
-    """Run a job in a worker of its own. See `worker`."""
-    with worker(prepared, variables) as process:
+def launch(prepared: Attempt, job: Job, watch: OnBeat) -> WorkerOutcome:
+    """Run a job in a worker of its own."""
+    with worker(prepared) as process:
         return process.run(job, watch)
 
 
@@ -116,20 +111,18 @@ def _checkpoint(request: Request, reporter: Reporter) -> checkpoint.Checkpoint:
     return weights
 
 
-def environment_of(
-    request: Request, name: str, reporter: Reporter, setup: dict[str, float]
-) -> Environment:
+def environment_of(request: Request, name: str, reporter: Reporter, setup: Seconds) -> Environment:
     """Make the environment of this name, unless it exists, or adopt the interpreter of --python.
     The seconds go into `setup`. Raises EnvironmentFailure.
     """
     if request.options.python and name != "core":
         environment = environments.adopt(
-            request.options.python, name, request.rules.round, request.device, request.options.cache
+            request.options.python, name, request.device, request.options.cache
         )
         for note in environment.notes:
             reporter.say(f"--python: {note}")
         return environment
-    place = (request.options.cache, name, request.device, request.rules.round)
+    place = (request.options.cache, name, request.device)
     with timed(setup, f"environment {name}"):
         return pins.ensure(*place, request.pins, reporter.say)
 
@@ -139,7 +132,7 @@ def reference_environment(
     reference: str,
     environment: Environment,
     reporter: Reporter,
-    setup: dict[str, float],
+    setup: Seconds,
 ) -> Environment:
     """Return the environment of a reference, or `environment`, which is that of the SUT, if it is
     the same. It is the interpreter of --python if that has the needed packages. It never has
@@ -160,7 +153,7 @@ def reference_environment(
 
 
 @contextmanager
-def timed(durations: dict[str, float], name: str) -> Iterator[None]:
+def timed(durations: Seconds, name: str) -> Iterator[None]:
     """Add the seconds of the block to `durations`, without those timed within it under another
     name.
     """

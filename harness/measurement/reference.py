@@ -5,9 +5,8 @@ computes each, and the cache keeps it by content.
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,14 +16,15 @@ from compliance.logs import files
 from formats.job import COUNT, REFERENCE, Job, Limits
 from formats.outcome import WorkerOutcome
 from formats.work import Counted
+from formats.writing import json_digest
 from harness.errors import EnvironmentFailure
 from harness.execution import process, wheels
-from harness.execution.environments import ROOT, Environment, lock_files
+from harness.execution.environments import ROOT, lock_files
 from harness.execution.loadgen_run import Reporter
 from harness.inputs import used_files
 from harness.locks import held
 from harness.measurement import counted_work, engines, judges
-from harness.measurement.attempt import Attempt, Reference
+from harness.measurement.attempt import Attempt, EnvironmentOf, Reference
 from harness.request.estimate import REFERENCE_BATCH
 from harness.request.plan import memory_shortage
 from harness.request.request import Request
@@ -45,10 +45,8 @@ def _source_digest(request: Request, reference: str) -> str:
     """sha256 of the source files that compute the reference: the call of the library, its helpers,
     and the worker's code.
     """
-    worker = [
-        ROOT / "scenarios" / "worker" / name
-        for name in (("fit.py",) if request.trains else ("reference.py", "teacher_forcing.py"))
-    ]
+    names = ("fit.py",) if request.trains else ("reference.py", "queries/teacher_forcing.py")
+    worker = [ROOT / "scenarios" / "worker" / name for name in names]
     module = module_of(reference, request.model.architecture)
     total = hashlib.sha256()
     for path in (
@@ -61,18 +59,13 @@ def _source_digest(request: Request, reference: str) -> str:
     return total.hexdigest()
 
 
-def ensure(
-    attempt: Attempt, environment: Callable[[str], Environment], reporter: Reporter
-) -> Reference:
+def ensure(attempt: Attempt, environment: EnvironmentOf, reporter: Reporter) -> Reference:
     """Reuse or compute the references. A failure is not an error of the cell: its accuracy is not
     judged and it is not ranked. If one of several fails, the others judge. If several differ, none
     judges.
 
     If the answers do not fit into the memory of an accelerator, the host computes them. A training
     is excepted, because it may take hours there.
-
-    Args:
-        environment: name of a reference, or of the SUT → its environment.
     """
     request = attempt.request
     if other := engines.not_judged(request):
@@ -100,9 +93,7 @@ def ensure(
     return replace(chosen, limits=limits, agreeing=agreeing)
 
 
-def work_of(
-    attempt: Attempt, environment: Callable[[str], Environment], reporter: Reporter
-) -> Counted:
+def work_of(attempt: Attempt, environment: EnvironmentOf, reporter: Reporter) -> Counted:
     """Return the work of a sample, and count it if it is not known. No answers are computed."""
     request = attempt.request
     name = request.references[0]
@@ -121,7 +112,7 @@ class _Maker:
 
     attempt: Attempt
     name: str
-    environment: Callable[[str], Environment]
+    environment: EnvironmentOf
     reporter: Reporter
 
     @property
@@ -137,10 +128,7 @@ class _Maker:
         """
         request = self.request
         name = spec_of(self.name).environment
-        locks = [
-            path.read_text(encoding="utf-8")
-            for path in lock_files(name, request.device, request.rules.round)
-        ]
+        locks = [path.read_text(encoding="utf-8") for path in lock_files(name, request.device)]
         attempt = self.attempt
         parts = [
             _FORMAT,
@@ -160,7 +148,7 @@ class _Maker:
             *([request.size.config] if request.weights or request.model.file else []),
             *([request.model.file.code_digest] if request.model.file else []),
         ]
-        key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+        key = json_digest(parts, 16)
         return request.options.cache / "references" / f"{request.benchmark}-{key}"
 
     @property

@@ -15,7 +15,6 @@ from pathlib import Path
 from compliance import audit as audits
 from compliance.logs import files
 from compliance.scoring import official
-from formats.cell import Cell
 from formats.job import PERFORMANCE, TESTS
 from formats.outcome import WorkerOutcome
 from formats.result import Result, Status
@@ -26,11 +25,11 @@ from harness.execution.loadgen_run import Reporter
 from harness.execution.pins import Unresolvable
 from harness.execution.zygotes import Zygotes
 from harness.inputs import dataset, used_files
-from harness.inputs.tokenizer import Tokenizer, of_bytes
+from harness.inputs.tokenizer import of_bytes
 from harness.measurement import earlier_repeat, preparation, reference, tests
 from harness.measurement import record as records
 from harness.measurement.attempt import Attempt, make_job
-from harness.measurement.preparation import inputs_of, reference_environment, timed
+from harness.measurement.preparation import Seconds, inputs_of, reference_environment, timed
 from harness.request import estimate
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
@@ -63,7 +62,7 @@ def run(
         return not_measured(request, Status.SKIPPED, f"preflight: {shortage}")
     for flag, directory in (("--out", request.options.out), ("--cache", request.options.cache)):
         rundir.check_writable(flag, directory)
-    setup: dict[str, float] = {}
+    setup: Seconds = {}
     # A user's file may be refused, so it is read before anything is waited for or installed.
     inputs = None
     if not (request.model.file and request.trains):
@@ -90,7 +89,7 @@ def _prepared(
     request: Request,
     inputs: dataset.Inputs | None,
     reporter: Reporter,
-    setup: dict[str, float],
+    setup: Seconds,
     started_monotonic_ns: int,
 ) -> Attempt:
     """Make all that the tests of a cell need, unless it exists. The reference of a sweep's cells is
@@ -128,19 +127,11 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
             f"the disk of {directory} is full: free some space or choose another --out; what was"
             " measured stays"
         )
-        cell_result = _without_figures(request, attempt.cell, Status.ERROR, reason, str(directory))
+        cell_result = replace(
+            not_measured(request, Status.ERROR, reason), cell=attempt.cell, directory=str(directory)
+        )
     write_json(directory / "result.json", asdict(cell_result))
     return cell_result
-
-
-def _tokenizer(request: Request) -> Tokenizer | None:
-    """Return the tokenizer that turns answers into words: that of the user's weights, else the one
-    of bytes for a user's prompts.
-
-    None if the ids have no meaning.
-    """
-    user = request.weights.tokenizer if request.weights else None
-    return user or (of_bytes(closing=False) if request.options.dataset else None)
 
 
 def _tests(attempt: Attempt, directory: Path) -> tuple[str, ...]:
@@ -205,7 +196,10 @@ def _audited(
     if not request.trains:
         submitter = request.options.submitter
         score = inference.write(directory, record, request.rules, submitter, names)
-    request.architecture.show(directory, record, attempt.inputs.path, _tokenizer(request))
+    # The ids of other models have no meaning.
+    user = request.weights.tokenizer if request.weights else None
+    tokenizer = user or (of_bytes(closing=False) if request.options.dataset else None)
+    request.architecture.show(directory, record, attempt.inputs.path, tokenizer)
     with files.confined(directory.absolute()):
         audit = audits.audit(directory, record.round, with_result=False)
         record = record.ended(time.monotonic() - start_s)
@@ -215,18 +209,12 @@ def _audited(
 
 def not_measured(request: Request, status: Status, reason: str) -> Result:
     """The result of a cell that was not run."""
-    return _without_figures(request, request.cell(), status, reason)
-
-
-def _without_figures(
-    request: Request, cell: Cell, status: Status, reason: str, directory: str = ""
-) -> Result:
     return Result(
-        cell=cell,
+        cell=request.cell(),
         sweep=request.options.sweep,
         mode=request.options.mode,
         round=request.rules.round,
-        directory=directory,
+        directory="",
         status=status,
         reason=reason,
     )

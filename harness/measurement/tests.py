@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from formats.job import PERFORMANCE, Job
+from formats.job import PERFORMANCE, Calibration, Job
 from formats.outcome import WorkerOutcome
 from formats.record import Record
 from formats.writing import write_json
 from harness.execution import loadgen_run, rundir
 from harness.execution.loadgen_run import Reporter
 from harness.execution.process import Worker
-
-Calibration = Mapping[str, int | float]
 
 # How often a test is repeated: on a busy machine a SUT may get faster during each measurement, and
 # a rate of requests may be too high after all.

@@ -4,7 +4,6 @@ shapes of its outputs, so a process with the SUT's framework loads it and report
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from formats.writing import write_json
+from formats.writing import json_digest, read_json, write_json
 from harness.errors import UsageError
 from harness.execution import programs
 from harness.execution.environments import ROOT, Environment
@@ -48,8 +47,11 @@ def described(request: Request, checkpoint: Checkpoint, environment: Environment
         if name
     ]
     inputs = {**request.size.inputs, "labels": tuple(labels), "random": found["random"]}
-    tensors = tuple(_tensor(*weight) for weight in found["weights"])
-    size = replace(request.size, inputs=inputs, tensors=tensors)
+    tensors = []
+    for name, shape, trained in found["weights"]:
+        beginning = keras_file.TRAINED if trained else ""
+        tensors.append(Tensor(name=beginning + name, shape=tuple(shape), mean=0.0, std=0.0))
+    size = replace(request.size, inputs=inputs, tensors=tuple(tensors))
     return replace(request, size=size, reasons=(*request.reasons, *_notes(request, found["lost"])))
 
 
@@ -61,11 +63,6 @@ def _notes(request: Request, lost: list[tuple[str, str, str]]) -> Iterator[str]:
             f"the file holds no {argument} of its loss {loss} (Keras"
             f" {request.model.file.version} does not store it), so {value} is used"
         )
-
-
-def _tensor(name: str, shape: list[int], trained: bool) -> Tensor:
-    beginning = keras_file.TRAINED if trained else ""
-    return Tensor(name=beginning + name, shape=tuple(shape), mean=0.0, std=0.0)
 
 
 def _description(
@@ -85,20 +82,17 @@ def _description(
     )
     given = json.dumps({**asdict(workload), "checkpoint": str(checkpoint.path)})
     shapes = {name: array.shape for name, array in rows.items()}
-    parts = [given, shapes, environment.lock_sha256, *(_source(name) for name in _SOURCES)]
-    digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
-    kept = request.options.cache / "descriptions" / f"{request.model.name}-{digest}.json"
+    sources = [(ROOT / "sut" / f"{name}.py").read_text(encoding="utf-8") for name in _SOURCES]
+    parts = [given, shapes, environment.lock_sha256, *sources]
+    name = f"{request.model.name}-{json_digest(parts, 16)}.json"
+    kept = request.options.cache / "descriptions" / name
     if not kept.exists():
         found = _run(request, environment, given, rows)
         if found["refused"]:
             return found
         kept.parent.mkdir(parents=True, exist_ok=True)
         write_json(kept, found)
-    return dict(json.loads(kept.read_text(encoding="utf-8")))
-
-
-def _source(name: str) -> str:
-    return (ROOT / "sut" / f"{name}.py").read_text(encoding="utf-8")
+    return dict(read_json(kept))
 
 
 def _run(
@@ -113,4 +107,4 @@ def _run(
         fault = programs.run(_PROGRAM, environment, variables, words, Path(folder))
         if fault:
             return {"refused": f"cannot be called with {_SAMPLES} inputs: {fault}"}
-        return dict(json.loads(out.read_text(encoding="utf-8")))
+        return dict(read_json(out))

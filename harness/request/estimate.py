@@ -319,7 +319,7 @@ def environment_cost(device: str) -> tuple[float, int]:
 
 def to_make(request: Request) -> list[str]:
     """The environments of the SUT and its references that do not exist yet."""
-    cache, round_ = request.options.cache, request.rules.round
+    cache = request.options.cache
     own = request.spec.environment
     needed: list[tuple[str, tuple[Pin, ...]]] = [(own, request.pins)]
     needed += [(spec_of(name).environment, ()) for name in request.references]
@@ -328,7 +328,7 @@ def to_make(request: Request) -> list[str]:
     lacking = []
     for name, pins in dict.fromkeys(needed):
         is_core = name == "core" and not pins  # it runs this program
-        if not is_core and not is_made(cache, name, request.device, round_, pins):
+        if not is_core and not is_made(cache, name, request.device, pins):
             lacking.append(f"{name} with {words(pins)}" if pins else name)
     return lacking
 

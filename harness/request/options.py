@@ -25,7 +25,15 @@ from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from harness.inputs import keras_file
 from harness.request import pins
-from harness.request.flags import Parser, did_you_mean, known_name, model_names, size_name, sut_name
+from harness.request.flags import (
+    Parser,
+    add_output,
+    did_you_mean,
+    known_name,
+    model_names,
+    size_name,
+    sut_name,
+)
 from scenarios.table import SCENARIOS
 from sut import tuning
 from sut.devices import DEVICES, accelerators
@@ -551,6 +559,7 @@ def parse(words: Sequence[str]) -> Options:
     """The flags of one cell. Raises UsageError."""
     parser = Parser()
     add_flags(parser)
+    add_output(parser)
     return read(parser.parse_args(words), shlex.join(["./run.sh", *words]))
 
 
@@ -564,7 +573,7 @@ def read(namespace: argparse.Namespace, command: str) -> Options:
     """
     values: dict[str, Any] = {"command": command}
     for name, each in FLAGS.items():
-        value = getattr(namespace, name)
+        value = getattr(namespace, name, None)
         if name == "dataset" and isinstance(value, str):
             values["standard"] = value
         elif value is not None:

@@ -75,9 +75,7 @@ def combinations(texts: Iterable[str]) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(map(spelt_all, product(*lists))))
 
 
-def of_cell(
-    texts: Iterable[str], python: str | None, sut: str, device: str, round_: str
-) -> tuple[Pin, ...]:
+def of_cell(texts: Iterable[str], python: str | None, sut: str, device: str) -> tuple[Pin, ...]:
     """The pins of a cell. A release must be of a package of the SUT's environment. A build may be a
     new package, because the user's own code may import it.
 
@@ -91,7 +89,7 @@ def of_cell(
         why = "--python has packages of its own" if python else "an engine has its own"
         raise UsageError(f"{_FLAG} {pins[0].text}: {why}: leave {_FLAG} out")
     try:
-        lock = environments.lock_files(spec.environment, device, round_)[0]
+        lock = environments.lock_files(spec.environment, device)[0]
     except EnvironmentFailure as e:
         raise UsageError(f"{_FLAG} {pins[0].text}: {e}") from None
     there = {environments.block_name(block) for block in environments.lock_blocks(lock)}

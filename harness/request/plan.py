@@ -90,7 +90,7 @@ def resolve(options: Options) -> Request:
     serves = serving.of(options, streams, model, round_, reasons)
     given = _prompts(options, model, size, weights, chat, benchmark, used=used, reasons=reasons)
     count = _count(options, model, given)
-    pinned = pins.of_cell(options.packages, options.python, options.sut, device, round_.round)
+    pinned = pins.of_cell(options.packages, options.python, options.sut, device)
     precision = _precision(options, spec, model, size, reasons)
     shards.check(options, spec, model, size)
     requested = _batch_size(options, size, device, count, reasons)

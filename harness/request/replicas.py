@@ -17,7 +17,8 @@ from harness.request import shards
 from harness.request.options import AUTO, Options
 from harness.request.tuning import Tuned
 from scenarios.table import SCENARIOS
-from scenarios.worker.replicas import cores, gate
+from scenarios.worker.replicas import gate
+from scenarios.worker.system import cores
 from sut.devices import DEVICES, Device
 from sut.registry import SutSpec
 

@@ -104,20 +104,17 @@ def make(grids: Iterable[Values], where: Values, control: bool) -> list[Series]:
     Raises UsageError for an unknown name, and if all cells are impossible.
     """
     places = flags_of({name: where[name] for name in _WHERE if name in where})
-    expanded = (words for grid in grids for words in expand(grid))
-    cells = dict.fromkeys(cell for words in expanded for cell in _switched(words, places))
+    expanded = (values for grid in grids for values in expand(grid))
+    cells = (cell for values in expanded for cell in _switched(values, places))
     every: list[Series] = []
     first_error: UsageError | None = None
-    for words in cells:
+    for words in dict.fromkeys(tuple(flags_of(cell)) for cell in cells):
         request = None
         obstacle = ""
         try:
             request = plan.resolve(options.parse([*words, *places]))
-            python = request.options.python
-            rules = request.rules
-            environment = request.spec.environment
             obstacle = plan.unsupported(request) or _lacking(
-                python, environment, rules.round, request.device
+                request.options.python, request.spec.environment, request.device
             )
         except UsageError as e:
             obstacle = str(e)
@@ -131,26 +128,24 @@ def make(grids: Iterable[Values], where: Values, control: bool) -> list[Series]:
     return every
 
 
-def _switched(words: tuple[str, ...], places: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _switched(values: Values, places: Sequence[str]) -> Iterator[Values]:
     """The flags of each cell, with `--tuned each` replaced by `off` and by each switch of the
     SUT.
     """
-    flag = options.flag("tuned")
-    if (flag, options.EACH) not in zip(words, words[1:], strict=False):
-        yield words
+    if values.get("tuned") != [options.EACH]:
+        yield values
         return
-    place = words.index(flag) + 1
-    plain = (*words[:place], options.OFF, *words[place + 1 :])
+    plain = {**values, "tuned": [options.OFF]}
     yield plain
     try:
-        request = plan.resolve(options.parse([*plain, *places]))
+        request = plan.resolve(options.parse([*flags_of(plain), *places]))
     except UsageError:  # `make` shows it
         return
     if plan.unsupported(request) or request.trains or request.spec.remote:
         return
     place_of_cell = plan.place(request.options, request.model, request.device)
     for switch in tuning.candidates(place_of_cell):
-        yield (*words[:place], switch.name, *words[place + 1 :])
+        yield {**values, "tuned": [switch.name]}
 
 
 def flags_of(values: Values) -> list[str]:
@@ -162,29 +157,21 @@ def flags_of(values: Values) -> list[str]:
     return words
 
 
-def values_of(words: Sequence[str]) -> dict[str, list[str]]:
-    """The inverse of `flags_of`."""
-    values: dict[str, list[str]] = {}
-    for flag, value in zip(words[::2], words[1::2], strict=True):
-        values.setdefault(options.name_of(flag), []).append(value)
-    return values
-
-
 @cache
-def _lacking(python: str | None, environment: str, round_: str, device: str) -> str:
+def _lacking(python: str | None, environment: str, device: str) -> str:
     """The packages that the interpreter of --python lacks for an environment, in a sentence. Empty:
     none.
     """
     if python is None:
         return ""
     try:
-        environments.adopt(python, environment, round_, device)
+        environments.adopt(python, environment, device)
     except EnvironmentFailure as e:
         return str(e)
     return ""
 
 
-def expand(grid: Values) -> Iterator[tuple[str, ...]]:
+def expand(grid: Values) -> Iterator[Values]:
     """The flags of each cell. Every combination of the lists' values is a cell; all other flags are
     the same. A cell has no flag that its scenario does not take.
     """
@@ -204,7 +191,7 @@ def expand(grid: Values) -> Iterator[tuple[str, ...]]:
             given["packages"] = [*cell["packages"]]
         if scenario and not scenario.serves and served:
             given = {name: value for name, value in given.items() if name not in OF_SERVING}
-        yield tuple(flags_of(given))
+        yield {name: values for name, values in given.items() if values}
 
 
 def _each(name: str, texts: list[str]) -> list[Any]:

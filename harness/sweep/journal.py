@@ -5,7 +5,6 @@ measurements.
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 import stat
 import time
@@ -15,13 +14,12 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from compliance.logs.files import source_digest
 from formats import reading
 from formats.cell import SweepMark
 from formats.result import Result
-from formats.writing import write_json
+from formats.writing import json_digest, read_json, write_json
 from harness.comparison import runs
 from harness.execution import machine
 from harness.execution.environments import ROOT
@@ -62,8 +60,7 @@ def folder(
     `more`: what else decides the cells.
     """
     cells = [[_named(each), each.control, _brought(each.request)] for each in series]
-    text = json.dumps([source_digest(ROOT), *cells, *more])
-    stem = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    stem = f"{name}-{json_digest([source_digest(ROOT), *cells, *more], 8)}"
     numbers = [path.name.removeprefix(f"{stem}-") for path in (out / _FOLDER).glob(f"{stem}-*")]
     last = max((int(n) for n in numbers if n.isdigit()), default=0)
     number = last + 1 if again or not last else last
@@ -114,10 +111,11 @@ def seed(folder: Path) -> int:
 def write_plan(
     folder: Path, command: str, series: Sequence[Series], missing: Mapping[str, str]
 ) -> None:
-    """Write sweep.json, unless it exists: the cells, each with the command that measures it, the
-    seed of their order, and what is missing. `runs` is a pattern for the folders of a cell's runs
-    below `--out`.
+    """Make the sweep's folder with sweep.json, unless it exists: the cells, each with the command
+    that measures it, the seed of their order, and what is missing. `runs` is a pattern for the
+    folders of a cell's runs below `--out`.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / _PLAN
     if path.exists():
         return
@@ -158,7 +156,7 @@ def keep_not_measured(folder: Path, result: Result) -> None:
 
 def forget_not_measured(folder: Path) -> None:
     """Delete such results. The next command tries these cells again."""
-    if (folder / _NOT_MEASURED).exists():
+    with suppress(FileNotFoundError):
         shutil.rmtree(folder / _NOT_MEASURED)
 
 
@@ -182,7 +180,7 @@ def obstacles(out: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in sorted((out / _FOLDER).glob(f"*/{_PLAN}")):
         with suppress(OSError, ValueError, KeyError, AttributeError):
-            plan = json.loads(path.read_text(encoding="utf-8"))
+            plan = read_json(path)
             cells = [cell for cell in plan["cells"] if cell["obstacle"]]
             named = {cell["label"]: cell["obstacle"] for cell in cells}
             for label, reason in (named | plan["missing"]).items():
@@ -201,7 +199,7 @@ def note_end(folder: Path, end: End | None) -> None:
 def end(folder: Path) -> End | None:
     """The end of a sweep. None: something is left to measure."""
     try:
-        document = json.loads((_fresh(folder) / _END).read_text(encoding="utf-8"))
+        document = read_json(_fresh(folder) / _END)
         return End(**document)
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -220,7 +218,7 @@ def measured(folder: Path, seen: dict[Path, int]) -> Iterator[tuple[str, Result]
     left out. The files that are read now are added.
     """
     out = folder.parents[1]
-    cells = _plan(folder)["cells"]
+    cells = read_json(folder / _PLAN)["cells"]
     labels = {cell["number"]: cell["label"] for cell in cells}
     patterns = dict.fromkeys(cell["runs"] for cell in cells if cell["runs"])
     of_cells = chain.from_iterable(out.glob(pattern) for pattern in patterns)
@@ -234,7 +232,9 @@ def measured(folder: Path, seen: dict[Path, int]) -> Iterator[tuple[str, Result]
             result = reading.from_file(path, Result)
             sweep = result.sweep
             if sweep and sweep.id == folder.name:
-                yield labels[sweep.series], _at(result, path)
+                # Its run directory, if it has one, may have been moved.
+                directory = str(path.parent) if result.directory else ""
+                yield labels[sweep.series], replace(result, directory=directory)
 
 
 def _fresh(folder: Path) -> Path:
@@ -242,16 +242,6 @@ def _fresh(folder: Path) -> Path:
     with suppress(OSError):
         folder.chmod(stat.S_IMODE(folder.stat().st_mode))
     return folder
-
-
-def _plan(folder: Path) -> dict[str, Any]:
-    plan: dict[str, Any] = json.loads((folder / _PLAN).read_text(encoding="utf-8"))
-    return plan
-
-
-def _at(result: Result, path: Path) -> Result:
-    """The result with the present path of its run directory, if it has one."""
-    return replace(result, directory=str(path.parent)) if result.directory else result
 
 
 def finished(sweep_id: str, series: Sequence[Series]) -> list[tuple[tuple[int, int], Result]]:

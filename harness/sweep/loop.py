@@ -93,11 +93,6 @@ class Sweep:
             deadline=deadline,
         )
 
-    @property
-    def time_is_up(self) -> bool:
-        """Whether no further cell begins."""
-        return self.deadline is not None and self.deadline.over
-
 
 @dataclass
 class _Known:
@@ -130,10 +125,12 @@ class _Known:
         """Return whether the next measurement of a series may begin: it is expected to end in time.
         If nothing is expected of it yet, the time must not be up.
         """
-        expected_s = self.next_s.get(number)
-        if sweep.deadline is None or expected_s is None:
-            return not sweep.time_is_up
-        return expected_s < sweep.deadline.left_s
+        deadline = sweep.deadline
+        if deadline is None:
+            return True
+        if number not in self.next_s:
+            return not deadline.over
+        return self.next_s[number] < deadline.left_s
 
     def disturbed_again(self, sweep: Sweep, key: tuple[int, int]) -> bool:
         """Return whether a repeat was disturbed and may be measured again."""
@@ -155,21 +152,16 @@ def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
         with locks.held(sweep.folder / ".lock"):
             with Zygotes(reporter.say) as zygotes:
                 results = _measure(sweep, reporter, fail_fast, zygotes)
-            journal.note_end(sweep.folder, _end(sweep, results))
+            is_left = schedule.steps(sweep.series, results, sweep.repeats)
+            failed = any(result.status in _AGAIN for result in results.values())
+            end = journal.End(repeats=sweep.repeats.least, failed=failed)
+            journal.note_end(sweep.folder, None if is_left else end)
             return results
     except locks.Taken:
         raise EnvironmentFailure(
             f"another process measures the sweep {sweep.folder}: wait for it, or start a new sweep"
             " with --again"
         ) from None
-
-
-def _end(sweep: Sweep, results: Results) -> journal.End | None:
-    """The end of a sweep. None: something is left to measure."""
-    if schedule.steps(sweep.series, results, sweep.repeats):
-        return None
-    failed = any(result.status in _AGAIN for result in results.values())
-    return journal.End(repeats=sweep.repeats.least, failed=failed)
 
 
 def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool, zygotes: Zygotes) -> Results:

@@ -25,10 +25,12 @@ from harness.sweep.loop import Sweep
 from harness.sweep.schedule import Results
 from scenarios.worker.preflight import available_memory_bytes
 
+Summary = dict[str, Any]
+"""What a sweep will measure and its cost, as `--dry-run --json` prints it."""
 _LONG_S = 3600.0
 
 
-def summary(sweep: Sweep, missing: Mapping[str, str]) -> dict[str, Any]:
+def summary(sweep: Sweep, missing: Mapping[str, str]) -> Summary:
     """Return the measurements of the sweep and their cost. Nothing is written.
 
     Args:
@@ -69,7 +71,7 @@ def summary(sweep: Sweep, missing: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def announcement(summary: Mapping[str, Any]) -> Iterator[str]:
+def announcement(summary: Summary) -> Iterator[str]:
     """The summary in sentences."""
     cells = statistics.plural(len(summary["cells"]), "cell")
     control = summary["control"]
@@ -108,7 +110,7 @@ def announcement(summary: Mapping[str, Any]) -> Iterator[str]:
     yield f"the sweep is {folder}; the same command continues after an interruption"
 
 
-def _room(summary: Mapping[str, Any]) -> str:
+def _room(summary: Summary) -> str:
     """The needed and the free disk and memory."""
     folder = Path(summary["folder"])
     existing = next(path for path in (folder, *folder.parents) if path.exists())
@@ -121,7 +123,7 @@ def _room(summary: Mapping[str, Any]) -> str:
     )
 
 
-def _left_out(summary: Mapping[str, Any]) -> Iterator[str]:
+def _left_out(summary: Summary) -> Iterator[str]:
     """A sentence for each reason why cells, or parts of the recipe's source, are not measured."""
     cells: dict[str, list[str]] = {}
     for cell, reason in summary["unsupported"].items():
@@ -135,7 +137,7 @@ def _left_out(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"not in this harness: {part}: {reason}"
 
 
-def show_plan(summary: Mapping[str, Any]) -> None:
+def show_plan(summary: Summary) -> None:
     """Print the cells and the summary."""
     cells = [[name] for name in (*summary["cells"], summary["control"]) if name]
     terminal.table("Sweep (nothing was made)", ("cell",), cells)

@@ -19,29 +19,22 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from formats.job import COUNT, PROFILE, REFERENCE, SERVE, Job, read_job
-from formats.outcome import WorkerOutcome
+from formats.outcome import Fields, WorkerOutcome
 from formats.writing import write_json
-from scenarios.worker import (
-    engine,
-    failures,
-    host_memory,
-    procedures,
-    profile,
-    ranks,
-    sharded,
-    streaming,
-)
+from scenarios.worker import failures, procedures, profile
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
-from scenarios.worker.ranks import Ranks
+from scenarios.worker.queries import engine, streaming
+from scenarios.worker.ranks import processes, sharded
+from scenarios.worker.ranks.processes import Ranks
 from scenarios.worker.replicas.dispatcher import Replicated
-from scenarios.worker.warm_up import warm_up
+from scenarios.worker.system import host_memory
+from scenarios.worker.watching.warm_up import warm_up
 from sut.contract import Unsupported
 from sut.evidence import compilations, generated_files, matrix_rate
 from sut.registry import FIT, loader
@@ -64,7 +57,7 @@ class Loaded:
     test: str
     sut: Any
     slowest_ns: float
-    fields: Mapping[str, Any]
+    fields: Fields
 
 
 @dataclass(frozen=True)
@@ -155,7 +148,7 @@ def measure(
     job: Job, beat: Heartbeat, loaded: Loaded | None = None
 ) -> tuple[WorkerOutcome, Loaded]:
     """Run the job's procedure on the loaded SUT. If there is none, load it and warm it up first."""
-    procedure = procedures.find(job.procedure)
+    procedure = procedures.PROCEDURES[job.procedure]
     loaded = loaded or (_replicated(job, beat) if job.replicated else load_and_warm_up(job, beat))
     if isinstance(loaded.sut, Replicated):
         loaded.sut.take(job, beat)
@@ -214,7 +207,7 @@ def load_and_warm_up(job: Job, beat: Heartbeat) -> Loaded:
     """Load the job's SUT and run every shape on it."""
     beat.enter("load", LOAD_LIMIT_S)
     start = _clock()
-    group = Ranks(job) if ranks.needed(job) else None
+    group = Ranks(job) if processes.needed(job) else None
     if job.procedure == PROFILE:
         profile.prepare(job)
     load = loader(job.sut, job.architecture, job.workload.task)
@@ -231,7 +224,7 @@ def load_and_warm_up(job: Job, beat: Heartbeat) -> Loaded:
             raise Unsupported("--stream: this SUT hands over only whole answers: leave it out")
         sut = streaming.Streamed(sut, job.workload.config.get("end_tokens", ()))
     sut.synchronise()
-    fields: dict[str, Any] = {"import_ns": import_ns, "load_ns": _clock() - start}
+    fields: Fields = {"import_ns": import_ns, "load_ns": _clock() - start}
     # A training has no warm-up, because a step would change the model. Its first step is timed
     # separately. Serving warms up its own shapes. Neither counting nor a reference is timed.
     if job.workload.task == FIT or job.procedure in (SERVE, COUNT) or job.test == REFERENCE:

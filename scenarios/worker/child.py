@@ -8,12 +8,13 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from scenarios.worker import host_memory
+from formats.workload import Variables
+from scenarios.worker.system import host_memory
 
 _C = ctypes.CDLL(None)  # loaded here, because a child must not load it between fork and exec
 _PR_SET_CHILD_SUBREAPER = 36
@@ -73,7 +74,7 @@ class Child(subprocess.Popen[bytes], _Ending):
         command: Sequence[str | Path],
         folder: Path,
         log: Path,
-        environment: Mapping[str, str] | None = None,
+        environment: Variables | None = None,
         cores: Sequence[int] = (),
         **settings: Any,
     ):
@@ -96,13 +97,13 @@ class Forked(_Ending):
 
     Attributes:
         pid: its process id, which is also that of its group.
-        stdin: its input; None: its starter has not set it.
+        stdin: its input.
     """
 
-    def __init__(self, pid: int):
+    def __init__(self, pid: int, stdin: IO[bytes]):
         self.oom_kills = host_memory.kernel_oom_kills()
         self.pid = pid
-        self.stdin: IO[bytes] | None = None
+        self.stdin = stdin
         self.returncode: int | None = None
 
     def poll(self) -> int | None:

@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 
 from formats.job import PERFORMANCE, REFERENCE, Job
+from formats.outcome import Fields
 from formats.writing import write_json
 from scenarios.table import UNTIMED_STEPS
-from scenarios.worker import counters, disturbance, evidence
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
-from scenarios.worker.qsl import Qsl
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.system import counters, disturbance
+from scenarios.worker.watching import evidence
 from sut.contract import Batch, Evidence, Training
 from sut.evidence import compilations
 
@@ -43,7 +45,7 @@ _WRITTEN = (
 _LAST_STEP = 3.0  # times the mean: a longer last step surely waited for those before it
 
 
-def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> Fields:
     """Train one step on each batch of the inputs, in their order. Then compute the losses of the
     held-out batches, with frozen parameters.
 
@@ -96,7 +98,7 @@ def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[s
         "test_ns": timer.closed_ns - timer.started_ns,
         "evidence_before": before,
         "evidence_after": after,
-        **timer.surroundings(job.workload.device),
+        **timer.surroundings(),
     }
 
 
@@ -195,18 +197,22 @@ class Timer:
         self.steps += 1
         if self.steps > UNTIMED_STEPS:
             self.marks_ns.append(_clock())
-            self.beat.bump(1)
+            self.beat.bump()
         expected = self.expected
         if self.steps == expected:  # a framework that ran ahead has all steps before it now
             self.beat.allow(hang_limit_s((self.first_ended_ns - self.began_ns) * expected))
         if self.steps in (1, expected) or self.job.test != PERFORMANCE:
             self.losses.append(loss())
-        if self.steps == 1:
-            self._end_first()
-        if self.steps == UNTIMED_STEPS:
-            self._start()
-        if self.steps == expected:
+        if self.steps in (1, UNTIMED_STEPS, expected):
             self.synchronise()
+        if self.steps == 1:
+            self.first_ended_ns = _clock()
+            limit_s = hang_limit_s(self.first_ended_ns - self.began_ns)
+            self.beat.enter("test", limit_s, expected - UNTIMED_STEPS)
+        if self.steps == UNTIMED_STEPS:
+            self._before = counters.read(self.job.workload.device), disturbance.read()
+            self.monotonic_ns, self.started_ns = time.monotonic_ns(), _clock()
+        if self.steps == expected:
             self._queued_at_close_ns, self.closed_ns = _queued_ns(), _clock()
             self._after = counters.read(self.job.workload.device), disturbance.read()
 
@@ -219,19 +225,7 @@ class Timer:
             _queued_ns() - self._queued_at_close_ns, self.returned_ns - self.closed_ns
         )
 
-    def _end_first(self) -> None:
-        self.synchronise()
-        self.first_ended_ns = _clock()
-        self.beat.enter(
-            "test", hang_limit_s(self.first_ended_ns - self.began_ns), self.expected - UNTIMED_STEPS
-        )
-
-    def _start(self) -> None:
-        self.synchronise()
-        self._before = counters.read(self.job.workload.device), disturbance.read()
-        self.monotonic_ns, self.started_ns = time.monotonic_ns(), _clock()
-
-    def surroundings(self, device: str) -> dict[str, Any]:
+    def surroundings(self) -> Fields:
         """The energy and the disturbances of the window."""
         (energy_before, load_before), (energy_after, load_after) = self._before, self._after
         gaps_ns = np.diff([self.started_ns, *self.marks_ns[:-1], self.closed_ns])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -47,6 +47,10 @@ class Beat(NamedTuple):
     """Seconds without any change after which the phase counts as hung."""
 
 
+OnBeat = Callable[[Beat], None]
+"""Gets each new progress of a worker."""
+
+
 class Heartbeat:
     """The worker's side, which writes. LoadGen's responder increases `cells[COMPLETED]` directly,
     once for each completed batch.
@@ -83,9 +87,9 @@ class Heartbeat:
         """Seconds without a change after which the current phase counts as hung."""
         return self.cells[_LIMIT_S]
 
-    def bump(self, completed: int) -> None:
-        """Add to the number of completed ones."""
-        self.cells[COMPLETED] += completed
+    def bump(self) -> None:
+        """Note that one more is completed."""
+        self.cells[COMPLETED] += 1
 
 
 def read(path: Path) -> Beat | None:

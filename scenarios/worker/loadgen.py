@@ -11,13 +11,13 @@ import mlperf_loadgen as lg
 import numpy as np
 
 from formats.figures import TOKEN_BYTES
-from formats.job import ACCURACY, Job
+from formats.job import ACCURACY, Job, Settings
 from scenarios.table import SCENARIOS
 from scenarios.worker import failures
-from scenarios.worker.answers import Payload
 from scenarios.worker.heartbeat import COMPLETED, Heartbeat
-from scenarios.worker.qsl import Qsl
-from scenarios.worker.streaming import Responder
+from scenarios.worker.queries.answers import Payload
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.queries.streaming import Responder
 from scenarios.worker.watch import Watch
 
 _OPEN_ONLY = {
@@ -124,7 +124,7 @@ def _nothing(responses: object) -> None:
     """Send no response."""
 
 
-def settings(job: Job, conf: Mapping[str, float]) -> dict[str, float]:
+def settings(job: Job, conf: Settings) -> Settings:
     """The settings of the whole user.conf. `conf` is the scenario's part of it.
 
     Duration and counts are always stated, because LoadGen's embedded configuration has its own for
@@ -152,7 +152,7 @@ def _logged_as(job: Job) -> str:
     return scenario.logged_as or scenario.name
 
 
-def write_user_conf(job: Job, values: Mapping[str, float]) -> None:
+def write_user_conf(job: Job, values: Settings) -> None:
     """Write user.conf into the job's folder: one `model.scenario.key = value` a line.
 
     A limit of Server with a fraction of a millisecond has no line, because LoadGen would read
@@ -190,7 +190,7 @@ def test_settings(job: Job) -> lg.TestSettings:
 
 def run(
     job: Job,
-    values: Mapping[str, float],
+    values: Settings,
     qsl: Qsl,
     issue: Callable[..., None],
     flush: Callable[[], None],

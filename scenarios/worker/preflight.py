@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from formats.job import Job
+from formats.job import Job, Settings
 from formats.outcome import PUT_OFF, TOO_SHORT, Plan
 from scenarios.table import SCENARIOS
-from scenarios.worker import control_groups
+from scenarios.worker.system import control_groups
 
 _MEMORY_BYTES = 300
 _ACCURACY_ROW_BYTES = 70
@@ -43,7 +43,7 @@ class Refused(Exception):
         self.numbers = numbers or {}
 
 
-def performance(job: Job, settings: Mapping[str, float], sample_ns: float) -> Plan:
+def performance(job: Job, settings: Settings, sample_ns: float) -> Plan:
     """Predict the cost of a performance test by LoadGen's own arithmetic.
 
     Args:
@@ -170,9 +170,8 @@ def available_memory_bytes() -> int | None:
     It is the lesser of Linux' own estimate and what the control groups may still take.
     """
     found = list[int | None]([control_groups.available_bytes()])
-    with suppress(OSError):
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    lines = control_groups.text(Path("/proc/meminfo")).splitlines()
+    found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
     return _least(found)
 
 

@@ -7,10 +7,10 @@ A job names its procedure.
 from __future__ import annotations
 
 import dataclasses
-import json
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,37 +24,25 @@ from formats.job import (
     PROFILE,
     REFERENCE,
     SERVE,
+    Calibration,
     Job,
+    Settings,
 )
-from formats.outcome import Energy, Fresh, Plan, QueueSummary, Trial
-from formats.writing import write_json
+from formats.outcome import Energy, Fields, Fresh, Plan, QueueSummary, Trial
+from formats.writing import read_json, write_json
 from scenarios.table import SCENARIOS
-from scenarios.worker import (
-    batching,
-    counters,
-    disturbance,
-    engine,
-    evidence,
-    fit,
-    fresh_inputs,
-    preflight,
-    profile,
-    rate_search,
-    reference,
-    saturation,
-    serving,
-    teacher_forcing,
-    work,
-)
-from scenarios.worker.answers import TOKENS
+from scenarios.worker import fit, preflight, profile, reference, serving, work
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
-from scenarios.worker.qsl import Qsl, shuffled
+from scenarios.worker.queries import batching, engine, teacher_forcing
+from scenarios.worker.queries.answers import TOKENS
+from scenarios.worker.queries.qsl import Qsl, shuffled
+from scenarios.worker.rates import rate_search, saturation
 from scenarios.worker.replicas.dispatcher import Replicated
+from scenarios.worker.system import counters, disturbance
 from scenarios.worker.watch import Watch
+from scenarios.worker.watching import evidence, fresh_inputs
 from sut.contract import Inference
 
-Fields = dict[str, Any]
-"""Fields of the WorkerOutcome."""
 Procedure = Callable[[Job, Any, Heartbeat, float], Fields]
 """(job, loaded SUT, heartbeat, nanoseconds of the slowest batch while warming up) → its fields.
 The SUT is warm, except for a `Training`, for `serve` and for `work`.
@@ -67,15 +55,6 @@ compliance.scoring.own_choice has the same number.
 
 _clock = time.perf_counter_ns
 _WINDOWS, _AGREE = 7, 1.05
-
-
-def find(name: str) -> Procedure:
-    """The procedure that a job names. Raises ValueError for an unknown name, with a list of all
-    names.
-    """
-    if name not in PROCEDURES:
-        raise ValueError(f"there is no procedure {name!r}; there are {', '.join(PROCEDURES)}")
-    return PROCEDURES[name]
 
 
 def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> Fields:
@@ -136,9 +115,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     }
 
 
-def _timed(
-    run: Callable[[], None], job: Job, watch: Watch, calibration: Mapping[str, float]
-) -> Fields:
+def _timed(run: Callable[[], None], job: Job, watch: Watch, calibration: Calibration) -> Fields:
     """Run the test. Return its time, its energy, its disturbances and its queue."""
     device = job.workload.device
     energy_before, load_before = counters.read(device), disturbance.read()
@@ -153,7 +130,7 @@ def _timed(
         disturbance.read(),
         test_ns / 1e9,
         # Between requests nothing is answered.
-        np.zeros(0, np.int64) if job.serving else watch.gaps_ns(),
+        np.zeros(0, np.int64) if job.serves else watch.gaps_ns(),
         calibration["slowest_batch_ns"],
         clock_step_ns,
     )
@@ -171,7 +148,7 @@ def _timed(
 
 def _calibrated(
     job: Job, sut: Inference, scenario: Any, beat: Heartbeat, slowest_ns: float
-) -> tuple[Mapping[str, float], tuple[Trial, ...]]:
+) -> tuple[Calibration, tuple[Trial, ...]]:
     """Return (calibration, trials of the search of a rate). The calibration of Server has the rate.
 
     Raises Refused if the performance test could not be valid.
@@ -183,13 +160,15 @@ def _calibrated(
         sut.at_once = int(calibration.get("in_flight", 1))
     if job.test == PERFORMANCE:
         preflight.check_rival(calibration["median_sample_ns"], job)
-    if not job.serving or "rate" in calibration:
+    if not job.serves or "rate" in calibration:
         return calibration, ()
+    if job.cell.rate:
+        return {**calibration, "rate": job.cell.rate}, ()
     rate, trials = _find_rate(job, sut, scenario, beat, calibration)
     return {**calibration, "rate": rate}, trials
 
 
-def _queue(job: Job, watch: Watch, calibration: Mapping[str, float]) -> QueueSummary | None:
+def _queue(job: Job, watch: Watch, calibration: Calibration) -> QueueSummary | None:
     """Summarise the queue of a test of Server. Other scenarios have none."""
     if not (watch.queue and watch.limited):
         return None
@@ -214,13 +193,13 @@ def _library(sut: Inference, path: Path, start: int = 0) -> Any:
 
 
 def _find_rate(
-    job: Job, sut: Inference, scenario: Any, beat: Heartbeat, calibration: Mapping[str, float]
+    job: Job, sut: Inference, scenario: Any, beat: Heartbeat, calibration: Calibration
 ) -> tuple[float, tuple[Trial, ...]]:
-    """Return (the rate of the requests, the trials that found it). A given rate needs none."""
+    """Return (the highest rate within the limits, the trials that found it). Raises Refused if no
+    rate is.
+    """
     from scenarios.worker import loadgen
 
-    if job.serving and job.serving.rate:
-        return job.serving.rate, ()
     capacity = 1e9 / calibration["median_sample_ns"]
     at_capacity = scenario.user_conf(job, {**calibration, "rate": capacity}, sut.in_flight)
     settings = loadgen.settings(job, at_capacity)
@@ -230,13 +209,20 @@ def _find_rate(
     qsl.load(range(qsl.count))
     seed = loadgen.test_settings(job).schedule_rng_seed
     beat.enter("rate", _hang_limit_s(calibration, sut))
-    found: tuple[float, tuple[Trial, ...]] = scenario.find_rate(sut, qsl, job, capacity, seed, beat)
+    found = rate_search.find(
+        lambda respond, watch: scenario.callbacks(sut, qsl, respond, job, watch),
+        qsl.count,
+        job,
+        capacity,
+        seed,
+        beat,
+    )
     if isinstance(sut, Replicated):
         qsl.close()
     return found
 
 
-def _hang_limit_s(calibration: Mapping[str, float], sut: Inference) -> float:
+def _hang_limit_s(calibration: Calibration, sut: Inference) -> float:
     """Seconds without an answer after which a test counts as hung. Between requests nothing is
     answered. An engine gives up by itself, with a better reason.
     """
@@ -274,7 +260,7 @@ def _requests(watch: Watch) -> list[int]:
 
 def calibrate(
     job: Job, sut: Inference, scenario: Any, beat: Heartbeat, slowest_ns: float
-) -> dict[str, float]:
+) -> Calibration:
     """Time the scenario's own loop on synthetic samples of the inputs' shapes. A bare predict loop
     would be wrong by a factor of up to two. An engine that forms its own batches is saturated
     instead.
@@ -303,14 +289,10 @@ def calibrate(
     # overlap would look twice as slow. A generated batch is many forward passes.
     is_long = batch == 1 or job.answer == TOKENS
     least = max(1 if is_long else 2, sut.in_flight) * batch
+    answer_all = partial(_answer_all, job, issue, flush)
+    total_ns = job.limits.calibration_seconds * 1e9
     windows, samples = batching.answer_while(
-        watch.queue,
-        lambda: _windows(
-            lambda rows: scenario.drive(issue, flush, rows, batch),
-            samples_like.count,
-            least,
-            job.limits.calibration_seconds * 1e9,
-        ),
+        watch.queue, lambda: _windows(answer_all, samples_like.count, least, total_ns)
     )
     if isinstance(sut, Replicated):
         samples_like.close()
@@ -327,6 +309,20 @@ def calibrate(
         "window_samples": samples,
         "spent_ns": _clock() - began,
     }
+
+
+def _answer_all(
+    job: Job, issue: Callable[..., None], flush: Callable[[], None], rows: list[int]
+) -> None:
+    """Issue these rows as LoadGen would, all at once or in queries of one batch, and wait for the
+    answers.
+    """
+    at_once = SCENARIOS[job.scenario].many_at_once
+    size = len(rows) if at_once else job.workload.batch_size
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        issue(range(len(part)), part)
+    flush()
 
 
 def _windows(
@@ -369,8 +365,8 @@ def _plan(
     job: Job,
     scenario: Any,
     count: int,
-    settings: dict[str, float],
-    calibration: Mapping[str, float],
+    settings: Settings,
+    calibration: Calibration,
 ) -> Plan:
     """Predict the cost of a test, and write plan.json. Raises Refused if the cost is too high.
 
@@ -406,13 +402,13 @@ def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float)
         prepared=qsl.in_turn(size),
         batch_size=size,
         logits_rows=job.logits_rows,
-        on_batch=lambda: beat.bump(1),
+        on_batch=beat.bump,
         end_tokens=job.workload.config.get("end_tokens", ()),
         mask=job.workload.config.get("mask"),
     )
     spent_ns = _clock() - start
     seconds |= _count_work(dataclasses.replace(job, reference=path), sut, beat)
-    fields: dict[str, Any] = {"test_ns": spent_ns, "seconds": seconds}
+    fields: Fields = {"test_ns": spent_ns, "seconds": seconds}
     if hasattr(sut, "evidence"):  # a reference of Transformers has none
         fields["evidence_after"] = sut.evidence(lambda: None)
     return fields
@@ -458,7 +454,11 @@ def write_logits(job: Job, sut: Any, beat: Heartbeat) -> None:
     few = {name: values[: job.logits_rows] for name, values in prompts.items()}
     logits = teacher_forcing.forced_logits(sut, few, {"tokens": expected}, size)
     np.save(job.log_dir / "logits.npy", logits)
-    answers = _first_answers(job, len(prompts["prompt_length"]))
+    # The first answers as LoadGen logged them, int32 [new]. A repeated one might differ.
+    log = read_json(job.log_dir / "mlperf_log_accuracy.json")
+    logged = {entry["qsl_idx"]: bytes.fromhex(entry["data"]) for entry in log}
+    rows = range(len(prompts["prompt_length"]))
+    answers = [np.frombuffer(logged[row], np.int32) for row in rows]
     longest = max(map(len, answers))
     tokens = np.array([np.pad(row, (0, longest - len(row))) for row in answers])
     # Logits follow from the tokens before them, so equal answers have equal logits.
@@ -470,15 +470,6 @@ def write_logits(job: Job, sut: Any, beat: Heartbeat) -> None:
     else:
         own = teacher_forcing.own_logits(sut, prompts, tokens, size)
     np.save(job.log_dir / "own_logits.npy", own)
-
-
-def _first_answers(job: Job, count: int) -> list[np.ndarray]:
-    """The first answers as LoadGen logged them, int32 [new]. A repeated one might differ."""
-    entries = json.loads((job.log_dir / "mlperf_log_accuracy.json").read_text(encoding="utf-8"))
-    answers = {
-        entry["qsl_idx"]: np.frombuffer(bytes.fromhex(entry["data"]), np.int32) for entry in entries
-    }
-    return [answers[row] for row in range(count)]
 
 
 PROCEDURES: dict[str, Procedure] = {

@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from formats.job import Job
+from formats.outcome import Fields
 from formats.writing import write_json
-from scenarios.worker import evidence
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
-from scenarios.worker.qsl import Qsl
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.watching import evidence
 from sut.contract import Batch, Inference, Training, Unsupported
 from sut.evidence import wall_time
 from sut.evidence.wall_time import Window
@@ -34,7 +35,7 @@ _MOST = 20
 _FIRST_STEPS = 2  # of a training: one compiles, and the next may record CUDA graphs
 
 
-def profile(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+def profile(job: Job, sut: Any, beat: Heartbeat, slowest_ns: float) -> Fields:
     """Time some steps, run as many under the framework's profiler, and write profile.json, a
     `StepProfile`.
 

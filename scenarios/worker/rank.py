@@ -14,9 +14,11 @@ from typing import Any
 
 from formats.job import Job, read_job
 from scenarios.worker import __main__ as worker
-from scenarios.worker import failures, host_memory, ranks
+from scenarios.worker import failures
+from scenarios.worker.ranks import processes
 from scenarios.worker.replicas import link
 from scenarios.worker.replicas.link import Message
+from scenarios.worker.system import host_memory
 from sut.evidence import generated_files
 from sut.registry import loader
 
@@ -48,13 +50,13 @@ def follow(connection: Connection, job: Job, number: int) -> None:
     sut: Any = None
     while message := _received(connection):
         do = message.header["do"]
-        if do == ranks.LOAD:
-            sut = load(ranks.workload(job, number, Path.cwd()))
+        if do == processes.LOAD:
+            sut = load(processes.workload(job, number, Path.cwd()))
             link.send(connection, {})
-        elif do == ranks.HELD:
+        elif do == processes.HELD:
             peak_bytes = host_memory.peak_bytes()
             link.send(connection, {**sut.held(), "peak_host_bytes": peak_bytes})
-        elif do == ranks.STREAM:
+        elif do == processes.STREAM:
             sut.stream(message.arrays, lambda tokens: _goes_on(connection))
         elif do == "logits":
             sut.logits(message.arrays["tokens"])

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from scenarios.worker.answers import check_rows, largest
-from scenarios.worker.teacher_forcing import forced_logits
+from scenarios.worker.queries.answers import check_rows, largest
+from scenarios.worker.queries.teacher_forcing import forced_logits
 from sut.contract import Batch, Inference
 
 FILE = "reference.npz"

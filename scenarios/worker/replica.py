@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -21,27 +21,20 @@ import numpy as np
 
 from formats.job import Job, read_job
 from scenarios.worker import __main__ as worker
-from scenarios.worker import (
-    counters,
-    evidence,
-    failures,
-    fresh_inputs,
-    host_memory,
-    procedures,
-)
-from scenarios.worker.answers import Payload, pack
+from scenarios.worker import failures, procedures
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
-from scenarios.worker.qsl import Qsl
-from scenarios.worker.replicas import cores, gate, link, nodes
-from scenarios.worker.replicas.link import ANSWER, Message
+from scenarios.worker.queries.answers import Payload, pack
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.queries.streaming import Responder, Streamed, answering
+from scenarios.worker.replicas import gate, link, nodes
+from scenarios.worker.replicas.link import ANSWER, Arrays, Header, Message
 from scenarios.worker.replicas.placement import INHERITED, folder, node
-from scenarios.worker.streaming import Responder, Streamed, answering
+from scenarios.worker.system import cores, counters, host_memory
 from scenarios.worker.watch import Watch
+from scenarios.worker.watching import evidence, fresh_inputs
 from sut.evidence import generated_files
 
 _clock = time.perf_counter_ns
-
-Reply = dict[str, Any]
 
 
 def main(argv: list[str]) -> None:
@@ -56,20 +49,19 @@ def main(argv: list[str]) -> None:
 
 
 def serve(connection: Connection, number: int, job: Job) -> None:
-    """Say which replica this is, and do what is requested until the connection is closed."""
-    facts = _facts(job) if job.launch else {}
-    link.send(connection, {"replica": number, **facts})
+    """Say which replica this is, and of a cluster what its LoadGen process must know. Then do what
+    is requested until the connection is closed.
+    """
+    facts: Header = {"replica": number}
+    if job.launch:
+        processors = sorted(os.sched_getaffinity(0))
+        facts |= {"node": node(), "cores": processors, "machine": nodes.facts(job)}
+    link.send(connection, facts)
     replica = Replica(connection, number, job)
     try:
         replica.run()
     except (EOFError, OSError):
         return
-
-
-def _facts(job: Job) -> Reply:
-    """What the LoadGen process must know about a replica of a cluster."""
-    processors = sorted(os.sched_getaffinity(0))
-    return {"node": node(), "cores": processors, "machine": nodes.facts(job)}
 
 
 class Replica:
@@ -129,9 +121,7 @@ class Replica:
             self._pending.clear()
             self._reply(message, {"status": outcome.status, "reason": outcome.reason})
 
-    def _reply(
-        self, message: Message, reply: Reply, arrays: Mapping[str, np.ndarray] | None = None
-    ) -> None:
+    def _reply(self, message: Message, reply: Header, arrays: Arrays | None = None) -> None:
         link.send(self.connection, {"number": message.header["number"], **reply}, arrays)
 
     def _answer(self, message: Message) -> None:
@@ -163,7 +153,7 @@ class Replica:
             rows, lengths = payload
             count = len(places)
             of_bytes = np.ascontiguousarray(rows[:count]).reshape(count, -1).view(np.uint8)
-            reply: Reply = {
+            reply: Header = {
                 "places": list(places),
                 "lengths": lengths and list(lengths[:count]),
                 "in_one_part": watch.in_one_part,
@@ -178,7 +168,7 @@ class Replica:
 
         return first
 
-    def do_load(self, message: Message) -> Reply:
+    def do_load(self, message: Message) -> Header:
         """Load the SUT and warm it up."""
         loaded = worker.load_and_warm_up(self.job, self.beat)
         self.sut = loaded.sut
@@ -190,43 +180,43 @@ class Replica:
             "device": counters.device_name(self.job.workload.device),
         }
 
-    def do_job(self, message: Message) -> Reply:
+    def do_job(self, message: Message) -> Header:
         """Work for another job, without the samples of earlier ones."""
         self.libraries.clear()
         self.job = read_job(Path(message.header["path"]))
         return {}
 
-    def do_open(self, message: Message) -> Reply:
+    def do_open(self, message: Message) -> Header:
         """Read the samples of a file."""
         header = message.header
         qsl = Qsl(Path(header["path"]), self.sut.prepare, header["start"])
         self.libraries[header["library"]] = qsl
         return {"count": qsl.count}
 
-    def do_rows(self, message: Message) -> Reply:
+    def do_rows(self, message: Message) -> Header:
         """Prepare samples."""
         self.libraries[message.header["library"]].load(message.arrays["indices"].tolist())
         return {}
 
-    def do_drop(self, message: Message) -> Reply:
+    def do_drop(self, message: Message) -> Header:
         """Drop samples."""
         qsl = self.libraries[message.header["library"]]
         qsl.unload(message.arrays["indices"].tolist())
         return {"changed": qsl.changed}
 
-    def do_close(self, message: Message) -> Reply:
+    def do_close(self, message: Message) -> Header:
         """Free the samples of a file."""
         del self.libraries[message.header["library"]]
         return {}
 
-    def do_begin(self, message: Message) -> Reply:
+    def do_begin(self, message: Message) -> Header:
         """Take the evidence before a test."""
         self.evidence = evidence.taker(self.job, self.sut, self.beat, LOAD_LIMIT_S)
         self.evidence.begin()
         self.busy_ns = 0
         return {}
 
-    def do_end(self, message: Message) -> Reply:
+    def do_end(self, message: Message) -> Header:
         """Take the evidence after a test."""
         busy_ns = self.busy_ns
         assert self.evidence
@@ -238,7 +228,7 @@ class Replica:
             "peak_host_bytes": host_memory.peak_bytes() + worker.bytes_of_others(self.sut),
         }
 
-    def do_fresh(self, message: Message) -> Reply:
+    def do_fresh(self, message: Message) -> Header:
         """Compare fresh inputs with those of the data set."""
         known = Qsl(self.job.inputs, self.sut.prepare)
         requests = message.header["requests"]
@@ -247,7 +237,7 @@ class Replica:
         )
         return {"fresh": dataclasses.asdict(compared)}
 
-    def do_logits(self, message: Message) -> Reply:
+    def do_logits(self, message: Message) -> Header:
         """Write the logits of some answers into the job's folder."""
         procedures.write_logits(self.job, self.sut, self.beat)
         return {}

@@ -32,9 +32,10 @@ from typing import Any
 import numpy as np
 
 from formats.job import Job
-from scenarios.worker.answers import largest
-from scenarios.worker.batching import Batcher, Policy
+from formats.outcome import Fields
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
+from scenarios.worker.queries.answers import largest
+from scenarios.worker.queries.batching import Batcher, Policy
 from sut import padding
 from sut.contract import Batch, Inference
 from sut.devices import DEVICES
@@ -91,7 +92,7 @@ class _Listener(ThreadingUnixStreamServer):
     request_queue_size = 1024
 
 
-def serve(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+def serve(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> Fields:
     """Warm up, and answer requests. The job has no inputs. Raises any error of the SUT, because
     nothing is known of its state after it.
     """
@@ -117,12 +118,11 @@ class _Server:
     """The SUT behind the socket. The thread that loaded the SUT answers requests."""
 
     def __init__(self, job: Job, sut: Inference, beat: Heartbeat):
-        assert job.serving
         self.job = job
         self.config = job.workload.config
         self.sut = sut
         self.beat = beat
-        wait_ns = int(job.serving.max_wait_ms * 1e6)
+        wait_ns = int((job.cell.max_wait_ms or 0) * 1e6)
         self.batcher = Batcher(self._answer, Policy(sizes=job.batch_sizes, wait_ns=wait_ns))
         self.sending = threading.Lock()
         self.slowest_ns = 0
@@ -187,7 +187,7 @@ class _Server:
 
     def _send_tokens(self, batch: list[Asked], tokens: np.ndarray) -> bool:
         """Send further tokens [rows, tokens]. Return whether an answer has not ended."""
-        self.beat.bump(1)
+        self.beat.bump()
         for asked, row in zip(batch, tokens.tolist(), strict=False):
             if not asked.is_over:
                 self._send(asked, *asked.cut(row))
@@ -216,7 +216,7 @@ class _Server:
         tokens[0, :count] = asked.ids
         with self.beat.within(LOAD_LIMIT_S):  # a program for logits has no warm-up
             logits = self.sut.logits(tokens)[0, :count]
-        self.beat.bump(1)
+        self.beat.bump()
         chosen = []
         likeliest = []
         for place, row in enumerate(logits, 1):  # all positions at once may be gigabytes

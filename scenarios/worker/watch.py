@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.worker.batching import Queue
-from scenarios.worker.latency_limits import Limited
+from scenarios.worker.queries.batching import Queue
+from scenarios.worker.queries.latency_limits import Limited
 
 KEPT = 256
 """The number of answers that are kept. If one answer in a hundred is wrong, a wrong one is among

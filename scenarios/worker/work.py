@@ -10,6 +10,7 @@ import importlib
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,10 +57,12 @@ def _count(job: Job, sut: Any, beat: Heartbeat) -> Work:
         if covered and time.monotonic() > end:
             break
         covered += share
-        beat.bump(1)
+        beat.bump()
         batch = sut.prepare(_unpadded(inputs, row))
         if job.workload.task == FIT:
-            first = first.plus(_of_step(sut, batch), share)
+            step = _counted(partial(sut.fit, [batch], 1, lambda loss: None))
+            optimizer = Part(flops={}, weights=_ADAMW * sut.trainable, activations=0, passes=0)
+            first = first.plus(step.plus(optimizer, 1), share)
             continue
         part = _of_answer(sut, batch, 1)
         first = first.plus(part, share)
@@ -120,13 +123,6 @@ def _of_answer(sut: Any, batch: Batch, new: int) -> Part:
     if "max_new_tokens" in batch:
         batch = {**batch, "max_new_tokens": np.full_like(batch["max_new_tokens"], new)}
     return _counted(lambda: sut.predict(batch))
-
-
-def _of_step(sut: Any, batch: Batch) -> Part:
-    """The work of a step of a training."""
-    part = _counted(lambda: sut.fit([batch], 1, lambda loss: None))
-    optimizer = Part(flops={}, weights=_ADAMW * sut.trainable, activations=0, passes=0)
-    return part.plus(optimizer, 1)
 
 
 def _counted(call: Callable[[], object]) -> Part:

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from scenarios.worker import __main__ as worker
-from scenarios.worker import host_memory
+from scenarios.worker.system import host_memory
 from sut.registry import load_module
 
 _LOOK_S = 0.0005

@@ -19,8 +19,8 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from scenarios.worker import evidence
-from scenarios.worker.streaming import Streamed
+from scenarios.worker.queries.streaming import Streamed
+from scenarios.worker.watching import evidence
 from sut.contract import Workload
 from sut.evidence import generated_files
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from compliance.scoring import accuracy, payload
-from scenarios.worker.answers import pack
+from scenarios.worker.queries.answers import pack
 
 RNG = np.random.default_rng(0)
 REFERENCE = {

@@ -78,7 +78,7 @@ def test_its_environments_are_found_by_its_name(tpu, tmp_path, monkeypatch):
     made = tmp_path / "environments" / "thing-tpu"
     made.mkdir(parents=True)
     (made / "lock.txt").write_text("thing-tpuloadgen-v6.1")
-    assert environments.made_for(tmp_path, "thing", "v6.1") == ["tpu"]
+    assert environments.made_for(tmp_path, "thing") == ["tpu"]
 
 
 def test_its_variables_are_recorded(tpu, monkeypatch):

@@ -90,7 +90,7 @@ def test_a_mistake_gets_one_sentence(words, sentence, monkeypatch):
 
 def test_an_engine_has_packages_of_its_own():
     with pytest.raises(UsageError, match="an engine has its own: leave --with out"):
-        of_cell(["numpy==2.4.0"], None, "endpoint", "cpu", "v6.1")
+        of_cell(["numpy==2.4.0"], None, "endpoint", "cpu")
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def toy(tmp_path, monkeypatch):
 
 
 def ensure(toy, *of, say=lambda text: None):
-    return pins.ensure(toy / "cache", "toy", "cpu", "v6.1", of, say)
+    return pins.ensure(toy / "cache", "toy", "cpu", of, say)
 
 
 def imported(environment, module):
@@ -133,14 +133,14 @@ def imported(environment, module):
 def test_it_is_resolved_and_locked_once_and_moves_only_what_it_has_to(toy):
     said = []
     pin = Pin(name="toy", version="1.1")
-    assert not pins.is_made(toy / "cache", "toy", "cpu", "v6.1", [pin])
+    assert not pins.is_made(toy / "cache", "toy", "cpu", [pin])
     first = ensure(toy, pin, say=said.append)
     assert (imported(first, "toy"), imported(first, "beside")) == ("1.1", "2.0")
     (lock,) = (toy / "cache/environments").glob("toy-with-toy-1-1-*-cpu.txt")
     assert lock.read_text().count("--hash=sha256:") == 2
     assert first.name == "toy with toy==1.1" and len(said) == 2
     assert ensure(toy, pin, say=said.append) == first and len(said) == 2
-    assert pins.is_made(toy / "cache", "toy", "cpu", "v6.1", [pin])
+    assert pins.is_made(toy / "cache", "toy", "cpu", [pin])
     other = ensure(toy, Pin(name="beside", version="2.0"))
     assert imported(other, "toy") == "1.0"
     assert imported(ensure(toy, Pin(name="toy", version="1.0")), "beside") == "1.0"
@@ -233,6 +233,6 @@ def test_the_cell_of_an_environment_that_there_is_not_is_unsupported(tmp_path, m
 def test_the_reference_keeps_the_locked_environment(tmp_path, monkeypatch):
     asked = resolved("--sut", "native-torch-eager", *OFFLINE, "--with", "transformers==5.20.0")
     seen = []
-    monkeypatch.setattr(pins, "ensure", lambda *place: seen.append(place[4]))
+    monkeypatch.setattr(pins, "ensure", lambda *place: seen.append(place[3]))
     preparation.reference_environment(asked, asked.references[0], None, Reporter(), {})
     assert seen == [()]

@@ -15,7 +15,7 @@ from harness.execution import machine
 from harness.report import sections
 from harness.request import plan, replicas
 from results import summary
-from scenarios.worker.replicas import cores
+from scenarios.worker.system import cores
 from sut import tuning
 from sut.devices import DEVICES
 from tests.support.cells import cells_of, measure, request, resolved

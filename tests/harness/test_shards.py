@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import formats.shards
 from formats import reading
 from formats.evidence import Evidence
 from formats.job import Place
@@ -17,7 +16,7 @@ from harness.request import replicas
 from harness.request.options import Options
 from harness.request.tuning import Tuned
 from results import documents, summary
-from scenarios.worker.replicas import cores
+from scenarios.worker.system import cores
 from sut.registry import SUTS
 from tests.support import cells
 from tests.support.cells import measure, request
@@ -144,7 +143,7 @@ def test_a_result_says_what_each_device_holds_and_the_audit_looks(tmp_path):
 def test_the_host_devices_of_jax_share_all_threads_and_processes_divide_them():
     def at_once(*devices):
         parts = [{"device": device, "bytes": 1} for device in devices]
-        return formats.shards.at_once(Evidence(0, None, "float32", {"shards": parts}), len(devices))
+        return Evidence(0, None, "float32", {"shards": parts}).at_once(len(devices))
 
     assert at_once("cpu:0", "cpu:1") == 1
     assert at_once("cpu, process 3", "cpu, process 4") == 2

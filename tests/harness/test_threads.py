@@ -16,8 +16,7 @@ from harness.execution import limits as machine_limits
 from harness.execution import machine
 from harness.measurement import record
 from harness.request import plan
-from scenarios.worker import control_groups
-from scenarios.worker.replicas import cores
+from scenarios.worker.system import control_groups, cores
 from sut import variables
 from tests.support import cells
 from tests.support.cells import cells_of, measure, request

@@ -26,9 +26,9 @@ import numpy as np
 from formats.job import Job, Place
 from formats.writing import write_json
 from scenarios.worker.heartbeat import Heartbeat
+from scenarios.worker.queries.streaming import Responder
 from scenarios.worker.replicas import link
 from scenarios.worker.replicas.dispatcher import Replicated
-from scenarios.worker.streaming import Responder
 from scenarios.worker.watch import Watch
 from sut.contract import Evidence
 from tests.support import mock_job

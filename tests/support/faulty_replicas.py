@@ -71,7 +71,7 @@ class LoadsSlowly(Replica):
     def _take(self, message):
         for _ in range(6 * (message.header["do"] == "load")):
             time.sleep(0.15)
-            self.beat.bump(1)
+            self.beat.bump()
         super()._take(message)
 
 

@@ -27,7 +27,7 @@ from formats.writing import write_json
 from harness.execution import loadgen_run
 from harness.execution.process import Worker, read_outcome
 from harness.submission import compliance_folders, inference
-from scenarios.worker.qsl import Qsl
+from scenarios.worker.queries.qsl import Qsl
 from scenarios.worker.reference import write_reference
 from sut import mock
 from sut.contract import Workload

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from formats.writing import write_json
-from scenarios.worker.evidence import watch
+from scenarios.worker.watching.evidence import watch
 from sut.contract import Unsupported
 from sut.evidence import torch_profile
 from sut.native_torch import bert, causal_lm, compiled

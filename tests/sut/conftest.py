@@ -9,7 +9,7 @@ import pytest
 
 from compliance.scoring import accuracy
 from harness.inputs import checkpoint, limits, models, unlisted, user_weights
-from scenarios.worker.answers import pack
+from scenarios.worker.queries.answers import pack
 from sut.registry import SUTS, spec_of
 from tests.support.files import read_json
 from tests.support.frameworks import run_module, workload

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import answers
-from scenarios.worker.qsl import Qsl
+from scenarios.worker.queries.qsl import Qsl
 from sut.contract import Unsupported
 from tests.support.files import read_json
 from tests.sut.hidden_states_cases import assign, value

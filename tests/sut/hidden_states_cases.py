@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks import answers
 from formats.writing import write_json
-from scenarios.worker.evidence import watch
+from scenarios.worker.watching.evidence import watch
 from tests.support.files import read_json
 from tests.sut.one_mistake import answer
 

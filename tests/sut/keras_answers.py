@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from formats.writing import write_json
-from scenarios.worker import evidence
+from scenarios.worker.watching import evidence
 from sut.registry import SUTS, load_module
 from tests.support.files import read_json
 from tests.sut.one_mistake import workload_of

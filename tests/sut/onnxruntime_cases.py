@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from formats.writing import write_json
-from scenarios.worker.teacher_forcing import forced_logits
+from scenarios.worker.queries.teacher_forcing import forced_logits
 from sut.evidence import compilations
 from sut.onnxruntime import bert, build, causal_lm
 from tests.broken.running import make_inputs

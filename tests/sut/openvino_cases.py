@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from formats.writing import write_json
-from scenarios.worker.teacher_forcing import forced_logits
+from scenarios.worker.queries.teacher_forcing import forced_logits
 from sut.contract import Unsupported
 from sut.evidence import openvino_timeline
 from sut.exported import modules

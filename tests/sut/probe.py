@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from formats.writing import write_json
-from scenarios.worker.evidence import watch
+from scenarios.worker.queries.teacher_forcing import forced_logits, own_logits
 from scenarios.worker.reference import write_reference
-from scenarios.worker.teacher_forcing import forced_logits, own_logits
+from scenarios.worker.watching.evidence import watch
 from sut.contract import Unsupported
 from sut.registry import REFERENCE, SUTS, load_module, unsupported
 from tests.support.files import read_json

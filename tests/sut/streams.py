@@ -12,8 +12,8 @@ import numpy as np
 
 from benchmarks import answers
 from formats.writing import write_json
-from scenarios.worker.evidence import watch
-from scenarios.worker.streaming import Streamed
+from scenarios.worker.queries.streaming import Streamed
+from scenarios.worker.watching.evidence import watch
 from sut.evidence import compilations
 from tests.support.files import read_json
 from tests.sut.one_mistake import arrays

@@ -13,7 +13,7 @@ from formats.evidence import Evidence
 from formats.writing import write_json
 from harness.inputs import checkpoint, dataset
 from harness.inputs.architectures import keras_file
-from scenarios.worker.answers import pack
+from scenarios.worker.queries.answers import pack
 from sut.contract import Workload
 from sut.registry import framework_of, spec_of
 from tests.support.cells import measure, request

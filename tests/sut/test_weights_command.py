@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from compliance.rules import CURRENT
 from harness import cli, terminal
 from harness.commands import weights
 from harness.execution import environments
@@ -18,7 +17,7 @@ def forms(tmp_path_factory):
     """The folder that `other_forms` writes."""
     folder = tmp_path_factory.mktemp("forms")
     packages = weights._packages("gguf", CACHE, terminal.Terminal(quiet=True))
-    torch = environments.ensure(CACHE, "native-torch", "cpu", CURRENT, print)
+    torch = environments.ensure(CACHE, "native-torch", "cpu", print)
     content = {"folder": str(folder), "packages": str(packages)}
     specification = folder / "specification.json"
     run_module(torch.python, "tests.sut.other_forms", "native-torch-eager", specification, content)

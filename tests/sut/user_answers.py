@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from formats.writing import write_json
+from scenarios.worker.queries.teacher_forcing import forced_logits, own_logits
 from scenarios.worker.reference import write_reference
-from scenarios.worker.teacher_forcing import forced_logits, own_logits
 from sut.registry import REFERENCE, load_module
 from tests.support.files import read_json
 from tests.sut.one_mistake import arrays, workload_of

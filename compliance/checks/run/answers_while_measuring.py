@@ -28,7 +28,6 @@ from compliance.logs import files
 from compliance.scoring import of_run
 from compliance.scoring.value import AnswerBytes
 from compliance.subject import Subject
-from formats import shards
 from formats.cell import ONLY_WEIGHTS
 from formats.checks import Check, Checks, Fault, Faults
 from formats.frameworks import ENGINE
@@ -229,7 +228,7 @@ def _speed(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     if evidence is None or not product or product <= 0 or least is None or rate is None:
         return not_applicable(_SPEED, UNKNOWN_SPEED, **where)
     cell = record.cell
-    product *= cell.replica_count * shards.at_once(evidence, cell.shard_count)
+    product *= cell.replica_count * evidence.at_once(cell.shard_count)
     limits = subject.rules.project_limits
     factor = limits.faster_than_products
     if record.cell.quantized not in (None, *ONLY_WEIGHTS):

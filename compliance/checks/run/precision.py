@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from compliance.findings.check import differs, judge, shorten
 from compliance.subject import LoadGenRun, Subject
-from formats import shards
 from formats.cell import QUANTIZED, UNKNOWN
 from formats.checks import Checks, Fault, Faults
 from formats.evidence import Evidence
@@ -37,7 +36,7 @@ def checks(subject: Subject) -> Checks:
     after = subject.performance.after
     good = f"{after.precision if after else None}, seen on the weights and on a product"
     if after and record.cell.shard_count > 1:
-        good += f"; parameters on {shards.words(after)}"
+        good += f"; parameters on {after.shard_words}"
     if record.cell.precision == UNKNOWN:
         good = "unknown, as of every engine"
     results = []
@@ -118,7 +117,7 @@ def shards_faults(evidence: Evidence, when: str, count: int) -> Faults:
 
     `when`: `before` or `after`.
     """
-    parts = shards.parts(evidence)
+    parts = evidence.shards
     devices = {device for device, _ in parts}
     if len(devices) != count or len(parts) != count:
         sentence = "{found} devices hold parameters {when} the test; the cell has {expected}"

@@ -23,17 +23,17 @@ from typing import Any
 
 import numpy as np
 
-from formats import shards
 from formats.figures import TOKEN_BYTES
 from formats.job import PERFORMANCE, Job
 from formats.outcome import Replica, Replicas, WorkerOutcome
-from scenarios.worker import heartbeat, host_memory
+from scenarios.worker import heartbeat
 from scenarios.worker.failures import Reported
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Beat, Heartbeat
+from scenarios.worker.queries.streaming import Responder, TokenTimes
 from scenarios.worker.replicas import gate, link, nodes
 from scenarios.worker.replicas.gate import Gate
 from scenarios.worker.replicas.library import Library, Rows
-from scenarios.worker.replicas.link import Message
+from scenarios.worker.replicas.link import Arrays, Header, Message
 from scenarios.worker.replicas.placement import (
     CLUSTER_LOG,
     KILLED,
@@ -44,7 +44,7 @@ from scenarios.worker.replicas.placement import (
     folder,
 )
 from scenarios.worker.replicas.turns import Turns
-from scenarios.worker.streaming import Responder, TokenTimes
+from scenarios.worker.system import host_memory
 from sut.contract import Evidence
 
 SHORT_S = 0.1
@@ -56,7 +56,7 @@ _STILL_S = 60.0
 _TICK_S = 0.25
 _END_S = 2.0
 _COMPARED = ("versions", "device")
-"""The values of a loaded replica that all replicas must share."""
+"""The values of a loaded replica that all replicas must share, because they decide a figure."""
 _OUT_OF_MEMORY = ("out of memory", "outofmemory")
 """The words of Slurm and Ray for a process that was killed for want of memory, in lower case."""
 _CONNECT_S = LOAD_LIMIT_S - 60
@@ -163,7 +163,6 @@ class Replicated:
         self._error: Exception | None = None
         self._closed = False
         self._numbers = itertools.count(1)
-        self._libraries = itertools.count(1)
         self._slots = 1
         # Each is counted by one thread: batches are submitted by one, and answers taken by another.
         self._sent_bytes = self._taken_bytes = 0
@@ -176,7 +175,10 @@ class Replicated:
             self._turns = Turns(self._replicas)
             threading.Thread(target=self._receive, name="replicas", daemon=True).start()
             self.loaded = [reply.header for reply in self.ask("load")]
-            self._check_equal()
+            first = self.loaded[0]
+            for number, other in enumerate(self.loaded):
+                for name in _COMPARED:
+                    self._check_same(number, name, other[name], first[name])
         except BaseException:
             self.close()
             raise
@@ -233,13 +235,6 @@ class Replicated:
         if why := self._placement.failed():
             raise Reported(WorkerOutcome("error", why))
 
-    def _check_equal(self) -> None:
-        """Raises Reported if the replicas differ in what decides a figure."""
-        first = self.loaded[0]
-        for number, other in enumerate(self.loaded):
-            for name in _COMPARED:
-                self._check_same(number, name, other[name], first[name])
-
     def _check_same(
         self, number: int, name: str, other: Any, first: Any, who: str = "replica 0"
     ) -> None:
@@ -256,7 +251,7 @@ class Replicated:
 
     def library(self, path: Path, start: int = 0) -> Library:
         """The samples of a file, from row `start` on."""
-        return Library(self.ask, next(self._libraries), path, start)
+        return Library(self.ask, next(self._numbers), path, start)
 
     def take(self, job: Job, beat: Heartbeat) -> None:
         """Tell the replicas which job they work for. `beat`: as in `__init__`."""
@@ -271,7 +266,7 @@ class Replicated:
         an earlier trial are waited for first.
 
         Args:
-            respond, times: as in `scenarios.worker.streaming.answering`.
+            respond, times: as in `scenarios.worker.queries.streaming.answering`.
             keys: not used, because replicas send the bytes of answers.
         """
         self.drain()
@@ -303,7 +298,7 @@ class Replicated:
     def ask(
         self,
         do: str,
-        arrays: dict[str, np.ndarray] | None = None,
+        arrays: Arrays | None = None,
         one: int | None = None,
         **values: Any,
     ) -> list[Message]:
@@ -325,7 +320,7 @@ class Replicated:
                 self._changed.wait()
         return [request.reply for request in requests if request.reply]
 
-    def of_one(self, do: str, **values: Any) -> dict[str, Any]:
+    def of_one(self, do: str, **values: Any) -> Header:
         """Let one replica do something, and return its reply. The replica is drawn at random, so
         that no replica knows that it is the one that is looked at.
         """
@@ -440,8 +435,8 @@ class Replicated:
         self,
         replica: _Replica,
         request: _Request,
-        header: dict[str, Any],
-        arrays: dict[str, np.ndarray] | None,
+        header: Header,
+        arrays: Arrays | None,
     ) -> None:
         number = next(self._numbers)
         with self._changed:
@@ -483,7 +478,9 @@ class Replicated:
         return self._closed or self._error is not None
 
     def _take(self, replica: _Replica) -> None:
-        """Take a message of a replica. Raises Reported for one that it may not send."""
+        """Take a message of a replica. Raises Reported for one that it may not send, and for an
+        error that it reports.
+        """
         begun_ns = _clock()
         try:
             message = link.receive(replica.connection)
@@ -496,7 +493,10 @@ class Replicated:
             what = f"answered request {number}, which it does not hold"
             raise self._fault(replica.number, what)
         if "status" in header:
-            raise self._failed(replica, header)
+            reason = header["reason"]
+            if header["status"] in ("error", "oom"):
+                reason = f"{self._named(replica.number)}: {reason}"
+            raise Reported(WorkerOutcome(header["status"], reason))
         is_last = True
         if request.batch is None:
             request.reply = message
@@ -568,14 +568,7 @@ class Replicated:
         with self._changed:
             replica.since_ns = _clock()
             self._turns.note(replica)
-        self._beat.bump(1)
-
-    def _failed(self, replica: _Replica, header: dict[str, Any]) -> Reported:
-        """The error that a replica reported."""
-        reason = header["reason"]
-        if header["status"] in ("error", "oom"):
-            reason = f"{self._named(replica.number)}: {reason}"
-        return Reported(WorkerOutcome(header["status"], reason))
+        self._beat.bump()
 
     def _lost(self, replica: _Replica, error: Exception) -> Reported:
         """The fault of a replica with whose connection there was an error."""
@@ -634,4 +627,4 @@ def _difference(name: str, other: Any, first: Any, who: str) -> str:
 
 def _of_shards(evidence: Evidence) -> list[int]:
     """The bytes of each shard, in ascending order, whatever the devices are called."""
-    return sorted(size for _, size in shards.parts(evidence))
+    return sorted(size for _, size in evidence.shards)

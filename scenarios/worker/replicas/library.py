@@ -30,7 +30,7 @@ class Rows(NamedTuple):
 
 class Library:
     """LoadGen's query sample library, in the memory of every replica. See
-    `scenarios.worker.qsl.Qsl`.
+    `scenarios.worker.queries.qsl.Qsl`.
 
     Attributes:
         count: the number of samples.

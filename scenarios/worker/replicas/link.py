@@ -16,6 +16,10 @@ import numpy as np
 
 ANSWER = "answer"
 """The name of the request to answer a batch."""
+Header = dict[str, Any]
+"""JSON values, by their names."""
+Arrays = Mapping[str, np.ndarray]
+"""Name → array of numbers."""
 _LENGTH = struct.Struct("<I")
 
 
@@ -28,21 +32,16 @@ class Message(NamedTuple):
         size: bytes of the whole message.
     """
 
-    header: dict[str, Any]
+    header: Header
     arrays: dict[str, np.ndarray]
     size: int
 
 
-def send(
-    connection: Connection,
-    header: Mapping[str, Any],
-    arrays: Mapping[str, np.ndarray] | None = None,
-) -> int:
+def send(connection: Connection, header: Header, arrays: Arrays | None = None) -> int:
     """Send a message. → its bytes. Raises OSError if the other side has gone.
 
     Args:
-        header: JSON values, without the key `arrays`.
-        arrays: name → array of numbers.
+        header: it does not have the key `arrays`.
     """
     kinds = {}
     contents = []

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from formats.job import Job
-from scenarios.worker import counters
+from scenarios.worker.system import counters
 
 _ROOT = Path(__file__).parents[3]
 _PACKAGES = ("formats", "scenarios", "sut")

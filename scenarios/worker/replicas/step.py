@@ -16,8 +16,9 @@ from pathlib import Path
 
 from formats.job import Job, read_job
 from scenarios.worker.child import Child
-from scenarios.worker.replicas import cores, gate
+from scenarios.worker.replicas import gate
 from scenarios.worker.replicas.placement import INHERITED, LOG, folder, node
+from scenarios.worker.system import cores
 from sut.devices import DEVICES
 
 _LOOK_MS = 250

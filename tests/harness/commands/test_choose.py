@@ -13,7 +13,7 @@ from harness.sweep.deadline import Deadline
 from harness.sweep.schedule import RepeatPlan
 from harness.terminal import Terminal
 from results import disturbance
-from scenarios.worker import disturbance as worker
+from scenarios.worker.system import disturbance as worker
 from tests.support.cells import cells_of
 from tests.support.reports import gathered
 from tests.support.synthetic_runs import NOISE, cell, write

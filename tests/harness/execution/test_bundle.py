@@ -274,7 +274,7 @@ def test_what_an_interpreter_lacks_is_put_beside_it_and_not_into_it(tmp_path, mo
     )
     before = sorted(site.iterdir())
     adopted = environments.adopt(
-        str(vendor / "bin/python"), "native-torch", "v6.1", cache=tmp_path / "cache"
+        str(vendor / "bin/python"), "native-torch", cache=tmp_path / "cache"
     )
     places = "import torch, transformers; print(torch.__file__, transformers.__file__)"
     both = subprocess.run(

@@ -106,7 +106,7 @@ def test_an_interpreter_that_lacks_packages_is_told_what_to_install(tmp_path):
         EnvironmentFailure,
         match=r"lacks .*torch==2\.13\.0.*mlcommons-loadgen==6\.0\.17: install with",
     ):
-        environments.adopt(str(bare / "bin" / "python"), "native-torch", "v6.1")
+        environments.adopt(str(bare / "bin" / "python"), "native-torch")
 
 
 def test_an_interpreter_with_other_versions_is_taken_and_the_difference_noted(tmp_path):
@@ -119,7 +119,7 @@ def test_an_interpreter_with_other_versions_is_taken_and_the_difference_noted(tm
     }
     versions |= {"segment-anything": "1.0", "diffusers": "0.42.0"}
     has = fake_python(tmp_path, f"echo '{json.dumps(versions)}'")
-    found = environments.adopt(str(has), "native-torch", "v6.1")
+    found = environments.adopt(str(has), "native-torch")
     assert found.python == has
     assert found.notes == (
         "torch 2.11.0, where the lock has 2.13.0",
@@ -137,7 +137,7 @@ def test_a_gpu_image_needs_what_the_lock_for_cuda_names_but_nvml(tmp_path, name,
     has = fake_python(
         tmp_path, f"echo '{json.dumps(dict.fromkeys(packages.split(), '1') | tensorflow)}'"
     )
-    found = environments.adopt(str(has), name, "v6.1", "cuda")
+    found = environments.adopt(str(has), name, "cuda")
     assert "nvidia-ml-py is missing: the GPU's energy and clocks are not recorded" in found.notes
 
 
@@ -197,13 +197,13 @@ INVENTORY = json.dumps(
 
 def test_an_interpreter_may_print_a_banner_of_its_own(tmp_path):
     has = fake_python(tmp_path, f"echo 'Welcome to the cluster {{'\necho '{INVENTORY}'")
-    assert environments.adopt(str(has), "native-torch", "v6.1").python == has
+    assert environments.adopt(str(has), "native-torch").python == has
 
 
 def test_an_interpreter_is_looked_up_on_the_path(tmp_path, monkeypatch):
     has = fake_python(tmp_path, f"echo '{INVENTORY}'")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert environments.adopt("fake-python", "native-torch", "v6.1").python == has
+    assert environments.adopt("fake-python", "native-torch").python == has
 
 
 @pytest.mark.parametrize(
@@ -217,13 +217,13 @@ def test_an_interpreter_is_looked_up_on_the_path(tmp_path, monkeypatch):
 )
 def test_an_interpreter_that_is_none_is_said_without_a_traceback(tmp_path, script, words):
     with pytest.raises(EnvironmentFailure, match=words):
-        environments.adopt(str(fake_python(tmp_path, script)), "native-torch", "v6.1")
+        environments.adopt(str(fake_python(tmp_path, script)), "native-torch")
 
 
 def test_an_interpreter_that_hangs_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(interpreter, "_PATIENCE_S", 0.5)
     with pytest.raises(EnvironmentFailure, match=r"said nothing for 0\.5 s"):
-        environments.adopt(str(fake_python(tmp_path, "sleep 60")), "native-torch", "v6.1")
+        environments.adopt(str(fake_python(tmp_path, "sleep 60")), "native-torch")
 
 
 @pytest.fixture
@@ -293,7 +293,7 @@ def test_ctrl_c_while_the_core_environment_is_made_costs_exit_code_130(tmp_path)
 
 def test_no_lock_for_a_device_names_the_way_out():
     with pytest.raises(EnvironmentFailure, match="--python PATH"):
-        environments.lock_files("keras3-jax", "tpu", "v6.1")
+        environments.lock_files("keras3-jax", "tpu")
 
 
 @pytest.mark.parametrize("lock", sorted(p.stem for p in environments.LOCKS.glob("*.in")))

@@ -14,7 +14,7 @@ import pytest
 
 from harness.execution import process
 from harness.execution.environments import ROOT
-from scenarios.worker import host_memory
+from scenarios.worker.system import host_memory
 from tests.support import mock_job
 
 
@@ -82,12 +82,12 @@ def test_a_hang_ends_after_its_limit_and_leaves_no_process(tmp_path):
         + textwrap.dedent(f"""
         import subprocess, sys, time, json, pathlib
         sys.path.insert(0, {str(ROOT)!r})
-        from scenarios.worker.heartbeat import Heartbeat
+        from scenarios.worker.heartbeat import COMPLETED, Heartbeat
         log_dir = pathlib.Path(sys.argv[-1]).parent
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         (log_dir / "child").write_text(str(child.pid))
         beat = Heartbeat(log_dir / "heartbeat")
-        beat.enter("test", 3, 100); beat.bump(7)
+        beat.enter("test", 3, 100); beat.cells[COMPLETED] = 7
         time.sleep(600)
         """)
     )

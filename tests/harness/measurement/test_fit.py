@@ -19,7 +19,7 @@ from harness.errors import UsageError
 from harness.inputs import models
 from harness.request import plan
 from results import summary
-from scenarios.worker import host_memory
+from scenarios.worker.system import host_memory
 from tests.support.cells import Killer, Reporter, measure, request
 from tests.support.commands import call
 from tests.support.files import edit_json, read_json, update_json, write_rows

@@ -197,7 +197,8 @@ def test_other_weights_have_a_reference_of_their_own(made):
 
 
 @pytest.mark.parametrize(
-    "file", ["sut/mock.py", "sut/reference/library.py", "scenarios/worker/teacher_forcing.py"]
+    "file",
+    ["sut/mock.py", "sut/reference/library.py", "scenarios/worker/queries/teacher_forcing.py"],
 )
 def test_other_files_that_make_it_make_it_anew(made, monkeypatch, tmp_path, file):
     first, copy = made(), tmp_path / "tree"

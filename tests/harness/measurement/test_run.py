@@ -25,7 +25,7 @@ from harness.measurement import run
 from harness.request import plan
 from harness.submission import inference
 from results import disturbance, summary
-from scenarios.worker import control_groups
+from scenarios.worker.system import control_groups
 from sut import variables
 from sut.registry import SUTS
 from tests.conftest import CACHE

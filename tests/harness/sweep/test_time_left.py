@@ -26,10 +26,9 @@ def test_a_measurement_begins_if_it_is_expected_to_end_in_time():
     known = loop._Known(results={}, attempts=Counter(), zygotes=Zygotes(print))
     known.next_s[0] = 20.0
     for left_s, over, may_begin in ((26, True, [True, False]), (19, False, [False, True])):
-        deadline = SimpleNamespace(left_s=left_s)
-        sweep = SimpleNamespace(deadline=deadline, time_is_up=over)
+        sweep = SimpleNamespace(deadline=SimpleNamespace(left_s=left_s, over=over))
         assert [known.has_time(sweep, number) for number in (0, 1)] == may_begin
-    assert known.has_time(SimpleNamespace(deadline=None, time_is_up=False), 0)
+    assert known.has_time(SimpleNamespace(deadline=None), 0)
 
 
 def test_a_later_repeat_is_not_expected_to_compile_or_calibrate():

@@ -5,7 +5,14 @@ import time
 
 import pytest
 
-from scenarios.worker.batching import Batcher, Overload, Policy, Record, answer_while, summary
+from scenarios.worker.queries.batching import (
+    Batcher,
+    Overload,
+    Policy,
+    Record,
+    answer_while,
+    summary,
+)
 
 
 class Gate:
@@ -32,7 +39,7 @@ def queued(policy, count):
     gate = Gate()
     batcher = started(gate.answer, policy)
     batcher.put(0)
-    while batcher.waiting:
+    while batcher._queue:
         time.sleep(0.001)
     for number in range(1, count + 1):
         batcher.put(number)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from scenarios.worker import control_groups, preflight
+from scenarios.worker import preflight
+from scenarios.worker.system import control_groups
 
 V1 = "32 31 0:29 {top} {mount} rw - cgroup cgroup rw,{controller}"
 V2 = "41 31 0:38 {top} {mount} rw - cgroup2 cgroup2 rw"
@@ -24,10 +25,11 @@ def quota(group, quota_us, period_us):
 
 
 @pytest.fixture
-def tree(tmp_path):
+def tree(tmp_path, monkeypatch):
     """Makes a system from the lines of /proc/self/cgroup and mountinfo, and from its other
     files.
     """
+    monkeypatch.setattr(control_groups, "ROOT", tmp_path)
 
     def make(groups, mounts, files):
         of_process = {"proc/self/cgroup": groups, "proc/self/mountinfo": "\n".join(mounts)}
@@ -36,7 +38,6 @@ def tree(tmp_path):
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"{text}\n")
-        return tmp_path
 
     return make
 
@@ -84,7 +85,8 @@ QUOTAS = {
 @pytest.mark.parametrize("case", QUOTAS)
 def test_the_tightest_quota_of_the_chain_counts(tree, case):
     *system, expected = QUOTAS[case]
-    assert control_groups.processors(tree(*system)) == expected
+    tree(*system)
+    assert control_groups.processors() == expected
 
 
 def v1_memory(limit, usage, stat):
@@ -123,8 +125,8 @@ def test_the_tightest_memory_limit_counts_and_what_a_group_keeps_of_files_is_fre
     base = "memory/" if "memory" in mount else ""
     files = {f"{base}a/b/memory.{name}": text for name, text in of_own.items()}
     files |= {f"{base}a/memory.{name}": text for name, text in of_parent.items()}
-    root = tree(line, [mount], files)
-    found = control_groups.memory_bytes(root), control_groups.available_bytes(root)
+    tree(line, [mount], files)
+    found = control_groups.memory_bytes(), control_groups.available_bytes()
     assert found == expected
 
 
@@ -136,7 +138,8 @@ def test_the_tightest_memory_limit_counts_and_what_a_group_keeps_of_files_is_fre
     ],
 )
 def test_the_kernels_kills_in_the_own_group_are_counted(tree, line, mount, file, text):
-    assert control_groups.oom_kills(tree(line, [mount], {file: text})) == 3
+    tree(line, [mount], {file: text})
+    assert control_groups.oom_kills() == 3
 
 
 def test_the_available_memory_is_the_lesser_of_the_machines_and_the_groups(monkeypatch):

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from scenarios.worker import counters
-from scenarios.worker.counters import Counter, Reading
+from scenarios.worker.system import counters
+from scenarios.worker.system.counters import Counter, Reading
 from tests.support import nvml as fake_nvml
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from harness.execution import process
 from results.disturbance import sentences
-from scenarios.worker import disturbance
+from scenarios.worker.system import disturbance
 from tests.support import mock_job
 
 

@@ -5,8 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from scenarios.worker import engine
-from scenarios.worker.batching import Overload
+from scenarios.worker.queries import engine
+from scenarios.worker.queries.batching import Overload
 
 MOST = 8
 SAMPLE = {"input_ids": np.array([[3, 4]], np.int32)}

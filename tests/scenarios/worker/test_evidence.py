@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from formats.job import Serving
-from scenarios.worker import evidence
+from scenarios.worker.watching import evidence
 from sut import mock
 from sut.contract import Evidence
 from sut.evidence import compilations

@@ -38,7 +38,7 @@ def test_the_window_holds_twenty_whole_steps_of_the_device_and_none_of_the_first
     assert len(timer.marks_ns) == 20 and timer.marks_ns[-1] == 42 * MS
     assert timer.losses == [0.0, 21.0]
     # The long wait at the end is the device's, and no disturbance.
-    assert timer.surroundings("cpu")["disturbance"].stalls == 0
+    assert timer.surroundings()["disturbance"].stalls == 0
 
 
 def test_a_pause_while_the_end_is_noted_is_no_longer_in_the_queue_than_it_lasts(monkeypatch):

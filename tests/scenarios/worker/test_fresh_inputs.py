@@ -11,9 +11,8 @@ from compliance import rules
 from formats.job import Serving
 from formats.outcome import Fresh
 from results import notes
-from scenarios.worker import fresh_inputs, warm_up
 from scenarios.worker.heartbeat import COMPLETED, Heartbeat
-from scenarios.worker.qsl import Qsl
+from scenarios.worker.queries.qsl import Qsl
 from sut.contract import Evidence
 from tests.support import mock_job
 

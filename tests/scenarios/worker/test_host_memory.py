@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.worker import host_memory
+from scenarios.worker.system import host_memory
 
 MB = 10**6
 ROOT = Path(__file__).parents[3]
 HELD = """
 import json, sys
 from pathlib import Path
-from scenarios.worker import host_memory
+from scenarios.worker.system import host_memory
 
 def hold(megabytes):
     return len(bytearray(b"1") * (megabytes * 10**6))

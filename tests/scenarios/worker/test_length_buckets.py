@@ -6,11 +6,11 @@ import numpy as np
 
 from harness.measurement import run
 from scenarios import offline
-from scenarios.worker import length_buckets
 from scenarios.worker.heartbeat import Heartbeat
-from scenarios.worker.qsl import Qsl
-from scenarios.worker.warm_up import warm_up
+from scenarios.worker.queries import length_buckets
+from scenarios.worker.queries.qsl import Qsl
 from scenarios.worker.watch import Watch
+from scenarios.worker.watching.warm_up import warm_up
 from sut import mock
 from tests.support import mock_job
 from tests.support.cells import Reporter, request

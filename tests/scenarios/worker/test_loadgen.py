@@ -7,8 +7,9 @@ import ctypes
 import numpy as np
 import pytest
 
-from scenarios.worker import answers, loadgen
+from scenarios.worker import loadgen
 from scenarios.worker.heartbeat import COMPLETED, Heartbeat
+from scenarios.worker.queries import answers
 from scenarios.worker.watch import Watch
 from tests.support import mock_job
 

@@ -110,4 +110,4 @@ def test_each_job_has_a_log_of_its_own(tmp_path, worker):
     other.log_dir.mkdir()
     assert worker.run(other, lambda beat: None).status == "error"
     assert (job.log_dir / "worker.log").read_text() == ""
-    assert "there is no procedure 'none'" in (other.log_dir / "worker.log").read_text()
+    assert "KeyError: 'none'" in (other.log_dir / "worker.log").read_text()

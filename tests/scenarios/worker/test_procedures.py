@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from scenarios.worker import __main__ as worker
-from scenarios.worker import evidence, fresh_inputs, heartbeat, procedures
+from scenarios.worker import heartbeat, procedures
 from scenarios.worker.heartbeat import Heartbeat
+from scenarios.worker.watching import evidence, fresh_inputs
 from tests.support import mock_job
 
 

@@ -14,11 +14,12 @@ from formats.job import Place
 from formats.writing import write_json
 from harness.execution import process
 from harness.execution.process import Worker
-from scenarios.worker import rank, ranks
+from scenarios.worker import rank
 from scenarios.worker.failures import Reported
-from scenarios.worker.ranks import Ranks
+from scenarios.worker.ranks import processes
+from scenarios.worker.ranks.processes import Ranks
+from scenarios.worker.ranks.sharded import load
 from scenarios.worker.replicas import link
-from scenarios.worker.sharded import load
 from sut import mock
 from tests.support import mock_job
 from tests.support.processes import assert_all_end_with_the_worker, both_tests, gone, run
@@ -165,8 +166,8 @@ def test_a_process_whose_call_never_returns_ends_itself(started, tmp_path, monke
         codes.append(code)
         ended.set()
 
-    monkeypatch.setattr(ranks.os, "_exit", end)
-    monkeypatch.setattr(ranks, "_END_S", 0.3)
+    monkeypatch.setattr(processes.os, "_exit", end)
+    monkeypatch.setattr(processes, "_END_S", 0.3)
     group = started()
 
     class Stuck(mock.Mock):

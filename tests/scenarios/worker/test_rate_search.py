@@ -10,11 +10,12 @@ from compliance.loadgen import early_stopping, schedule
 from formats.frameworks import ENGINE
 from formats.job import Limits, Serving
 from scenarios import server
-from scenarios.worker import batching, rate_search, streaming
 from scenarios.worker.heartbeat import Heartbeat
-from scenarios.worker.latency_limits import Limited
 from scenarios.worker.preflight import Refused
-from scenarios.worker.qsl import Qsl
+from scenarios.worker.queries import batching, streaming
+from scenarios.worker.queries.latency_limits import Limited
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.rates import rate_search
 from sut import mock
 from tests.support import mock_job
 
@@ -77,7 +78,12 @@ def found(tmp_path, seconds=0.5, options=None, **serving):
         sut = streaming.Streamed(sut, ())
     qsl = Qsl(job.inputs, sut.prepare)
     qsl.load(range(qsl.count))
-    return server.find_rate(sut, qsl, job, 500.0, SEED, Heartbeat(tmp_path / "heartbeat"))
+    beat = Heartbeat(tmp_path / "heartbeat")
+
+    def begin(respond, watch):
+        return server.callbacks(sut, qsl, respond, job, watch)
+
+    return rate_search.find(begin, qsl.count, job, 500.0, SEED, beat)
 
 
 def test_the_search_ends_below_the_capacity_and_tells_its_trials(tmp_path):

@@ -7,8 +7,9 @@ import pytest
 
 from formats.job import REFERENCE
 from scenarios.worker import __main__ as worker
-from scenarios.worker import answers, reference
+from scenarios.worker import reference
 from scenarios.worker.heartbeat import Heartbeat
+from scenarios.worker.queries import answers
 from sut import mock
 from tests.support import mock_job
 

@@ -25,14 +25,16 @@ from harness.execution.process import Worker
 from results import notes
 from scenarios import offline, server
 from scenarios.worker import __main__ as worker_program
-from scenarios.worker import batching, host_memory, procedures
+from scenarios.worker import procedures
 from scenarios.worker.failures import Reported
 from scenarios.worker.heartbeat import Heartbeat, read
+from scenarios.worker.queries import batching
+from scenarios.worker.queries.streaming import Responder
 from scenarios.worker.replica import Replica
-from scenarios.worker.replicas import cores, dispatcher, gate, link
+from scenarios.worker.replicas import dispatcher, gate, link
 from scenarios.worker.replicas.dispatcher import Replicated
 from scenarios.worker.replicas.placement import Launched
-from scenarios.worker.streaming import Responder
+from scenarios.worker.system import cores, host_memory
 from scenarios.worker.watch import Watch
 from tests.support import mock_job
 from tests.support.faulty_replicas import (
@@ -504,7 +506,7 @@ def test_a_replica_that_is_far_slower_than_another_is_reported(tmp_path, last):
 def test_the_processors_of_a_process_are_those_of_all_its_threads_and_children():
     program = """
 import os, subprocess, threading
-from scenarios.worker.replicas import cores
+from scenarios.worker.system import cores
 everywhere = os.sched_getaffinity(0)
 os.sched_setaffinity(0, [min(everywhere)])
 assert cores.of_process() == {min(everywhere)}
@@ -557,7 +559,7 @@ def test_replicas_are_closed_if_the_first_job_fails(tmp_path, monkeypatch):
     sut = started(job)
     loaded = worker_program.Loaded(job.test, sut, 1.0, {})
     monkeypatch.setattr(worker_program, "_replicated", lambda job, beat: loaded)
-    monkeypatch.setattr(procedures, "find", lambda name: lambda *arguments: 1 / 0)
+    monkeypatch.setitem(procedures.PROCEDURES, "loadgen", lambda *arguments: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         worker_program.measure(job, Heartbeat(job.log_dir / "heartbeat"))
     assert all(replica.connection.closed for replica in sut._replicas)

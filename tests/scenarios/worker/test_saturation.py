@@ -10,8 +10,8 @@ import pytest
 from formats.frameworks import ENGINE
 from formats.job import Limits
 from scenarios import offline, table
-from scenarios.worker import saturation
 from scenarios.worker.preflight import Refused
+from scenarios.worker.rates import saturation
 from tests.support import mock_job
 
 ANSWER_S = 1.0

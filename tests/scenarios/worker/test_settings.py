@@ -16,7 +16,7 @@ from formats.job import Limits, Serving
 from scenarios.table import SCENARIOS
 from scenarios.worker import loadgen
 from scenarios.worker.heartbeat import Heartbeat
-from scenarios.worker.qsl import Qsl
+from scenarios.worker.queries.qsl import Qsl
 from scenarios.worker.watch import Watch
 from tests.support import mock_job
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from scenarios.worker import streaming
-from scenarios.worker.streaming import Responder, Streamed, answering
+from scenarios.worker.queries import streaming
+from scenarios.worker.queries.streaming import Responder, Streamed, answering
 from scenarios.worker.watch import Watch
 
 PROMPT = 20

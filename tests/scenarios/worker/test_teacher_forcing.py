@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from scenarios.worker import teacher_forcing
+from scenarios.worker.queries import teacher_forcing
 
 INPUTS = {
     "input_ids": np.array([[5, 6, 7], [8, 9, 0], [4, 0, 0]], np.int32),

@@ -4,7 +4,7 @@ import pytest
 
 from formats.job import PROFILE, Known, Place, Serving
 from scenarios.worker.heartbeat import Heartbeat
-from scenarios.worker.warm_up import warm_up
+from scenarios.worker.watching.warm_up import warm_up
 from sut import mock
 from sut.contract import Unsupported
 from tests.support import mock_job

@@ -5,8 +5,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from scenarios.worker import prepared_inputs
-from scenarios.worker.qsl import Qsl
+from scenarios.worker.queries import prepared_inputs
+from scenarios.worker.queries.qsl import Qsl
 from scenarios.worker.watch import KEPT, Watch
 
 

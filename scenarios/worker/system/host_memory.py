@@ -10,10 +10,10 @@ from __future__ import annotations
 import resource
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-from scenarios.worker import control_groups
+from scenarios.worker.system import control_groups
 
 _STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
@@ -78,10 +78,9 @@ def _high_water() -> int:
 
 def _status(name: str) -> int:
     """The value in bytes, from proc_pid_status(5). 0 if the system does not report it."""
-    with suppress(OSError):
-        for line in _STATUS.read_text(encoding="ascii").splitlines():
-            if line.startswith(f"{name}:"):
-                return int(line.split()[1]) * 1024
+    for line in control_groups.text(_STATUS).splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
     return 0
 
 
@@ -99,8 +98,7 @@ def kernel_oom_kills() -> int:
     group.
     """
     total = control_groups.oom_kills()
-    with suppress(OSError):
-        for line in _VMSTAT.read_text(encoding="ascii").splitlines():
-            if line.startswith("oom_kill "):
-                total += int(line.split()[1])
+    for line in control_groups.text(_VMSTAT).splitlines():
+        if line.startswith("oom_kill "):
+            total += int(line.split()[1])
     return total

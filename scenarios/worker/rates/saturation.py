@@ -17,13 +17,15 @@ from pathlib import Path
 
 import numpy as np
 
-from formats.job import Job
+from formats.job import Calibration, Job
 from formats.outcome import Plan
 from scenarios.table import SCENARIOS
-from scenarios.worker import engine, preflight, rate_search
+from scenarios.worker import preflight
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.preflight import Refused
-from scenarios.worker.qsl import Qsl, shuffled
+from scenarios.worker.queries import engine
+from scenarios.worker.queries.qsl import Qsl, shuffled
+from scenarios.worker.rates import rate_search
 from scenarios.worker.watch import Watch
 
 LEAST_ROUNDS = 12
@@ -75,7 +77,7 @@ class Level:
         return float(from_mean @ np.arange(len(seconds)) / squares)
 
     @property
-    def calibration(self) -> dict[str, float]:
+    def calibration(self) -> Calibration:
         """The fields of a calibration that follow from it."""
         sample_ns = 1e9 / self.rate
         return {
@@ -91,7 +93,7 @@ Run = Callable[[int, int], Level]
 
 def calibrate(
     job: Job, sut: engine.EngineSut, qsl: Qsl, beat: Heartbeat, slowest_ns: float
-) -> dict[str, float]:
+) -> Calibration:
     """Keep more and more requests in flight, until the engine is saturated or answers at the rate
     that the user gives. Raises Refused.
 
@@ -109,7 +111,7 @@ def calibrate(
         return _level(job, sut, qsl, beat, rows, in_flight)
 
     least_ns = job.limits.calibration_seconds * 1e9 / 10
-    rate = (job.serving and job.serving.rate) or math.inf
+    rate = job.cell.rate or math.inf
     chosen = job.workload.options.get("in_flight")
     if chosen:
         level = measured(run, chosen, least_ns)
@@ -149,8 +151,8 @@ def _level(
     start_ns = _clock()
     engine.answer_all(requests, qsl, range(len(rows)), rows)
     share = (busy_ns() - earlier_busy_ns) / (_clock() - start_ns)
-    if in_flight == 1 and job.serving and not job.serving.rate:
-        rate_search.check_seen(job.serving, watch)
+    if in_flight == 1 and not job.cell.rate:
+        rate_search.check_seen(job.cell, watch)
     return Level(
         in_flight=in_flight,
         ended_ns=np.asarray(watch.times, np.int64) - start_ns,
@@ -161,7 +163,7 @@ def _level(
 
 def _check_longest(job: Job, longest_ns: float) -> None:
     """Raises Refused if a quick test of Offline would be too long for answers of this length."""
-    if job.serving:
+    if job.serves:
         return
     seconds = LEAST_ROUNDS * longest_ns / 1e9
     plan = Plan(LEAST_ROUNDS, LEAST_ROUNDS, seconds, 0, 0, False)
@@ -194,7 +196,12 @@ def find(
         following = min(2 * level.in_flight, most)
         step = following / level.in_flight
         if step < _LEAST_STEP:
-            raise Refused(_unlimited(level, most))
+            raise Refused(
+                f"the engine is not saturated by {level.in_flight:,} requests in flight"
+                f" ({level.rate:.4g} samples/s, and more with each doubling), and this process can"
+                f" keep {most:,} (`ulimit -n` limits them), so there is no figure of the engine:"
+                " --sut-option in_flight=N measures it with N requests in flight"
+            )
         higher = measured(run, following, least_ns)
         if higher.rate < _of_step(_CLEAR_RISE, step) * level.rate:
             if higher.ended_ns[-1] < 10 * least_ns:  # it may be disturbed
@@ -202,7 +209,12 @@ def find(
             level = measured(run, level.in_flight, least_ns, samples=len(higher.ended_ns))
         if higher.rate < _of_step(_RISE, step) * level.rate:
             if higher.client_share > _CLIENT_SHARE:
-                raise Refused(_slow_client(higher))
+                raise Refused(
+                    f"this client is saturated, and not the engine: with {higher.in_flight:,}"
+                    f" requests in flight ({higher.rate:.4g} samples/s) it computed, or waited for"
+                    f" a processor, {higher.client_share:.0%} of the time, so there is no figure of"
+                    " the engine: --sut-option in_flight=N measures it with N requests in flight"
+                )
             break
         level, longest_ns = higher, max(longest_ns, level.longest_ns)
     return level, longest_ns
@@ -236,21 +248,3 @@ def busy_ns() -> int:
         with suppress(OSError, ValueError):  # a thread may end meanwhile
             numbers += map(int, file.read_text(encoding="ascii").split()[:2])
     return sum(numbers) if numbers else time.process_time_ns()
-
-
-def _unlimited(level: Level, most: int) -> str:
-    return (
-        f"the engine is not saturated by {level.in_flight:,} requests in flight"
-        f" ({level.rate:.4g} samples/s, and more with each doubling), and this process can keep"
-        f" {most:,} (`ulimit -n` limits them), so there is no figure of the engine:"
-        " --sut-option in_flight=N measures it with N requests in flight"
-    )
-
-
-def _slow_client(level: Level) -> str:
-    return (
-        f"this client is saturated, and not the engine: with {level.in_flight:,} requests in flight"
-        f" ({level.rate:.4g} samples/s) it computed, or waited for a processor,"
-        f" {level.client_share:.0%} of the time, so there is no figure of the engine: --sut-option"
-        " in_flight=N measures it with N requests in flight"
-    )

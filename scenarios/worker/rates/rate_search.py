@@ -13,15 +13,16 @@ from collections.abc import Callable
 
 import numpy as np
 
+from formats.cell import Cell
 from formats.figures import NOT_SEEN
-from formats.job import Job, Serving
+from formats.job import Job
 from formats.outcome import Trial
-from scenarios.worker import batching
-from scenarios.worker.engine import is_engine
 from scenarios.worker.heartbeat import Heartbeat
-from scenarios.worker.latency_limits import Limited
 from scenarios.worker.preflight import Refused
-from scenarios.worker.streaming import Callbacks, Responder
+from scenarios.worker.queries import batching
+from scenarios.worker.queries.engine import is_engine
+from scenarios.worker.queries.latency_limits import Limited
+from scenarios.worker.queries.streaming import Callbacks, Responder
 from scenarios.worker.watch import Watch
 
 LEAST_REQUESTS = {90.0: 64, 99.0: 662}
@@ -60,16 +61,11 @@ _NOBODY = Responder(lambda ids, payload, indices: None, lambda ids, tokens: None
 _clock = time.perf_counter_ns
 
 
-def serving_of(job: Job) -> Serving:
-    """The job's way of serving, which every job of Server has."""
-    assert job.serving
-    return job.serving
-
-
 def least_requests(job: Job) -> int:
     """The least requests of a test."""
+    assert job.percentile
     batches = LEAST_BATCHES * job.workload.batch_size
-    return max(LEAST_REQUESTS[serving_of(job).percentile], batches)
+    return max(LEAST_REQUESTS[job.percentile], batches)
 
 
 def find(
@@ -100,14 +96,12 @@ def find(
             break
         rate = min(_next(low, high, bool(expected)), most)
     if not low:
-        serving = serving_of(job)
         lowest = trials[-1]
-        hopeless = (
-            f"no rate is within the limits ({_in_words(serving)}): at {lowest.rate:.3g} requests/s"
+        raise Refused(
+            f"no rate is within the limits ({_in_words(job.cell)}): at {lowest.rate:.3g} requests/s"
             f" {lowest.over} of {lowest.requests} were over them, and full batches reach"
             f" {capacity:.3g} requests/s: give a higher limit or a smaller --batch-size"
         )
-        raise Refused(hopeless)
     return low, tuple(trials)
 
 
@@ -128,22 +122,22 @@ def _alone_s(begin: Begin, job: Job) -> float:
     batching.answer_while(watch.queue, one_by_one)
     if max(limited.over.values()) == _ALONE:
         raise Refused(
-            f"no rate is within the limits ({_in_words(serving_of(job))}): even a request that"
+            f"no rate is within the limits ({_in_words(job.cell)}): even a request that"
             " arrives alone is over them: give a higher limit"
         )
-    check_seen(serving_of(job), watch)
+    check_seen(job.cell, watch)
     return limited.least_ns / 1e9
 
 
-def check_seen(serving: Serving, watch: Watch) -> None:
+def check_seen(limits: Cell, watch: Watch) -> None:
     """Raises Refused if a limit is on the time per later token, and it cannot be seen in most of
     the few answers that arrived one by one.
     """
     share = watch.share_in_one_part
-    if serving.max_tpot_ms is not None and share > _FEW_IN_ONE_PART:
+    if limits.max_tpot_ms is not None and share > _FEW_IN_ONE_PART:
         raise Refused(
             f"{NOT_SEEN.format(share=share)}, so no rate can be shown to be within --max-tpot-ms"
-            f" {serving.max_tpot_ms:g}: let the SUT hand over each token, or leave that limit out"
+            f" {limits.max_tpot_ms:g}: let the SUT hand over each token, or leave that limit out"
         )
 
 
@@ -163,11 +157,11 @@ def _next(low: float, high: float, is_expected: bool) -> float:
     return min(middle, low * step)
 
 
-def _in_words(serving: Serving) -> str:
+def _in_words(cell: Cell) -> str:
     limits = {
-        "--max-latency-ms": serving.max_latency_ms,
-        "--max-ttft-ms": serving.max_ttft_ms,
-        "--max-tpot-ms": serving.max_tpot_ms,
+        "--max-latency-ms": cell.max_latency_ms,
+        "--max-ttft-ms": cell.max_ttft_ms,
+        "--max-tpot-ms": cell.max_tpot_ms,
     }
     return " ".join(f"{flag} {limit:g}" for flag, limit in limits.items() if limit is not None)
 
@@ -206,10 +200,10 @@ def _try(
     """Issue requests at this rate until there are enough of them, or until too many are over their
     limit.
     """
-    serving = serving_of(job)
+    assert job.percentile
     length_s = job.limits.planned_ms / 1e3 or _OFFICIAL_S
     count = max(least_requests(job), math.ceil(rate * length_s))
-    most_over = allowed(count, serving.percentile / 100)
+    most_over = allowed(count, job.percentile / 100)
     due_ns = arrivals(rate, count, seed)
     indices = np.random.default_rng((_SEED, number)).integers(samples, size=count)
     watch = Watch()
@@ -227,12 +221,12 @@ def _try(
             left_ns = due - _clock()
             if left_ns > 0:
                 time.sleep(min(left_ns, _GLANCE_NS) / 1e9)
-                beat.bump(1)
+                beat.bump()
                 continue
             limited.due[issued] = due
             issue([issued], [int(indices[issued])])
             issued += 1
-            beat.bump(1)
+            beat.bump()
         if issued == count:
             flush()
         return issued

@@ -9,7 +9,7 @@ from contextlib import suppress
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from scenarios.worker import control_groups
+from scenarios.worker.system import control_groups
 
 _TOPOLOGY = Path("/sys/devices/system/cpu")
 
@@ -69,9 +69,6 @@ def _cores(processors: Iterable[int]) -> list[tuple[int, ...]]:
     cores: dict[str, list[int]] = {}
     for number in sorted(processors):
         path = _TOPOLOGY / f"cpu{number}/topology/thread_siblings_list"
-        try:
-            siblings = path.read_text(encoding="ascii").strip()
-        except OSError:
-            siblings = str(number)
+        siblings = control_groups.text(path) or str(number)
         cores.setdefault(siblings, []).append(number)
     return [tuple(each) for each in cores.values()]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scenarios.worker import prepared_inputs
+from scenarios.worker.queries import prepared_inputs
 from sut.contract import Batch
 
 _clock = time.perf_counter_ns

@@ -137,11 +137,6 @@ class Batcher(Queue, Generic[Request]):
     def _is_open(self) -> bool:
         return self._busy or bool(self._queue and not self._closed)
 
-    @property
-    def waiting(self) -> int:
-        """The number of requests in the queue."""
-        return len(self._queue)
-
     def _check(self, now: int) -> None:
         policy = self._policy
         if len(self._queue) >= policy.most_waiting:

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from formats.job import Job
-from scenarios.worker import engine, host_memory, prepared_inputs
-from scenarios.worker.answers import TOKENS
 from scenarios.worker.heartbeat import Heartbeat
-from scenarios.worker.qsl import Qsl
-from scenarios.worker.replicas import cores
-from scenarios.worker.streaming import Streamed
+from scenarios.worker.queries import engine, prepared_inputs
+from scenarios.worker.queries.answers import TOKENS
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.queries.streaming import Streamed
+from scenarios.worker.system import cores, host_memory
 from sut import tuning
 from sut.contract import Batch, Evidence, Inference, Training
 from sut.evidence import compilations
@@ -85,7 +85,7 @@ def sizes(job: Job, requests: Iterable[int] = ()) -> list[int]:
     `batches`.
     """
     possible = job.batch_sizes
-    if not job.serving or engine.is_engine(job):
+    if not job.serves or engine.is_engine(job):
         return [job.workload.batch_size]
     used = {next(size for size in possible if size >= count) for count in requests}
     ascending = sorted(used or possible)

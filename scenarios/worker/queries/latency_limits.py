@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from formats.cell import Cell
 from formats.figures import TOKEN_BYTES
-from formats.job import Serving
-from scenarios.worker.answers import Payload
-from scenarios.worker.streaming import Responder
+from scenarios.worker.queries.answers import Payload
+from scenarios.worker.queries.streaming import Responder
 
 _clock = time.perf_counter_ns
 _LEFT = 0.05
@@ -32,6 +32,7 @@ class Limited:
     """The requests of one test, by the ids that `respond` gets.
 
     Attributes:
+        limits: the cell, which has their limits.
         due: id → when the request was due, by `perf_counter_ns`. An answered request is not in it.
         over: `latency`, `ttft` and `tpot` → how many requests were over that limit.
         bad: how many requests were over some limit.
@@ -40,7 +41,7 @@ class Limited:
         least_ns: the shortest latency.
     """
 
-    serving: Serving
+    limits: Cell
     respond: Responder
     due: dict[int, int] = field(default_factory=dict)
     over: dict[str, int] = field(default_factory=lambda: {"latency": 0, "ttft": 0, "tpot": 0})
@@ -95,7 +96,7 @@ class Limited:
         """How many requests wait for longer than the limit already, for their answer or for their
         first token.
         """
-        limit_ms = self.serving.max_latency_ms or self.serving.max_ttft_ms
+        limit_ms = self.limits.max_latency_ms or self.limits.max_ttft_ms
         if limit_ms is None:
             return 0
         latest = _clock() - limit_ms * 1e6
@@ -109,7 +110,7 @@ class Limited:
 
     def most_over(self) -> int:
         """The most requests over one limit, with those that are late already."""
-        first = "latency" if self.serving.max_latency_ms is not None else "ttft"
+        first = "latency" if self.limits.max_latency_ms is not None else "ttft"
         return max(self.over[first] + self.late(), self.over["tpot"])
 
     def _on_first(self, ids: Sequence[int], tokens: np.ndarray) -> None:
@@ -129,7 +130,7 @@ class Limited:
     def _count(self, number: int, now: int, tokens: int) -> None:
         due = self.due.pop(number)
         first = self._first.pop(number, None)
-        limits = self.serving
+        limits = self.limits
         is_bad = self._is_over("latency", now - due, limits.max_latency_ms)
         if first is not None:
             later = (now - first) / max(1, tokens - 1)

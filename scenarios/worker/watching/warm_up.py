@@ -7,10 +7,10 @@ from itertools import product
 from typing import Any
 
 from formats.job import LOADGEN, Job
-from scenarios.worker import length_buckets
-from scenarios.worker.answers import TOKENS, check_rows, describe
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
-from scenarios.worker.qsl import Qsl
+from scenarios.worker.queries import length_buckets
+from scenarios.worker.queries.answers import TOKENS, check_rows, describe
+from scenarios.worker.queries.qsl import Qsl
 from sut.contract import Batch, Inference
 from sut.devices import DEVICES
 
@@ -60,7 +60,7 @@ def _runs_once(job: Job) -> bool:
     """
     if DEVICES[job.workload.device].accelerator:
         return False
-    calibrates = job.procedure == LOADGEN and not job.serving and not job.places
+    calibrates = job.procedure == LOADGEN and not job.serves and not job.places
     return bool(job.known) or (calibrates and job.answer == TOKENS)
 
 
@@ -68,5 +68,5 @@ def timed(sut: Inference, batch: Batch, beat: Heartbeat) -> tuple[int, Batch]:
     """(nanoseconds of a batch, its answers). One more batch is completed."""
     start = _clock()
     answers = sut.to_host(sut.predict(batch))
-    beat.bump(1)
+    beat.bump()
     return _clock() - start, answers

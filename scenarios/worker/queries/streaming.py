@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from scenarios.worker.answers import Payload, pack
+from scenarios.worker.queries.answers import Payload, pack
 from sut.contract import Batch, Inference
 
 
@@ -146,7 +146,7 @@ def answering(sut: Inference, respond: Responder, keys: Sequence[str], times: To
         keys: the arrays of `to_host` that form the answer, in payload order.
         times: records when tokens came, if the SUT streams.
     """
-    if own := getattr(sut, "answering", None):  # an engine (scenarios.worker.engine)
+    if own := getattr(sut, "answering", None):  # an engine (scenarios.worker.queries.engine)
         answer: Answer = own(respond, keys, times)
         return answer
     complete = respond.complete

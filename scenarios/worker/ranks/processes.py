@@ -11,14 +11,11 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from formats.cell import SHARDS
 from formats.job import Job
@@ -28,6 +25,7 @@ from formats.writing import write_json
 from scenarios.worker.child import Child
 from scenarios.worker.failures import Reported
 from scenarios.worker.replicas import link
+from scenarios.worker.replicas.link import Arrays, Header
 from sut.devices import DEVICES
 from sut.registry import spec_of
 
@@ -103,7 +101,7 @@ class Ranks:
         return self._folder / f"rank-{number}.log"
 
     @contextmanager
-    def call(self, name: str, arrays: Mapping[str, np.ndarray]) -> Iterator[None]:
+    def call(self, name: str, arrays: Arrays) -> Iterator[None]:
         """Let ranks 1, 2, … call a method of the SUT, while rank 0 calls it within this context.
         Raises Reported if a rank is lost.
         """
@@ -123,14 +121,12 @@ class Ranks:
         finally:
             self._call = ""
 
-    def tell(
-        self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None
-    ) -> None:
+    def tell(self, header: Header, arrays: Arrays | None = None) -> None:
         """Send a message to ranks 1, 2, …."""
         for rank in self._ranks:
             link.send(rank.connection, header, arrays)
 
-    def replies(self) -> list[dict[str, Any]]:
+    def replies(self) -> list[Header]:
         """The next message of each rank. Raises Reported if one reports an error."""
         found = [link.receive(rank.connection).header for rank in self._ranks]
         for rank, reply in zip(self._ranks, found, strict=True):
@@ -138,7 +134,7 @@ class Ranks:
                 raise Reported(_of_rank(rank, reply))
         return found
 
-    def held(self) -> list[dict[str, Any]]:
+    def held(self) -> list[Header]:
         """The parameters that ranks 1, 2, … hold, as `held` of the SUT returns them."""
         with self.call(HELD, {}):
             replies = self.replies()
@@ -195,7 +191,7 @@ class Ranks:
         first = min(ended, key=lambda rank: rank.process.returncode)
         # The header of the last message of a rank that has ended. Empty: it sent none.
         connection = first.connection
-        reply: dict[str, Any] = {}
+        reply: Header = {}
         try:
             while connection.poll():
                 reply = link.receive(connection).header
@@ -215,6 +211,6 @@ class Ranks:
         return WorkerOutcome("error", f"rank {rank.number} {how}; see {self._log(rank.number)}")
 
 
-def _of_rank(rank: _Rank, reply: Mapping[str, Any]) -> WorkerOutcome:
+def _of_rank(rank: _Rank, reply: Header) -> WorkerOutcome:
     """The outcome that a rank reported."""
     return WorkerOutcome(reply["status"], f"rank {rank.number}: {reply['reason']}")

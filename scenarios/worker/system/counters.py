@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from formats.outcome import Energy
+from scenarios.worker.system.control_groups import text
 from sut.devices import DEVICES
 
 POWERCAP = Path("/sys/class/powercap")
@@ -101,7 +102,7 @@ def device_name(device: str) -> str:
         return ""
     if DEVICES[device].accelerator:
         return ""
-    lines = _text(Path("/proc/cpuinfo")).splitlines()
+    lines = text(Path("/proc/cpuinfo")).splitlines()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else ""
 
@@ -115,7 +116,7 @@ def _packages(powercap: Path) -> tuple[dict[str, Counter], dict[str, str]]:
     found: dict[str, Counter] = {}
     absent: dict[str, str] = {}
     for zone in sorted(powercap.glob("intel-rapl:*")):
-        label = _text(zone / "name")
+        label = text(zone / "name")
         if not label.startswith("package"):
             continue
         name = f"cpu {label}"
@@ -129,12 +130,12 @@ def _packages(powercap: Path) -> tuple[dict[str, Counter], dict[str, str]]:
             absent[name] = f"{file} cannot be read: {e}"
         else:
             # The highest limit the zone states, with room for peaks.
-            watts = [
-                _text(p)
+            microwatts = [
+                text(path)
                 for pattern in ("constraint_*_max_power_uw", "constraint_*_power_limit_uw")
-                for p in zone.glob(pattern)
+                for path in zone.glob(pattern)
             ]
-            limits = [int(text) / 1e6 for text in watts if text.isdigit() and int(text)]
+            limits = [int(each) / 1e6 for each in microwatts if each.isdigit() and int(each)]
             most_watts = _PEAK * max(limits) if limits else _MOST_WATTS
             found[name] = Counter(microjoules, span, span / 1e6 / most_watts)
     if not found and not absent:
@@ -215,9 +216,3 @@ def _clocks(nvml: Any, handle: Any) -> dict[str, Any]:
         with suppress(nvml.NVMLError, AttributeError):
             clocks[name] = ask()
     return clocks
-
-
-def _text(path: Path) -> str:
-    with suppress(OSError):
-        return path.read_text(encoding="utf-8").strip()
-    return ""

@@ -18,10 +18,11 @@ import numpy as np
 
 from formats.job import Job
 from formats.outcome import Fresh
-from scenarios.worker import disturbance, evidence
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
-from scenarios.worker.qsl import Qsl
-from scenarios.worker.warm_up import timed
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.system import disturbance
+from scenarios.worker.watching import evidence
+from scenarios.worker.watching.warm_up import timed
 from sut.contract import Batch, Inference
 
 Times = list[tuple[float, float, float]]
@@ -146,13 +147,12 @@ def slower(times: Times) -> float:
 
 def thirds(times: Times) -> list[float]:
     """`slower` of each third of the rounds. Empty if there are too few rounds."""
-    return [slower(part) for part in _parts(times)] if len(times) >= ROUNDS else []
-
-
-def _parts(times: Times) -> list[Times]:
-    """Three parts. The last two begin with a round that is not used."""
+    if len(times) < ROUNDS:
+        return []
     third = len(times) // 3
-    return [times[:third], times[third - 1 : 2 * third], times[2 * third - 1 :]]
+    # The last two begin with a round that is not used.
+    parts = (times[:third], times[third - 1 : 2 * third], times[2 * third - 1 :])
+    return [slower(part) for part in parts]
 
 
 def _enough(times: Times, spent_ns: int, enough_ns: int) -> bool:

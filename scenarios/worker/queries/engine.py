@@ -15,10 +15,10 @@ import numpy as np
 
 from formats.frameworks import ENGINE
 from formats.job import Job
-from scenarios.worker.answers import pack
-from scenarios.worker.batching import Overload, Queue
-from scenarios.worker.qsl import Qsl
-from scenarios.worker.streaming import Answer, Responder, TokenTimes
+from scenarios.worker.queries.answers import pack
+from scenarios.worker.queries.batching import Overload, Queue
+from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.queries.streaming import Answer, Responder, TokenTimes
 from sut.contract import Batch, Engine
 
 Key = tuple[int, int, int]
@@ -162,8 +162,8 @@ class EngineSut:
     def predict(self, batch: Batch) -> Batch:
         """Submit all rows at once and wait for them. Returns the answers, as `to_host` does."""
         answers: dict[int, Batch] = {}
-        on_first = _ignore if self.streams else None
         rows = len(next(iter(batch.values())))
+        on_first = (lambda key, token: None) if self.streams else None
         flight = Flight(self.engine, on_first, answers.__setitem__, most=rows)
         for row in range(rows):
             flight.submit(row, _row(batch, row))
@@ -181,8 +181,7 @@ class EngineSut:
         The first token of a sample and its answer must be reported by one thread. LoadGen reads the
         logs of its threads one after the other, and forgets an answered sample.
         """
-        events: SimpleQueue[tuple[int, np.ndarray | None, Batch | Exception | None]]
-        events = SimpleQueue()
+        events = SimpleQueue[tuple[int, np.ndarray | None, Batch | Exception | None]]()
 
         def submit(place: int, sample: Batch) -> None:
             def on_first(token: np.ndarray) -> None:
@@ -280,10 +279,6 @@ def _note_later(times: TokenTimes, answer: Batch, later_ns: int) -> None:
     if later:
         times.later_ns.append(later_ns / later)
         times.in_one_part += int(answer["in_one_part"][0])
-
-
-def _ignore(key: Any, token: np.ndarray) -> None:
-    """Report no first token."""
 
 
 def _stacked(answers: Sequence[Batch]) -> Batch:

@@ -1,4 +1,4 @@
-"""A SUT whose calls all of its ranks make (`scenarios.worker.ranks`)."""
+"""A SUT whose calls all of its ranks make (`scenarios.worker.ranks.processes`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from formats.workload import Workload
-from scenarios.worker.ranks import LOAD, STREAM, Ranks
+from scenarios.worker.ranks.processes import LOAD, STREAM, Ranks
 from sut.contract import Batch, Evidence
 
 

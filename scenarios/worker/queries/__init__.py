@@ -1,0 +1,3 @@
+"""The samples of a query and their answers: what is loaded, batched, handed to the SUT and packed
+for LoadGen.
+"""

@@ -1,0 +1,1 @@
+"""A SUT whose shards are processes. `scenarios.worker.rank` is one of them."""

@@ -1,0 +1,1 @@
+"""How many requests a second, or at once, a SUT can answer."""

@@ -1,0 +1,1 @@
+"""What is measured of a SUT around a test: its warm-up, its evidence, and fresh inputs."""
