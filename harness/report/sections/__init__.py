@@ -11,7 +11,6 @@ from harness.report.sections import (
     computing,
     curves,
     latencies,
-    nodes,
     numbers,
     ratios,
     releases,
@@ -28,7 +27,6 @@ SECTIONS = (
     curves.scaling,
     comparisons.means,
     computing.section,
-    nodes.section,
     comparisons.noise,
 )
 """The functions that create the sections of a report, in the order in which they are shown."""

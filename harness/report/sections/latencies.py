@@ -28,34 +28,33 @@ def _sentences(comparison: Comparison) -> list[str]:
     runs = [run for group in good for run in group.good]
     if comparison.inconclusive or not all(map(_p90, runs)):
         return []
-    queries = sorted(int(run.result.measured.get("samples", 0)) for run in runs)
-    count = " to ".join(f"{number:,}" for number in dict.fromkeys((queries[0], queries[-1])))
+    queries = [int(run.result.measured.get("samples", 0)) for run in runs]
+    count = " to ".join(f"{number:,}" for number in dict.fromkeys((min(queries), max(queries))))
     begin = f"90th percentile of the latency (less is better), of {count} queries a run:"
-    if queries[0] < _LEAST_QUERIES:
+    if min(queries) < _LEAST_QUERIES:
         return [
             f"{begin} {_LEAST_QUERIES} are needed, so it is not compared (--duration sets a longer"
             " test)"
         ]
-    every = {g.sut: [ms for run in g.good if (ms := _p90(run))] for g in good}
-    means = {sut: statistics.geometric_mean(values) for sut, values in every.items()}
-    first, *others = sorted(means, key=lambda sut: means[sut])
-    texts = [f"{first} {short(means[first])} ms"]
+    every = {group: [ms for run in group.good if (ms := _p90(run))] for group in good}
+    means = {group: statistics.geometric_mean(values) for group, values in every.items()}
+    first, *others = sorted(means, key=lambda group: means[group])
+    texts = [f"{first.sut} {short(means[first])} ms"]
     pooled = tables.pool(good, value=_p90)
-    for sut in others:
-        ratio = pooled.ratio(first, sut) or statistics.compare(
+    for group in others:
+        ratio = pooled.ratio(first, group) or statistics.compare(
             every[first],
-            every[sut],
+            every[group],
             higher_is_better=False,
             paired=False,
             compared=len(good),
         )
         longer = "not shown to be higher"
-        if ratio.low is None or ratio.high is None:
+        if ratio.low is None:
             longer = "too few runs to compare"
         elif ratio.different:
-            between = statistics.interval(ratio.low, ratio.high)
-            longer = f"{ratio.value:.3g} times as long, {between}"
-        texts.append(f"{sut} {short(means[sut])} ms ({longer})")
+            longer = f"{ratio.value:.3g} times as long, {ratio.between}"
+        texts.append(f"{group.sut} {short(means[group])} ms ({longer})")
     return [f"{begin} {', '.join(texts)}"]
 
 
