@@ -5,7 +5,6 @@ refused or weak.
 from __future__ import annotations
 
 import csv
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -75,20 +74,16 @@ def compare(
     """
     newest_b = _newest(b, {})
     newest_a = _newest(a, {digest: y.machine for digest, y in newest_b.items()})
-    counts = [Counter(group.work for group in side.values()) for side in (newest_a, newest_b)]
-
-    def key(group: Group) -> object:
-        is_only = all(count[group.work] == 1 for count in counts)
-        return group.work if is_only else group.cell.digest
-
-    of_a = {key(x): x for x in newest_a.values()}
-    of_b = {
-        key(y): y for y in sorted(newest_b.values(), key=lambda y: y.cell.digest not in newest_a)
-    }
-    pairs = [(of_a.get(of), y) for of, y in of_b.items()]
+    every = [*newest_a.values(), *newest_b.values()]
+    pairs: list[tuple[Group | None, Group]] = []
+    for digest, y in sorted(newest_b.items(), key=lambda item: item[0] not in newest_a):
+        same = [group for group in every if group.work == y.work]
+        is_pair = len(same) == 2 and same[0].cell.digest in newest_a
+        pairs.append((newest_a.get(digest, same[0] if is_pair else None), y))
     pairs.sort(key=lambda pair: pair[0] is None)
-    only_a = [x for of, x in of_a.items() if of not in of_b]
-    return [_pair(x, y, names) for x, y in pairs] + [_pair(x, None, names) for x in only_a]
+    partners = [x for x, _ in pairs]
+    found = [_pair(x, y, names) for x, y in pairs]
+    return found + [_pair(x, None, names) for x in newest_a.values() if x not in partners]
 
 
 def published_for(cell: Cell) -> dict[str, float]:

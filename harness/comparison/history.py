@@ -80,9 +80,15 @@ def _trend(runs: Sequence[Run]) -> Trend:
             stretches.append(Group(runs=(run,)))
         else:
             stretches[-1] = Group(runs=(*stretches[-1].runs, run))
-    steps = [(_change(a, b), compare.releases(a.last, b.last)) for a, b in pairwise(stretches)]
+    steps = [_step(a, b) for a, b in pairwise(stretches)]
+    shown = [sentence for change, sentence in steps if change.speed.different]
     first = stretches[0]
-    sentence = _sentence(len(good), steps, first)
+    count = statistics.plural(len(good), "run")
+    sentence = f"{count}, {statistics.plural(len(steps), 'change')}; no difference of speed shown"
+    if shown:
+        sentence = "; ".join(shown)
+    elif not steps:
+        sentence = f"{count}, nothing changed: {_drift(first.figures) or compare.figure(first)}"
     if failed:
         are = "run is" if len(failed) == 1 else f"{len(failed)} runs are"
         since = f"{failed[0].started[:16]} ({failed[-1].obstacle})"
@@ -99,26 +105,17 @@ def _trend(runs: Sequence[Run]) -> Trend:
     )
 
 
-def _sentence(count: int, steps: Sequence[tuple[Change, list[str]]], first: Group) -> str:
-    """The changes of speed that are shown, or that none is.
-
-    Args:
-        count: the number of runs.
-        steps: each change, and the releases that changed.
-        first: the runs before the first change.
-    """
-    shown = []
-    for change, releases in steps:
-        if change.speed.different:
-            why = "; ".join(dict.fromkeys((change.what[0], *releases)))
-            shown.append(f"{change.verdict} since {change.at[:16]} ({why})")
-    if shown:
-        return "; ".join(shown)
-    runs = statistics.plural(count, "run")
-    if steps:
-        changes = statistics.plural(len(steps), "change")
-        return f"{runs}, {changes}; no difference of speed shown"
-    return f"{runs}, nothing changed: {_drift(first.figures) or compare.figure(first)}"
+def _step(a: Group, b: Group) -> tuple[Change, str]:
+    """(the change, a sentence on it with the first difference and each release that changed)."""
+    speed = tables.ratio(b, a)
+    verdict = speed.verdict("it", "before")
+    if speed.different:
+        verdict = f"{'faster' if speed.value > 1 else 'slower'}: {verdict}"
+    at = b.runs[0].started
+    what = tuple(compare.differences(a.last, b.last))
+    why = "; ".join(dict.fromkeys((*what[:1], *compare.releases(a.last, b.last))))
+    change = Change(at=at, what=what, verdict=verdict, speed=speed)
+    return change, f"{verdict} since {at[:16]} ({why})"
 
 
 def _drift(figures: Sequence[float]) -> str:
@@ -134,12 +131,3 @@ def _drift(figures: Sequence[float]) -> str:
     change = float(np.expm1(slope * (n - 1)))
     is_shown = stats.kendalltau(range(n), figures).pvalue < _DRIFT_P
     return f"the figures drift by {change:+.0%}" if is_shown and abs(change) > _DRIFT else ""
-
-
-def _change(a: Group, b: Group) -> Change:
-    ratio = tables.ratio(b, a)
-    verdict = ratio.verdict("it", "before")
-    if ratio.different:
-        verdict = f"{'faster' if ratio.value > 1 else 'slower'}: {verdict}"
-    what = tuple(compare.differences(a.last, b.last))
-    return Change(at=b.runs[0].started, what=what, verdict=verdict, speed=ratio)

@@ -43,7 +43,7 @@ def headline(comparisons: Sequence[Comparison]) -> str:
     answered = _answered(comparisons)
     if not answered:
         return "nothing was measured"
-    if len(answered) > 1 and not _has_rivals(comparisons):
+    if len(answered) > 1 and len(answered[0].groups) == 1:
         cells = plural(sum(bool(c.good) for c in answered), "cell")
         return f"{cells} with a figure, and no two SUTs did the same work: nothing is compared"
     if len(answered) == 1:
@@ -58,17 +58,13 @@ def named(comparisons: Sequence[Comparison]) -> list[str]:
     """
     answered = _answered(comparisons)
     works = {(compare.named(c.groups[0]), c.cell.task) for c in answered}
-    is_listed = len(answered) > 1 and not _has_rivals(comparisons)
+    is_listed = len(answered) > 1 and len(answered[0].groups) == 1
     return [name for name, _ in works] if len(works) == 1 and not is_listed else []
 
 
-def _has_rivals(comparisons: Sequence[Comparison]) -> bool:
-    return any(len(c.groups) > 1 for c in comparisons)
-
-
 def _answered(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """The comparisons that the headline is about. Tuned cells count only if no others have two SUTs
-    with figures.
+    """The comparisons that the headline is about: those of several SUTs, if there are any. Tuned
+    cells count only if no others have two SUTs with figures.
     """
     several = [c for c in comparisons if len(c.groups) > 1]
     rivals = [c for c in several if len(c.good) > 1]

@@ -90,8 +90,7 @@ class Comparison:
     @cached_property
     def parts(self) -> list[str]:
         """The work in words, in parts."""
-        parts = compare.parts(self.groups[0], self.shared)
-        return [*parts, self.apart] if self.apart else parts
+        return [*compare.parts(self.groups[0], self.shared), *filter(None, [self.apart])]
 
     @cached_property
     def name(self) -> str:
@@ -101,8 +100,7 @@ class Comparison:
     @cached_property
     def full_name(self) -> str:
         """The work in words, with digests, and with the settings that a page writes only once."""
-        work = compare.describe(self.groups[0], exact=True)
-        return f"{work}, {self.apart}" if self.apart else work
+        return ", ".join(filter(None, (compare.describe(self.groups[0], exact=True), self.apart)))
 
     @property
     def cell(self) -> Cell:
@@ -339,13 +337,13 @@ class Comparison:
     def _entry(self, group: Group) -> Standing:
         if group not in self.good:
             struck = group.metric if group.last.result.status == Status.INVALID else None
+            figure = struck.value if struck else None
             reason = group.last.obstacle
             if group.good and group.metric:
                 reason = (
                     f"its figure is another statistic than the others' ({group.metric.name} by"
                     f" {group.metric.estimate}), so it is not compared with them"
                 )
-            figure = struck and struck.value
             return Standing(group=group, figure=figure, struck=bool(struck), reason=reason)
         ratio = self.ratios.get(group)
         # The leader needs a rival to be the best.

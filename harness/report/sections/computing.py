@@ -106,8 +106,8 @@ def product_sentences(groups: Iterable[Group]) -> list[str]:
         threads = [f"threads {cell.threads}"] if cell.threads else []
         place = (cell.precision, cell.device, group.machine, *variables(cell), *threads)
         products = places.setdefault(place, {}).setdefault(framework, Products())
-        machine = group.last.record.machine if group.last.record else None
-        products.add(rate, matrix_products(run.result), machine)
+        record = group.last.record
+        products.add(rate, matrix_products(run.result), record.machine if record else None)
     several = {place: of_one for place, of_one in places.items() if len(of_one) > 1}
     machines = {machine for _, _, machine, *_ in several}
     sentences = []

@@ -90,7 +90,7 @@ def serving(content: Content) -> Section:
 
 def _held(comparison: Comparison) -> str:
     """Return a sentence with the rate that each SUT holds within the limits, the highest first."""
-    texts = []
+    texts: list[str] = []
     for group in comparison.good:
         rate = group.summary
         assert rate

@@ -19,6 +19,11 @@ from results.figure import calls_until_paid, short
 from sut.registry import FIT, SUTS, framework_of
 
 _COMPILED_TORCH = "native-torch-compile"
+_COSTS = "Keras 3 over the same framework without it, and over PyTorch"
+_UPGRADES = "Keras 3 over Keras 2"
+_COMPILED = "Compiled over eager"
+_TUNED = "Tuned over the same SUT as it comes"
+_REPLICAS = "Replicas: efficiency"
 _COLUMNS = ("SUT", "compared with", "its figure", "the other's", "speed over it", "remark")
 
 
@@ -27,11 +32,13 @@ class Contrast:
     """Two groups that differ in one thing.
 
     Attributes:
+        kind: what kind of difference it is, which is the title of a table.
         work: the work of both, in words.
         ratio: the speed of A over that of B; None: one of them has no figure.
         remark: another number or a reason, in words; empty if there is none.
     """
 
+    kind: str
     work: str
     a: Group
     b: Group
@@ -41,24 +48,12 @@ class Contrast:
 
 def section(content: Content) -> Section:
     """A table for each kind of pairs."""
-    costs = []
-    upgrades = []
-    compiled = []
+    pairs = [*_tuned(content), *_replicas(content)]
     for comparison in content.conclusive:
         # A section of its own has packages that are not as locked.
         locked = [group for group in comparison.good if not group.cell.packages]
-        costs += _keras_costs(comparison, locked)
-        upgrades += _upgrades(comparison, locked)
-        compiled += paybacks(comparison, locked)
-    tuned = list(_tuned(content))
-    replicas = list(_replicas(content))
-    tables = {
-        "Keras 3 over the same framework without it, and over PyTorch": costs,
-        "Keras 3 over Keras 2": upgrades,
-        "Compiled over eager": compiled,
-        "Tuned over the same SUT as it comes": tuned,
-        "Replicas: efficiency": replicas,
-    }
+        pairs += [*_keras(comparison, locked), *_paybacks(comparison, locked)]
+    kinds = collected((pair.kind, pair) for pair in pairs)
     return Section(
         title="One thing changed",
         note=(
@@ -71,16 +66,17 @@ def section(content: Content) -> Section:
             " gain has to be to be shown. The efficiency of replicas is their speed over as many"
             " times that of one of them, which ran by itself (docs/use/scale.md)."
         ),
-        sentences=[*_best_gains(tuned), *_efficiencies(replicas)],
+        sentences=[*_best_gains(kinds.get(_TUNED, ())), *_efficiencies(kinds.get(_REPLICAS, ()))],
         tables=[
-            Table(title=title, columns=_COLUMNS, texts=2, groups=collected(map(_row, pairs)))
-            for title, pairs in tables.items()
+            Table(title=kind, columns=_COLUMNS, texts=2, groups=collected(map(_row, kinds[kind])))
+            for kind in (_COSTS, _UPGRADES, _COMPILED, _TUNED, _REPLICAS)
+            if kind in kinds
         ],
         data={
-            "keras_overheads": list(map(_overhead, costs)),
+            "keras_overheads": list(map(_overhead, kinds.get(_COSTS, ()))),
             "keras_upgrades": [
                 {"work": p.work, "keras3": p.a.sut, "keras2": p.b.sut, "ratio": _ratio(p)}
-                for p in upgrades
+                for p in kinds.get(_UPGRADES, ())
             ],
         },
     )
@@ -94,29 +90,27 @@ def _row(pair: Contrast) -> tuple[str, Row]:
 
 
 def _ratio(pair: Contrast) -> dict[str, Any] | None:
-    return pair.ratio and asdict(pair.ratio)
+    return asdict(pair.ratio) if pair.ratio else None
 
 
-def _keras_costs(comparison: Comparison, groups: Sequence[Group]) -> Iterator[Contrast]:
-    """Each Keras 3 SUT compared with its own framework, and with native PyTorch."""
+def _keras(comparison: Comparison, groups: Sequence[Group]) -> Iterator[Contrast]:
+    """Each Keras 3 SUT compared with its own framework, with native PyTorch, and with its
+    counterpart of Keras 2.
+    """
+    work = comparison.name
     other = ", each trains other LoRA parameters" if comparison.other_factors else ""
-    for keras, bare in permutations(groups, 2):
+    for keras, rival in permutations(groups, 2):
         spec = SUTS.get(keras.cell.sut)
         if spec is None or not keras.cell.sut.startswith("keras3-"):
             continue
-        if bare.cell.sut in (spec.without_keras, NATIVE_TORCH, _COMPILED_TORCH):
-            ratio = comparison.ratio(keras, bare)
-            remark = ", ".join(filter(None, (_more(keras, bare), _published(keras, bare))))
-            yield Contrast(f"{comparison.name}{other}", keras, bare, ratio, remark)
-
-
-def _upgrades(comparison: Comparison, groups: Sequence[Group]) -> Iterator[Contrast]:
-    """Each Keras 3 SUT compared with its counterpart of Keras 2."""
-    for new, old in permutations(groups, 2):
-        spec = SUTS.get(new.cell.sut)
-        if spec and old.cell.sut == spec.on_keras2:
-            ratio = comparison.ratio(new, old)
-            yield Contrast(comparison.name, new, old, ratio, _published(new, old))
+        published = _published(keras, rival)
+        if rival.cell.sut in (spec.without_keras, NATIVE_TORCH, _COMPILED_TORCH):
+            ratio = comparison.ratio(keras, rival)
+            remark = ", ".join(filter(None, (_more(keras, rival), published)))
+            yield Contrast(_COSTS, f"{work}{other}", keras, rival, ratio, remark)
+        elif rival.cell.sut == spec.on_keras2:
+            ratio = comparison.ratio(keras, rival)
+            yield Contrast(_UPGRADES, work, keras, rival, ratio, published)
 
 
 def _overhead(pair: Contrast) -> dict[str, Any]:
@@ -160,30 +154,30 @@ def _published(a: Group, b: Group) -> str:
     return f"published {other / one:.3g} ×" if one and other else ""
 
 
-def paybacks(comparison: Comparison, groups: Sequence[Group]) -> Iterator[Contrast]:
+def _paybacks(comparison: Comparison, groups: Sequence[Group]) -> Iterator[Contrast]:
     """Each compiled SUT compared with the fastest eager one of its framework, or of all if its
     framework has none, if the two are shown to differ.
     """
-    timed = [group for group in groups if group.numbers["ms_per_step"]]
-    eager = [group for group in timed if group.execution == "eager"]
-    for group in timed if eager else ():
-        compiling = {
-            "cold": group.numbers["compile_seconds"],
-            "warm": group.numbers["cached_compile_seconds"],
-        }
+    times = {group: ms for group in groups if (ms := group.numbers["ms_per_step"])}
+    eager = [group for group in times if group.execution == "eager"]
+    for group, ms in times.items():
+        numbers = group.numbers
+        compiling = {"cold": numbers["compile_seconds"], "warm": numbers["cached_compile_seconds"]}
+        if not eager or not any(compiling.values()):
+            continue
         framework = framework_of(group.cell.sut)
         same = [each for each in eager if framework_of(each.cell.sut) == framework]
-        base = min(same or eager, key=lambda each: each.numbers["ms_per_step"])
-        if not any(compiling.values()) or not comparison.ratio(group, base).different:
+        base = min(same or eager, key=lambda each: times[each])
+        ratio = comparison.ratio(group, base)
+        if not ratio.different:
             continue
-        saved_ms = base.numbers["ms_per_step"] - group.numbers["ms_per_step"]
         texts = []
         for state, seconds in compiling.items():
-            calls = calls_until_paid(seconds, saved_ms / 1e3)
+            calls = calls_until_paid(seconds, (times[base] - ms) / 1e3)
             if calls is not None:
                 texts.append(f"pays after {calls:,.0f} batches {state}")
         remark = ", ".join(texts) or "does not pay here"
-        yield Contrast(comparison.name, group, base, comparison.ratio(group, base), remark)
+        yield Contrast(_COMPILED, comparison.name, group, base, ratio, remark)
 
 
 def _tuned(content: Content) -> Iterator[Contrast]:
@@ -198,7 +192,7 @@ def _tuned(content: Content) -> Iterator[Contrast]:
         if accuracy:
             remarks.append(f"error {accuracy.value:.3g} of {accuracy.threshold:.3g}")
         work = compare.describe(plain, content.shared)
-        yield Contrast(work, tuned, plain, gain, ", ".join(remarks))
+        yield Contrast(_TUNED, work, tuned, plain, gain, ", ".join(remarks))
 
 
 def _best_gains(pairs: Iterable[Contrast]) -> list[str]:
@@ -221,7 +215,7 @@ def _replicas(content: Content) -> Iterator[Contrast]:
     for many, one, efficiency in sorted(found, key=lambda each: each[0].cell.replica_count):
         work = compare.describe(one, ("replicas", *content.shared))
         remark = f"{many.cell.replica_count} replicas" if efficiency else _obstacle(many, one)
-        yield Contrast(work, many, one, efficiency, remark)
+        yield Contrast(_REPLICAS, work, many, one, efficiency, remark)
 
 
 def _efficiencies(pairs: Iterable[Contrast]) -> list[str]:
@@ -231,7 +225,7 @@ def _efficiencies(pairs: Iterable[Contrast]) -> list[str]:
         ratio = pair.ratio
         if ratio:
             between = "no interval"
-            if ratio.low is not None and ratio.high is not None:
+            if ratio.low and ratio.high:
                 between = f"{ratio.low:.3g}–{ratio.high:.3g}"
             times = f"{ratio.value:.3g} ({between}) of {pair.a.cell.replica_count}"
             sentences.append(f"{pair.a.sut}, {pair.work}: efficiency {times} × one replica")

@@ -67,11 +67,11 @@ def _lines(comparison: Comparison) -> dict[tuple[str, str], _Groups]:
         if release:
             sut = sut_words(replace(group.cell, packages=others))
             found.setdefault((package, sut), {}).setdefault(release, group)
-    several = {}
-    for line, groups in found.items():
-        if len(groups) > 1:
-            several[line] = {release: groups[release] for release in sorted(groups, key=_place)}
-    return several
+    several = {line: groups for line, groups in found.items() if len(groups) > 1}
+    return {
+        line: {release: groups[release] for release in sorted(groups, key=_place)}
+        for line, groups in several.items()
+    }
 
 
 def _name(text: str) -> str:
