@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, product
@@ -204,18 +204,6 @@ class Content:
     def headline(self) -> str:
         """The answer over all comparisons, in one sentence."""
         return answer.headline(self.comparisons)
-
-    def of_each(self, sentences: Callable[[Comparison], list[str]]) -> list[str]:
-        """Return the sentences on each comparison of two SUTs or more. They begin with its name if
-        there are several.
-
-        At most MOST_SENTENCES are returned.
-        """
-        with_rivals = self.with_rivals
-        if len(with_rivals) == 1:
-            return sentences(with_rivals[0])
-        named = [f"{c.name}: {sentence}" for c in with_rivals for sentence in sentences(c)]
-        return named[:MOST_SENTENCES]
 
     @cached_property
     def advice(self) -> list[str]:

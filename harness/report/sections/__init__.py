@@ -10,7 +10,6 @@ from harness.report.sections import (
     comparisons,
     computing,
     curves,
-    latencies,
     numbers,
     ratios,
     releases,
@@ -19,7 +18,7 @@ from harness.report.sections import (
 SECTIONS = (
     comparisons.answers,
     comparisons.bars,
-    latencies.percentiles,
+    comparisons.percentiles,
     ratios.section,
     releases.section,
     numbers.section,

@@ -1,17 +1,24 @@
-"""Sections with the answers of single comparisons, their bars, means over them, and the noise."""
+"""Sections with the answers of single comparisons, their bars and plain percentiles, means over
+them, and the noise.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from harness.comparison import statistics, tables
 from harness.comparison.collected import collected
 from harness.comparison.pooled import mean_ratio
-from harness.comparison.runs import kind_words
+from harness.comparison.runs import Run, kind_words
 from harness.comparison.statistics import plural
 from harness.report import answer
 from harness.report.comparison import Comparison
 from harness.report.content import MOST_SENTENCES, NATIVE_TORCH, Content
 from harness.report.section import Section
+from results.figure import short
+
+_LEAST_QUERIES = 64
+"""The number of queries that LoadGen needs for its estimate of a 90th percentile."""
 
 
 def answers(content: Content) -> Section:
@@ -37,6 +44,64 @@ def bars(content: Content) -> Section:
         ),
         pictures=content.with_rivals,
     )
+
+
+def percentiles(content: Content) -> Section:
+    """The 90th percentiles of each comparison, in a sentence."""
+    with_rivals = content.with_rivals
+    sentences = []
+    for comparison in with_rivals:
+        name = f"{comparison.name}: " if len(with_rivals) > 1 else ""
+        sentence = _percentiles(comparison)
+        if sentence:
+            sentences.append(f"{name}{sentence}")
+    return Section(sentences=sentences[:MOST_SENTENCES])
+
+
+def _percentiles(comparison: Comparison) -> str:
+    """Return a sentence with each SUT's 90th percentile, the lowest first, and its ratio to the
+    lowest. Empty for a throughput, a training or an inconclusive comparison.
+    """
+    good = comparison.good
+    runs = [run for group in good for run in group.good]
+    if comparison.inconclusive or not all(map(_p90, runs)):
+        return ""
+    queries = [int(run.result.measured.get("samples", 0)) for run in runs]
+    count = " to ".join(f"{number:,}" for number in dict.fromkeys((min(queries), max(queries))))
+    begin = f"90th percentile of the latency (less is better), of {count} queries a run:"
+    if min(queries) < _LEAST_QUERIES:
+        return (
+            f"{begin} {_LEAST_QUERIES} are needed, so it is not compared (--duration sets a longer"
+            " test)"
+        )
+    every = {group: [ms for run in group.good if (ms := _p90(run))] for group in good}
+    typical = {group: statistics.geometric_mean(values) for group, values in every.items()}
+    first, *others = sorted(typical, key=lambda group: typical[group])
+    texts = [f"{first.sut} {short(typical[first])} ms"]
+    pooled = tables.pool(good, value=_p90)
+    for group in others:
+        ratio = pooled.ratio(first, group) or statistics.compare(
+            every[first],
+            every[group],
+            higher_is_better=False,
+            paired=False,
+            compared=len(good),
+        )
+        longer = "not shown to be higher"
+        if ratio.low is None:
+            longer = "too few runs to compare"
+        elif ratio.different:
+            longer = f"{ratio.value:.3g} times as long, {ratio.between}"
+        texts.append(f"{group.sut} {short(typical[group])} ms ({longer})")
+    return f"{begin} {', '.join(texts)}"
+
+
+def _p90(run: Run) -> float | None:
+    """Return the plain 90th percentile of a run's latencies, in milliseconds.
+
+    None if the run issued all samples at once.
+    """
+    return run.result.metrics.get("latency_p90_ms")
 
 
 def means(content: Content) -> Section:
