@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -211,9 +211,15 @@ def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
     reason).
     `directory` is the present path of each run.
     """
+    paths = []
+    for folder, folders, files in os.walk(root):
+        if "result.json" in files:
+            paths.append(Path(folder, "result.json"))
+        if "record.json" in files:  # logs and a copy of the source are not searched
+            folders.clear()
     results = []
     faults = {}
-    for path in sorted(_results(root)):
+    for path in sorted(paths):
         try:
             result = reading.from_file(path, Result)
             results.append(replace(result, directory=str(path.parent)))
@@ -236,14 +242,3 @@ def read(result: Result) -> Run:
     return Run(
         result=result, record=record, planned_seconds=job.limits.planned_ms / 1e3 if job else None
     )
-
-
-def _results(root: Path) -> Iterator[Path]:
-    """Every result.json. Folders within a run directory (logs, a copy of the source) are not
-    searched.
-    """
-    for folder, folders, files in os.walk(root):
-        if "result.json" in files:
-            yield Path(folder, "result.json")
-        if "record.json" in files:
-            folders.clear()

@@ -285,11 +285,15 @@ def advice(figures: Sequence[float], disturbed: int = 0) -> list[str]:
         sentences.append(
             f"{repeats}: measure at least {FEWEST}, because two runs of one cell differ by chance"
         )
-    outliers = _outliers(figures)
-    if outliers:
+    logs = _logs(figures)
+    distances = np.abs(logs - np.median(logs))
+    # Of three repeats it is not clear which one is far from the others.
+    least = max(_OUTLYING_SHARE, _OUTLYING_Z * (1.4826 * np.median(distances)))
+    far = [str(n) for n, distance in enumerate(distances, 1) if distance > least]
+    if far and len(figures) > 3:
         sentences.append(
-            f"repeat {', '.join(map(str, outliers))} is far from the others, so something"
-            " disturbed it: measure more repeats"
+            f"repeat {', '.join(far)} is far from the others, so something disturbed it: measure"
+            " more repeats"
         )
     if disturbed:
         were = "was" if disturbed == 1 else "were"
@@ -380,14 +384,3 @@ def _signs(n: int) -> np.ndarray:
     drawn = np.random.default_rng(0).choice(np.array([1, -1], np.int8), (1 << _MOST_FLIPS, n))
     drawn[0] = 1
     return drawn
-
-
-def _outliers(figures: Sequence[float]) -> list[int]:
-    """The numbers, from 1, of the repeats that are far from the others."""
-    if len(figures) < 4:
-        return []
-    logs = _logs(figures)
-    distance = np.abs(logs - np.median(logs))
-    deviation = 1.4826 * np.median(distance)
-    least = max(_OUTLYING_SHARE, _OUTLYING_Z * deviation)
-    return [n for n, each in enumerate(distance, 1) if each > least]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,6 @@ from markupsafe import Markup
 from compliance.findings.page import templates
 from harness import terminal
 from harness.comparison import compare
-from harness.comparison.tables import Group
 from harness.report import details, exports, figures
 from harness.report.content import Content
 from harness.report.section import Section
@@ -60,6 +59,8 @@ def render(
     # Nothing else is known of cells that never started.
     measured = [group for group in content.current if group.last.result.directory]
     cells = measured[:_MOST_DETAILS]
+    models = {compare.named(group) for group in measured or content.current}
+    of = f" for {models.pop()}" if len(models) == 1 else ""
     colours = {group.sut: figures.colour(group.cell.sut) for group in content.groups}
     drawn = []
     for n, section in enumerate(sections):
@@ -76,7 +77,7 @@ def render(
             content=content,
             sentences=sentences(sections),
             sections=drawn,
-            title=_title(measured or content.current),
+            title=f"Which SUT is fastest{of}?",
             how=list(_how(content)),
             json=_data_uri("application/json", text),
             script=Markup(_SCRIPT),
@@ -89,12 +90,6 @@ def render(
         )
     )
     return f"{BEGINNING}\n{body}"
-
-
-def _title(groups: Iterable[Group]) -> str:
-    """The question that the page answers, with the name of the model if there is only one."""
-    names = {compare.named(group) for group in groups}
-    return f"Which SUT is fastest{f' for {names.pop()}' if len(names) == 1 else ''}?"
 
 
 def _how(content: Content) -> Iterator[str]:
