@@ -99,15 +99,16 @@ class Terminal:
         """Return a function that draws the progress of a worker. It is called with each new
         heartbeat.
         """
-        state: dict[str, Any] = {"phase": None, "task": None}
+        phase = ""
+        task: TaskID | None = None
 
         def draw(beat: Beat) -> None:
-            phase = beat.phase
-            if phase != state["phase"]:
-                state["phase"] = phase
-                state["task"] = self._enter(state["task"], f"{what}: {phase}", beat)
-            if self._bars and state["task"] is not None:
-                self._bars.update(state["task"], completed=beat.completed, refresh=True)
+            nonlocal phase, task
+            if beat.phase != phase:
+                phase = beat.phase
+                task = self._enter(task, f"{what}: {phase}", beat)
+            if self._bars and task is not None:
+                self._bars.update(task, completed=beat.completed, refresh=True)
 
         return draw
 
@@ -319,7 +320,7 @@ def _joined(words: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(padded).rstrip()
 
 
-def comparisons(found: Iterable[Pair], sides: tuple[str, str], quiet: bool) -> None:
+def comparisons(found: Iterable[Pair], a: str, b: str, quiet: bool) -> None:
     """Print each cell of two folders: the figures, the verdict, and other differences.
 
     `quiet`: only the verdicts.
@@ -328,18 +329,14 @@ def comparisons(found: Iterable[Pair], sides: tuple[str, str], quiet: bool) -> N
         write(c.name, style="bold")
         for side, sut, figure in (("A", c.a, c.a_figure), ("B", c.b, c.b_figure)):
             if sut and not quiet:
-                text = f"{sut}  {figure or 'no figure'}"
-                write((f"  {side}  ", "dim"), text)
+                write((f"  {side}  ", "dim"), f"{sut}  {figure or 'no figure'}")
         style = "bold" if c.ratio and c.ratio.different else ""
-        if not c.comparable:
-            style = "yellow"
-        write(f"  {c.verdict}", style=style)
+        write(f"  {c.verdict}", style=style if c.comparable else "yellow")
         for flag in c.flags if not quiet else ():
             write(f"  ! {flag}", style="yellow")
     if not quiet:
         legend = (
-            f"A is {sides[0]}, B is {sides[1]}; a ratio is the speed of B over that of A, with"
-            " its 95 % interval"
+            f"A is {a}, B is {b}; a ratio is the speed of B over that of A, with its 95 % interval"
         )
         write(legend, style="dim")
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from formats.result import Result, Status
 from harness import terminal
-from harness.comparison import compare, runs
+from harness.comparison import compare
+from harness.comparison.runs import Run, read
 from harness.comparison.statistics import COVERAGE, plural
-from harness.comparison.tables import Group
 from harness.errors import UsageError
 from harness.execution import releases, rundir
 from harness.request import estimate, options
@@ -182,7 +182,7 @@ class _Stages:
 
     Attributes:
         number: of the search, which `--again` raises.
-        groups: release → a run of it.
+        measured: release → a run of it.
     """
 
     values: Values
@@ -192,7 +192,7 @@ class _Stages:
     again: bool
     answers: bool
     number: str = ""
-    groups: dict[str, Group] = field(default_factory=dict)
+    measured: dict[str, Run] = field(default_factory=dict)
 
     def measure(self, stage: str, versions: Sequence[str], repeats: int) -> Mapping[str, Trial]:
         """The runs of each release."""
@@ -208,7 +208,7 @@ class _Stages:
         results = loop.measure(sweep, self.reporter, fail_fast=False)
         of_series = {one.number: version for version, one in zip(versions, series, strict=True)}
         for (number, _), result in results.items():
-            self.groups[of_series[number]] = Group(runs=(runs.read(result),))
+            self.measured[of_series[number]] = read(result)
         return {
             version: _trial(one, results) for version, one in zip(versions, series, strict=True)
         }
@@ -217,8 +217,7 @@ class _Stages:
         """The other packages that differ between the environments of two releases, in words."""
         if not before:
             return ""
-        found = compare.moved(self.groups[before], self.groups[after], {self.package})
-        return ", ".join(f"{name} {a} → {b}" for name, (a, b) in found.items())
+        return compare.moved(self.measured[before], self.measured[after], [self.package])
 
     def _folder(self, out: Path, stage: str, series: Sequence[Series]) -> Path:
         """The folder of a stage's sweep. With --again the first stage gets a new number, and the

@@ -31,23 +31,21 @@ def main(arguments: list[str]) -> int:
     comparisons = _comparisons(flags.a, flags.b)
     if flags.allow_unproven and limit is None:
         raise UsageError("--allow-unproven: is for --fail-if-slower; give both, or neither")
-    a = str(flags.a)
-    b = str(flags.b)
+    sides = {"a": str(flags.a), "b": str(flags.b)}
     if flags.json:
         cells = [asdict(comparison) for comparison in comparisons]
-        terminal.document({"schema": "compare-1", "a": a, "b": b, "comparisons": cells})
+        terminal.document({"schema": "compare-1", **sides, "comparisons": cells})
     else:
-        terminal.comparisons(comparisons, (a, b), flags.quiet)
+        terminal.comparisons(comparisons, **sides, quiet=flags.quiet)
     if limit is None:
         return 0
     unproven = [c for c in comparisons if c.unproven]
-    proven = [c for c in comparisons if c.ratio and not c.unproven]
+    proven = [c for c in comparisons if not c.unproven]
     slower = [c for c in proven if c.ratio and c.ratio.slower_than(limit)]
     for c in slower:
         _say(f"slower than {fail_if_slower}: {c.b}, {c.name}: {c.verdict}")
     for c in unproven:
-        sut = c.b or c.a
-        _say(f"nothing proven: {sut}, {c.name}: {c.unproven}")
+        _say(f"nothing proven: {c.b or c.a}, {c.name}: {c.unproven}")
     if slower:
         return 1
     return _UNPROVEN if unproven and not flags.allow_unproven else 0

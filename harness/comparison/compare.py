@@ -5,7 +5,7 @@ refused or weak.
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -15,16 +15,16 @@ from packaging.utils import canonicalize_name
 
 from formats.cell import LORA, STANDARD_INPUTS, Cell, cell_words, fields_with
 from formats.result import Result
-from harness.comparison import statistics, tables
+from harness.comparison import statistics
+from harness.comparison.collected import collected
 from harness.comparison.runs import Run, find, read
-from harness.comparison.tables import Group
+from harness.comparison.statistics import Ratio
+from harness.comparison.tables import Group, alike, ratio
 from results.figure import short, with_facts
 from sut.registry import FIT, SUTS
 
 _PUBLISHED_FILE = "keras3_a100_40gb.csv"
 _PUBLISHED_WORK = ("model", "task", "batch_size", "seq_len")
-SHARED = tuple(fields_with("shared"))
-"""The fields of `Cell` that a page states once at its top if all its cells share the value."""
 _KERAS_FILE = "keras_file"
 OTHER_FACTORS = "their LoRA trains different parameters"
 NOT_IN_TURNS = (
@@ -55,7 +55,7 @@ class Pair:
     b: str
     a_figure: str
     b_figure: str
-    ratio: statistics.Ratio | None
+    ratio: Ratio | None
     verdict: str
     flags: tuple[str, ...]
     comparable: bool
@@ -72,23 +72,31 @@ def compare(
     a cell was measured several times in different ways (mode, versions, machine), the last one
     counts. A cell without a partner gives a comparison too, whose verdict says so.
     """
-    newest_b = _newest(b)
-    machines = {group.cell.digest: group.last.machine for group in newest_b}
-    newest_a = _newest(a, machines)
-    pairs = _partners(newest_a, newest_b)
-    used = {group for pair in pairs for group in pair}
-    found = [_compared(x, y, names) for x, y in pairs]
-    found += [_pair(None, y, f"only in {names[1]}") for y in newest_b if y not in used]
-    found += [_pair(x, None, f"only in {names[0]}") for x in newest_a if x not in used]
-    return found
+    newest_b = _newest(b, {})
+    newest_a = _newest(a, {digest: y.machine for digest, y in newest_b.items()})
+    every = [*newest_a.values(), *newest_b.values()]
+    pairs: list[tuple[Group | None, Group]] = []
+    for digest, y in sorted(newest_b.items(), key=lambda item: item[0] not in newest_a):
+        same = [group for group in every if group.work == y.work]
+        is_pair = len(same) == 2 and same[0].cell.digest in newest_a
+        pairs.append((newest_a.get(digest, same[0] if is_pair else None), y))
+    pairs.sort(key=lambda pair: pair[0] is None)
+    partners = [x for x, _ in pairs]
+    found = [_pair(x, y, names) for x, y in pairs]
+    return found + [_pair(x, None, names) for x in newest_a.values() if x not in partners]
 
 
 def published_for(cell: Cell) -> dict[str, float]:
     """SUT → its published milliseconds a step for a cell's model, task and batch. A training is
     published for one batch, which counts for all of ours. Empty for a tuned, quantised or
-    replicated cell.
+    replicated cell, for a latency, and for inputs, weights or a LoRA that are not the published
+    ones.
     """
-    if cell.tuned or cell.quantized or cell.replicas:
+    # The published BERT reads padded texts, and the published prompts have one length.
+    is_uneven = cell.dataset == "uneven" and cell.task == "generate"
+    is_other = cell.dataset not in STANDARD_INPUTS or cell.size == "user" or cell.lora == LORA[1]
+    is_changed = cell.tuned or cell.quantized or cell.replicas
+    if is_uneven or is_other or is_changed or cell.scenario == "SingleStream":
         return {}
     found: dict[str, float] = {}
     for (model, task, batch_size), times in published().items():
@@ -133,7 +141,7 @@ def parts(
     if cell.task == FIT:
         words = [f"{name} {cell.scenario}"]
     if exact:
-        return words + cell_words(cell, without) + _words(cell, "variables")
+        return words + cell_words(cell, without) + variables(cell)
     digests = ["chat"] if cell.dataset in STANDARD_INPUTS else ["chat", "dataset"]
     return words + cell_words(cell, (*without, *digests))
 
@@ -160,32 +168,25 @@ def called(group: Group) -> str:
 
 
 def shared(groups: Sequence[Group]) -> dict[str, list[str]]:
-    """The fields of SHARED that all groups have in common → their values in words."""
-    if not groups:
-        return {}
-    first, *others = (group.cell for group in groups)
+    """The fields of `Cell` with the role `shared` that have one value in all groups → their values
+    in words. A page states them once, at its top.
+    """
     equal = {}
-    for name in SHARED:
-        value = getattr(first, name)
-        if all(getattr(other, name) == value for other in others):
-            equal[name] = _words(first, name)
+    for name in fields_with("shared"):
+        values = [getattr(group.cell, name) for group in groups]
+        if values and all(value == values[0] for value in values):
+            equal[name] = variables(groups[0].cell) if name == "variables" else [str(values[0])]
     return equal
 
 
-def _words(cell: Cell, name: str) -> list[str]:
-    value = getattr(cell, name)
-    if isinstance(value, Mapping):
-        return [f"{variable}={text}" for variable, text in sorted(value.items())]
-    return [str(value)]
+def variables(cell: Cell) -> list[str]:
+    """The environment variables of a cell: `OMP_NUM_THREADS=1`."""
+    return [f"{name}={value}" for name, value in sorted(cell.variables.items())]
 
 
 def figure(group: Group) -> str:
     """The figure with its unit and interval: `627 samples/s (612–640)`. Empty if there is none."""
-    s = group.summary
-    text = mean(group)
-    if s is None or s.low is None or s.high is None:
-        return text
-    return f"{text} ({short(s.low)}–{short(s.high)})"
+    return " ".join(filter(None, (mean(group), between(group))))
 
 
 def mean(group: Group) -> str:
@@ -195,85 +196,97 @@ def mean(group: Group) -> str:
     return f"{short(group.summary.mean)} {group.metric.unit}"
 
 
-def differences(a: Group, b: Group) -> list[str]:
+def between(group: Group) -> str:
+    """`(612–640)`, the interval of the figure. Empty if there is none."""
+    s = group.summary
+    return f"({short(s.low)}–{short(s.high)})" if s and s.low else ""
+
+
+def differences(a: Run, b: Run) -> list[str]:
     """List the differences between two measurements of the same work, one sentence each."""
+    x = a.result.cell
+    y = b.result.cell
     sentences = conditions(a, b)
-    if other_factors((a.cell, b.cell)):
+    if other_factors((x, y)):
         sentences.append(OTHER_FACTORS)
-    one, other = (", ".join(group.cell.switches) for group in (a, b))
-    if a.cell.sut == b.cell.sut and one != other:
-        sentences.append(f"other switches: {one} / {other}")
-    x = a.last.versions
-    y = b.last.versions
-    for name in dict.fromkeys([*x, *y]):
-        is_of_both = name in x and name in y
-        if x.get(name) == y.get(name) or (a.cell.sut != b.cell.sut and not is_of_both):
-            continue
-        sentences.append(f"other version of {name}: {x.get(name, 'none')} / {y.get(name, 'none')}")
-    named = map(canonicalize_name, {*x, *y})
-    others = moved(a, b, {*named}) if a.cell.sut == b.cell.sut else {}
-    if others:
-        words = (f"{name} {one} / {other}" for name, (one, other) in others.items())
-        sentences.append(f"other packages: {', '.join(words)}")
-    return sentences
+    if x.sut == y.sut and x.switches != y.switches:
+        sentences.append(f"other switches: {', '.join(x.switches)} / {', '.join(y.switches)}")
+    sentences += releases(a, b)
+    packages = moved(a, b, (*a.versions, *b.versions), " / ") if x.sut == y.sut else ""
+    return [*sentences, f"other packages: {packages}"] if packages else sentences
 
 
-def moved(a: Group, b: Group, without: Collection[str]) -> dict[str, tuple[str, str]]:
-    """Distribution → its versions in the environments of two groups, for each that differs.
-
-    `without`: packages that are left out. Empty if one of the groups reported none.
+def releases(a: Run, b: Run) -> list[str]:
+    """List the packages of two SUTs whose versions differ, one sentence each. If the SUTs differ,
+    only packages of both count.
     """
-    x, y = installed(a), installed(b)
-    names = sorted({*x, *y} - {*without}) if x and y else []
-    versions = {name: (x.get(name, "none"), y.get(name, "none")) for name in names}
-    return {name: both for name, both in versions.items() if both[0] != both[1]}
+    names = [*a.versions, *b.versions]
+    if a.result.cell.sut != b.result.cell.sut:
+        names = [name for name in a.versions if name in b.versions]
+    changed = _changed(a.versions, b.versions, names)
+    return [f"other version of {name}: {one} / {other}" for name, one, other in changed]
 
 
-def installed(group: Group) -> dict[str, str]:
-    """Distribution, in the normal form → its version in the SUT's environment."""
-    return {canonicalize_name(name): v for name, v in group.last.installed.items()}
+def moved(a: Run, b: Run, without: Iterable[str], between: str = " → ") -> str:
+    """The packages whose versions in the environments of two runs differ: `numpy 2.4.6 → 2.5.0,
+    …`. Empty if there is none, or if one of the runs reported none.
+
+    `without`: packages that are left out.
+    """
+    x = a.installed
+    y = b.installed
+    names = sorted({*x, *y}.difference(map(canonicalize_name, without))) if x and y else []
+    return ", ".join(f"{name} {one}{between}{other}" for name, one, other in _changed(x, y, names))
 
 
-def conditions(a: Group, b: Group) -> list[str]:
+def conditions(a: Run, b: Run) -> list[str]:
     """List the differences in the conditions of two measurements, one sentence each, the most
     important first.
 
     SUTs and their packages are not conditions.
     """
-    x = a.last
-    y = b.last
-    sentences = []
-    if x.machine != y.machine:
-        sentences.append(f"other machine: {x.machine or 'unknown'} / {y.machine or 'unknown'}")
-    settings: dict[str, tuple[Any, Any]] = {
-        "mode": (x.result.mode, y.result.mode),
-        "round": (x.result.round, y.result.round),
-        "planned duration": (x.planned_seconds, y.planned_seconds),
-    }
-    if x.record and y.record:
-        for field in ("operating_system", "kernel", "governor", "boost"):
-            both = (getattr(x.record.machine, field), getattr(y.record.machine, field))
-            settings[field.replace("_", " ")] = both
-    for name, (one, other) in settings.items():
-        if one != other:
-            sentences.append(f"other {name}: {one} / {other}")
-    if x.source != y.source:
-        sentences.append(_source(x, y))
+    x = _settings(a)
+    y = _settings(b)
+    changed = _changed(x, y, [name for name in x if name in y])
+    sentences = [f"other {name}: {one} / {other}" for name, one, other in changed]
+    if a.source != b.source:
+        revisions = [run.record and run.record.git.revision for run in (a, b)]
+        names = dict.fromkeys((revision or "unknown")[:12] for revision in revisions)
+        edited = "" if len(names) > 1 else ", with files that were edited"
+        words = f"revision {' / '.join(names)}{edited}"
+        sentences.append(f"other source of the SUTs or the worker: {words}")
     return sentences
 
 
-def _source(x: Run, y: Run) -> str:
-    """Return a sentence on the different source of the SUTs or the worker."""
-    revisions: dict[str, None] = {}
-    for run in (x, y):
-        revision = run.record.git.revision if run.record else None
-        revisions[(revision or "unknown")[:12]] = None
-    if len(revisions) > 1:
-        return f"other source of the SUTs or the worker: revision {' / '.join(revisions)}"
-    return (
-        f"other source of the SUTs or the worker: revision {next(iter(revisions))}, with files"
-        " that were edited"
-    )
+def _settings(run: Run) -> dict[str, Any]:
+    """The conditions of a run that are a word or a number, by their names in a sentence."""
+    result = run.result
+    settings = {
+        "machine": run.machine or "unknown",
+        "mode": result.mode,
+        "round": result.round,
+        "planned duration": run.planned_seconds,
+    }
+    if run.record:
+        machine = run.record.machine
+        settings |= {
+            "operating system": machine.operating_system,
+            "kernel": machine.kernel,
+            "governor": machine.governor,
+            "boost": machine.boost,
+        }
+    return settings
+
+
+def _changed(
+    x: Mapping[str, Any], y: Mapping[str, Any], names: Iterable[str]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield (name, its value in X, in Y) of each name whose values differ."""
+    for name in dict.fromkeys(names):
+        one = x.get(name, "none")
+        other = y.get(name, "none")
+        if one != other:
+            yield name, one, other
 
 
 def other_factors(cells: Iterable[Cell]) -> bool:
@@ -291,141 +304,98 @@ def beside_earlier(result: Result) -> str | None:
 
     The earlier runs are those in the same parent folder as the run.
     """
-    directory = result.directory
-    if not directory:
-        return None
-    found, _ = find(Path(directory).parent)
-    others = [each for each in found if each.directory != directory]
-    if not others:
+    if not result.directory:
         return None
     last = read(result)
-    earlier = _earlier(last, map(read, others))
+    new = Group(runs=(last,))
+    results, _ = find(Path(result.directory).parent)
+    earlier = []
+    for each in results:
+        run = read(each)
+        is_earlier = each.mode == result.mode and run.order < last.order
+        if is_earlier and run.metric and last.metric and alike(Group(runs=(run,)), new):
+            earlier.append(run)
     if not earlier:
         return None
-    new = Group(runs=(last,))
-    before = Group(runs=(earlier[-1],))
-    changes = differences(before, new)
-    if earlier[-1].disturbances:
-        why = "; ".join(earlier[-1].disturbances)
-        changes.append(f"that run was disturbed: {why}")
-    if last.disturbances:
-        changes.append(f"this run was disturbed: {'; '.join(last.disturbances)}")
+    earlier.sort(key=lambda run: run.order)
+    before = earlier[-1]
+    changes = differences(before, last)
+    for name, run in (("that", before), ("this", last)):
+        if run.disturbances:
+            changes.append(f"{name} run was disturbed: {'; '.join(run.disturbances)}")
     if not changes:
         changes.append("no setting or version that is recorded differs")
-    equal = [run for run in earlier if not differences(Group(runs=(run,)), new)]
+    equal = [run for run in earlier if not differences(run, last)]
     every = Group(runs=(*equal, last))
-    summary = every.summary
-    if summary and summary.low is not None:
-        repeats = summary.repeats
-        changes.append(f"the {repeats} runs so far: {figure(every)}")
-    return (
-        f"{tables.ratio(new, before).value:.3g} × the speed of"
-        f" {Path(earlier[-1].result.directory).name}: {'; '.join(changes)}"
-    )
+    if between(every):
+        changes.append(f"the {len(every.figures)} runs so far: {figure(every)}")
+    speed = ratio(new, Group(runs=(before,))).value
+    name = Path(before.result.directory).name
+    return f"{speed:.3g} × the speed of {name}: {'; '.join(changes)}"
 
 
-def _earlier(last: Run, others: Iterable[Run]) -> list[Run]:
-    """The earlier runs of the same mode with a figure of the same kind, in order. `others`: of the
-    same cell.
-    """
-    if not last.metric:
-        return []
-    new = Group(runs=(last,))
-    earlier = []
-    for run in others:
-        is_earlier = run.result.mode == last.result.mode and run.order < last.order
-        if is_earlier and run.metric and tables.alike(Group(runs=(run,)), new):
-            earlier.append(run)
-    return sorted(earlier, key=lambda run: run.order)
-
-
-def _newest(groups: Iterable[Group], machines: Mapping[str, str] | None = None) -> list[Group]:
-    """The last measured group of each cell, with or without figures, so that an old success hides
-    no new failure.
+def _newest(groups: Iterable[Group], machines: Mapping[str, str]) -> dict[str, Group]:
+    """Digest of each cell → the last measured group of it, with or without figures, so that an old
+    success hides no new failure.
 
     `machines`: digest of a cell → the machine whose group is preferred, if there is one.
     """
 
     def rank(group: Group) -> tuple[bool, Any]:
-        preferred = (machines or {}).get(group.cell.digest)
-        return group.last.machine == preferred, group.order
+        return group.machine == machines.get(group.cell.digest), group.runs[-1].order
 
-    kept: dict[str, Group] = {}
-    for group in groups:
-        other = kept.get(group.cell.digest)
-        if other is None or rank(group) > rank(other):
-            kept[group.cell.digest] = group
-    return list(kept.values())
+    of_cells = collected((group.cell.digest, group) for group in groups)
+    return {digest: max(of_one, key=rank) for digest, of_one in of_cells.items()}
 
 
-def _partners(a: Sequence[Group], b: Sequence[Group]) -> list[tuple[Group, Group]]:
-    """(a cell of A, its partner of B) for each cell that has one."""
-    by_digest = {group.cell.digest: group for group in a}
-    pairs = [(by_digest[y.cell.digest], y) for y in b if y.cell.digest in by_digest]
-    used = {group for pair in pairs for group in pair}
-    for y in b:
-        same = [group for group in (*a, *b) if group.work == y.work]
-        if y not in used and len(same) == 2 and same[0] in a and same[1] in b:
-            pairs.append((same[0], y))
-    return pairs
-
-
-def _pair(
-    a: Group | None,
-    b: Group | None,
-    verdict: str,
-    flags: Sequence[str] = (),
-    ratio: statistics.Ratio | None = None,
-    unproven: str = "",
-) -> Pair:
-    """Return a pair. `a` or `b` is None for a cell that only the other side has."""
-    group = b or a
-    assert group
+def _pair(a: Group | None, b: Group | None, names: tuple[str, str]) -> Pair:
+    """Return the pair of two cells with the same work. None: only the other side has it."""
+    sides = [(name, group) for name, group in zip(names, (a, b), strict=True) if group]
+    verdict = unproven = f"only in {sides[0][0]}"
+    flags: list[str] = []
+    speed = None
+    if a and b:
+        flags = differences(a.last, b.last)
+        lacking = [(name, group) for name, group in sides if not group.good]
+        kinds = [f"{metric.name} by {metric.estimate}" for metric in (a.metric, b.metric) if metric]
+        if lacking:
+            name, group = lacking[0]
+            verdict = unproven = f"no figure in {name}: {group.last.obstacle}"
+        elif not alike(a, b):
+            verdict = unproven = f"refused: other statistics ({' / '.join(kinds)})"
+        else:
+            speed = ratio(b, a)
+            verdict, unproven = _judged(a, b, speed, names)
+    if speed:
+        flags += [NOT_IN_TURNS] if speed.method == "Welch t" else []
+        reasons = collected((reason, name) for name, group in sides for reason in group.unranked)
+        flags += [f"not ranked ({' and '.join(of)}): {reason}" for reason, of in reasons.items()]
     return Pair(
-        name=describe(group, exact=True),
+        name=describe(sides[-1][1], exact=True),
         a=a.sut if a else "",
         b=b.sut if b else "",
         a_figure=figure(a) if a else "",
         b_figure=figure(b) if b else "",
-        ratio=ratio,
+        ratio=speed,
         verdict=verdict,
         flags=tuple(flags),
-        comparable=ratio is not None,
-        unproven=unproven if ratio else verdict,
+        comparable=speed is not None,
+        unproven=unproven,
     )
 
 
-def _compared(a: Group, b: Group, names: tuple[str, str]) -> Pair:
-    """Return the pair of two cells with the same work."""
-    flags = differences(a, b)
-    for name, group in zip(names, (a, b), strict=True):
-        if not group.good:
-            return _pair(a, b, f"no figure in {name}: {group.last.obstacle}", flags)
-    if a.metric and b.metric and not tables.alike(a, b):
-        x, y = (f"{metric.name} by {metric.estimate}" for metric in (a.metric, b.metric))
-        return _pair(a, b, f"refused: other statistics ({x} / {y})", flags)
-    ratio = tables.ratio(b, a)
-    if ratio.method == "Welch t":
-        flags.append(NOT_IN_TURNS)
-    sides: dict[str, list[str]] = {}
-    for name, group in zip(names, (a, b), strict=True):
-        for reason in group.unranked:
-            sides.setdefault(reason, []).append(name)
-    flags += [f"not ranked ({' and '.join(of)}): {reason}" for reason, of in sides.items()]
-    unsure = ""
-    if ratio.unsure and not ratio.different:
-        between = statistics.interval(ratio.low or 0, ratio.high or 0)
-        unsure = f"the ratio is uncertain by more than a factor of two ({between})"
+def _judged(a: Group, b: Group, speed: Ratio, names: tuple[str, str]) -> tuple[str, str]:
+    """Return (the verdict, why it proves nothing). The second is empty if it is proven."""
     one, other = names if a.sut == b.sut else (a.sut, b.sut)
-    verdict = f"inconclusive, because {unsure}" if unsure else ratio.verdict(other, one)
-    return _pair(a, b, verdict, flags, ratio, _unproven(a, b, ratio, unsure))
-
-
-def _unproven(a: Group, b: Group, ratio: statistics.Ratio, unsure: str) -> str:
-    """Return why a ratio proves nothing. Empty if it is proven."""
-    if a.last.machine != b.last.machine:
-        return "the two were measured on different machines"
-    if ratio.low is None or ratio.high is None:
-        return f"it has too few repeats ({min(ratio.repeats)}, and {statistics.FEWEST} are needed)"
-    failures = [group.failure for group in (a, b) if group.failure_counts]
-    return next(filter(None, (unsure, a.disturbed, b.disturbed, *failures)), "")
+    verdict = speed.verdict(other, one)
+    unsure = ""
+    if speed.unsure and not speed.different:
+        unsure = f"the ratio is uncertain by more than a factor of two ({speed.between})"
+        verdict = f"inconclusive, because {unsure}"
+    if a.machine != b.machine:
+        return verdict, "the two were measured on different machines"
+    if speed.low is None:
+        few = f"{min(speed.repeats)}, and {statistics.FEWEST} are needed"
+        return verdict, f"it has too few repeats ({few})"
+    doubts = (unsure, a.disturbed, b.disturbed, a.serious_failure, b.serious_failure)
+    return verdict, next(filter(None, doubts), "")

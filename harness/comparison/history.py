@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from harness.comparison import compare, statistics
+from harness.comparison import compare, statistics, tables
+from harness.comparison.collected import collected
 from harness.comparison.runs import Run
 from harness.comparison.tables import Group
 
@@ -63,34 +64,35 @@ def trends(groups: Iterable[Group]) -> list[Trend]:
     """A trend for every cell that was measured at least twice with success. Cells that fail now, or
     whose speed changed, come first.
     """
-    runs: dict[tuple[str, str], list[Run]] = {}
-    for group in groups:
-        for run in group.runs:
-            runs.setdefault((run.result.cell.digest, run.result.mode), []).append(run)
-    found = []
-    for of_one in runs.values():
-        if sum(bool(run.metric) for run in of_one) > 1:
-            found.append(_trend(sorted(of_one, key=lambda run: run.order)))
+    every = [run for group in groups for run in group.runs]
+    cells = collected(((run.result.cell.digest, run.result.mode), run) for run in every)
+    repeated = [runs for runs in cells.values() if sum(bool(run.metric) for run in runs) > 1]
+    found = [_trend(sorted(runs, key=lambda run: run.order)) for runs in repeated]
     return sorted(found, key=lambda trend: trend.is_steady)
 
 
 def _trend(runs: Sequence[Run]) -> Trend:
     good = [run for run in runs if run.metric]
     failed = [run for run in runs if run.order > good[-1].order]
-    stretches: list[Group] = []
-    for run in good:
-        one = Group(runs=(run,))
-        if stretches and not compare.differences(Group(runs=stretches[-1].runs[-1:]), one):
-            stretches[-1] = Group(runs=(*stretches[-1].runs, run))
+    stretches = [Group(runs=(good[0],))]
+    for before, run in pairwise(good):
+        if compare.differences(before, run):
+            stretches.append(Group(runs=(run,)))
         else:
-            stretches.append(one)
-    changes = tuple(_change(a, b) for a, b in itertools.pairwise(stretches))
-    sentence = _sentence(stretches, changes)
+            stretches[-1] = Group(runs=(*stretches[-1].runs, run))
+    steps = [_step(a, b) for a, b in pairwise(stretches)]
+    shown = [sentence for change, sentence in steps if change.speed.different]
+    first = stretches[0]
+    count = statistics.plural(len(good), "run")
+    sentence = f"{count}, {statistics.plural(len(steps), 'change')}; no difference of speed shown"
+    if shown:
+        sentence = "; ".join(shown)
+    elif not steps:
+        sentence = f"{count}, nothing changed: {_drift(first.figures) or compare.figure(first)}"
     if failed:
         are = "run is" if len(failed) == 1 else f"{len(failed)} runs are"
         since = f"{failed[0].started[:16]} ({failed[-1].obstacle})"
         sentence += f"; the last {are} not ok since {since}"
-    first = stretches[0]
     return Trend(
         sut=first.sut,
         work=compare.describe(first, exact=True),
@@ -98,29 +100,22 @@ def _trend(runs: Sequence[Run]) -> Trend:
         figures=tuple(figure for group in stretches for figure in group.figures),
         started=tuple(run.started for run in good),
         sentence=sentence,
-        changes=changes,
+        changes=tuple(change for change, _ in steps),
         fails=bool(failed),
     )
 
 
-def _sentence(stretches: Sequence[Group], changes: Sequence[Change]) -> str:
-    """The changes of speed that are shown, or that none is."""
-    shown = [each for each in changes if each.speed.different]
-    if shown:
-        return "; ".join(f"{each.verdict} since {each.at[:16]} ({_why(each)})" for each in shown)
-    runs = statistics.plural(sum(len(group.runs) for group in stretches), "run")
-    if changes:
-        count = statistics.plural(len(changes), "change")
-        return f"{runs}, {count}; no difference of speed shown"
-    only = stretches[0]
-    figure = _drift(only.figures) or compare.figure(only)
-    return f"{runs}, nothing changed: {figure}"
-
-
-def _why(change: Change) -> str:
-    """The first difference, and each release that changed."""
-    first, *others = change.what
-    return "; ".join([first, *(what for what in others if what.startswith("other version of"))])
+def _step(a: Group, b: Group) -> tuple[Change, str]:
+    """(the change, a sentence on it with the first difference and each release that changed)."""
+    speed = tables.ratio(b, a)
+    verdict = speed.verdict("it", "before")
+    if speed.different:
+        verdict = f"{'faster' if speed.value > 1 else 'slower'}: {verdict}"
+    at = b.runs[0].started
+    what = tuple(compare.differences(a.last, b.last))
+    why = "; ".join(dict.fromkeys((*what[:1], *compare.releases(a.last, b.last))))
+    change = Change(at=at, what=what, verdict=verdict, speed=speed)
+    return change, f"{verdict} since {at[:16]} ({why})"
 
 
 def _drift(figures: Sequence[float]) -> str:
@@ -136,17 +131,3 @@ def _drift(figures: Sequence[float]) -> str:
     change = float(np.expm1(slope * (n - 1)))
     is_shown = stats.kendalltau(range(n), figures).pvalue < _DRIFT_P
     return f"the figures drift by {change:+.0%}" if is_shown and abs(change) > _DRIFT else ""
-
-
-def _change(a: Group, b: Group) -> Change:
-    ratio = statistics.compare(
-        b.figures,
-        a.figures,
-        higher_is_better=a.metric is None or a.metric.higher_is_better,
-        paired=False,
-    )
-    verdict = ratio.verdict("it", "before")
-    if ratio.different:
-        verdict = f"{'faster' if ratio.value > 1 else 'slower'}: {verdict}"
-    what = tuple(compare.differences(a, b))
-    return Change(at=b.runs[0].started, what=what, verdict=verdict, speed=ratio)

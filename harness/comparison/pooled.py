@@ -9,6 +9,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -49,12 +50,10 @@ def mean_ratio(
     every = [series for pair in pairs for series in pair]
     rounds = [of for of in every[0] if all(of in series for series in every)]
     paired = len(rounds) >= FEWEST
-    columns = [list(series.values()) for series in every]
-    if paired:
-        columns = [[series[of] for of in rounds] for series in every]
-    repeats = range(min(map(len, columns)))
-    fast = [geometric_mean([column[n] for column in columns[0::2]]) for n in repeats]
-    slow = [geometric_mean([column[n] for column in columns[1::2]]) for n in repeats]
+    columns = [[series[of] for of in (rounds if paired else series)] for series in every]
+    repeats = list(zip(*columns, strict=False))
+    fast = [geometric_mean(speeds[0::2]) for speeds in repeats]
+    slow = [geometric_mean(speeds[1::2]) for speeds in repeats]
     return compare(fast, slow, higher_is_better=higher_is_better, paired=paired, compared=compared)
 
 
@@ -68,14 +67,14 @@ class Pooled:
     enough to know it well.
 
     Attributes:
-        series: name → its rounds.
+        series: name, which may be any key → its rounds.
         compared: the number of series from which a reader chooses a ratio.
     """
 
-    series: Mapping[str, Rounds]
+    series: Mapping[Any, Rounds]
     compared: int
 
-    def ratio(self, a: str, b: str) -> Ratio | None:
+    def ratio(self, a: Any, b: Any) -> Ratio | None:
         """The speed of A over that of B. None if they share fewer than three rounds.
 
         Only the runs of the two count if one of them is noisier than the others, or if only two
@@ -99,14 +98,14 @@ class Pooled:
         return judged(float(contrast @ fit.effects), error, fit.freedom, compared, "pooled", counts)
 
     @cached_property
-    def noisy(self) -> tuple[str, ...]:
+    def noisy(self) -> tuple[Any, ...]:
         """The series that are noisier than the others, the noisiest first.
 
         They are left out of the common noise, and their ratios use the noise of the pair. An F test
         compares the residuals of each with those of the rest, at 5 % over all series (as Cochran
         1941, Annals of Eugenics 11:47, tests the largest of several variances).
         """
-        found: list[str] = []
+        found: list[Any] = []
         left = dict(self.series)
         while len(left) > 2:
             chances = {name: _chance_of_noise(name, left) for name in left}
@@ -119,18 +118,15 @@ class Pooled:
 
     @cached_property
     def _fit(self) -> _Fit:
-        return _Fit.of(
-            {name: rounds for name, rounds in self.series.items() if name not in self.noisy}
-        )
+        return _Fit({name: each for name, each in self.series.items() if name not in self.noisy})
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Fit:
     """The least-squares fit of the model.
 
     Attributes:
-        names, rounds: the series and rounds of the effects, series first.
-        effects: logarithms, float64 [series + rounds].
+        names: the series.
+        effects: logarithms, float64 [series + rounds]. Those `of_rounds` are also there by round.
         covariance: covariance of the effects over the variance of a residual, float64 [series +
             rounds, series + rounds].
         deviation: standard deviation of a residual, a natural logarithm; `freedom`: its degrees.
@@ -138,53 +134,40 @@ class _Fit:
             without a common series.
     """
 
-    names: Sequence[str]
-    rounds: Sequence[Hashable]
-    effects: np.ndarray
-    covariance: np.ndarray
-    deviation: float
-    freedom: int
-    connected: bool
-
-    @classmethod
-    def of(cls, series: Mapping[str, Rounds]) -> _Fit:
-        names = list(series)
+    def __init__(self, series: Mapping[Any, Rounds]):
+        self.names = list(series)
         rounds = list(dict.fromkeys(of for each in series.values() for of in each))
-        cells = [(n, rounds.index(of)) for n, each in enumerate(series.values()) for of in each]
-        design = np.zeros((len(cells), len(names) + len(rounds)))
-        for row, (n, of) in enumerate(cells):
-            design[row, [n, len(names) + of]] = 1
-        logs = np.log([speed for each in series.values() for speed in each.values()])
+        cells = []
+        speeds = []
+        for n, each in enumerate(series.values()):
+            for of, speed in each.items():
+                cells.append([n, len(series) + rounds.index(of)])
+                speeds.append(speed)
+        design = np.zeros((len(cells), len(series) + len(rounds)))
+        for row, effects in enumerate(cells):
+            design[row, effects] = 1
         inverse = np.linalg.pinv(design)
-        effects = inverse @ logs
+        logs = np.log(speeds)
+        self.effects = inverse @ logs
+        self.of_rounds = dict(zip(rounds, self.effects[len(series) :], strict=True))
+        self.covariance = inverse @ inverse.T
         rank = int(np.linalg.matrix_rank(design))
-        freedom = len(cells) - rank
-        squares = float(((logs - design @ effects) ** 2).sum())
-        deviation = math.sqrt(squares / freedom) if freedom else 0.0
-        return cls(
-            names=names,
-            rounds=rounds,
-            effects=effects,
-            covariance=inverse @ inverse.T,
-            deviation=deviation,
-            freedom=freedom,
-            connected=rank == design.shape[1] - 1,
-        )
-
-    def round_effect(self, of: Hashable) -> float:
-        return float(self.effects[len(self.names) + self.rounds.index(of)])
+        self.connected = rank == design.shape[1] - 1
+        self.freedom = len(cells) - rank
+        squares = float(((logs - design @ self.effects) ** 2).sum())
+        self.deviation = math.sqrt(squares / self.freedom) if self.freedom else 0.0
 
 
-def _chance_of_noise(name: str, series: Mapping[str, Rounds]) -> float:
+def _chance_of_noise(name: Any, series: Mapping[Any, Rounds]) -> float:
     """The chance of residuals as large as those of `name` if it is as noisy as the others."""
     from scipy import special
 
     rest = {other: rounds for other, rounds in series.items() if other != name}
-    fit = _Fit.of(rest)
-    shared = [of for of in series[name] if of in fit.rounds]
+    fit = _Fit(rest)
+    shared = [of for of in series[name] if of in fit.of_rounds]
     if len(shared) < FEWEST or not fit.freedom or not fit.deviation or not fit.connected:
         return 1.0
-    own = [math.log(series[name][of]) - fit.round_effect(of) for of in shared]
+    own = [math.log(series[name][of]) - fit.of_rounds[of] for of in shared]
     beside = np.mean([sum(of in rounds for rounds in rest.values()) for of in shared])
     variance = np.var(own, ddof=1) / (1 + 1 / beside)  # the mean of the others has noise, too
     ratio = float(variance) / fit.deviation**2

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+
+from packaging.utils import canonicalize_name
 
 from formats import reading
 from formats.job import Job
@@ -36,27 +38,28 @@ class Run:
     record: Record | None = None
     planned_seconds: float | None = None
 
-    @property
+    @cached_property
     def installed(self) -> Mapping[str, str]:
-        """Distribution → its version in the SUT's environment. Empty if no worker reported any."""
-        return self.record.environment.versions if self.record else {}
+        """Distribution, in the normal form → its version in the SUT's environment. Empty if no
+        worker reported any.
+        """
+        versions = self.record.environment.versions if self.record else {}
+        return {canonicalize_name(name): version for name, version in versions.items()}
 
     @cached_property
     def versions(self) -> dict[str, str]:
         """Versions of Python, the SUT's packages and an accelerator's driver. Empty if no worker
         reported any.
         """
-        if self.record is None:
-            return {}
         installed = self.installed
-        spec = SUTS.get(self.result.cell.sut)
-        packages = spec.packages if spec else ()
+        cell = self.result.cell
+        packages = SUTS[cell.sut].packages if cell.sut in SUTS else ()
         names = recorded_names(("python", *packages, "mlcommons-loadgen"), installed)
         versions = {package: installed[name] for package, name in names.items()}
-        if self.result.cell.device == HOST or not versions:
-            return versions
-        drivers = {accelerator.driver for accelerator in self.record.machine.accelerators}
-        return {**versions, "driver": ", ".join(sorted(drivers))} if drivers else versions
+        if self.record and versions and cell.device != HOST:
+            drivers = {accelerator.driver for accelerator in self.record.machine.accelerators}
+            versions |= {"driver": ", ".join(sorted(drivers))} if drivers else {}
+        return versions
 
     @cached_property
     def machine(self) -> str:
@@ -111,12 +114,10 @@ class Run:
         """
         result = self.result
         mark = result.sweep
+        if mark is None:
+            return None
         below = 1 + len(Path(result.cell.name).parts)
-        return (
-            (Path(result.directory).absolute().parts[:-below], mark.id, mark.repeat)
-            if mark
-            else None
-        )
+        return Path(result.directory).absolute().parts[:-below], mark.id, mark.repeat
 
     @property
     def obstacle(self) -> str:
@@ -157,14 +158,17 @@ class Run:
         return disturbance.sentences(noise, threads)
 
 
-def machine_words(machine: Machine, nodes: Iterable[str] = ()) -> str:
+def machine_words(machine: Machine, nodes: Sequence[str] = ()) -> str:
     """A machine in words. Runs with different words are from different machines.
 
     `nodes`: those of replicas, if a cluster ran them.
     """
-    words = [kind_words(machine), *([f"node {machine.node}"] if machine.node else [])]
-    names = ", ".join(dict.fromkeys(nodes))
-    return ", ".join([*words, *([f"replicas on {names}"] if names else [])])
+    parts = [kind_words(machine)]
+    if machine.node:
+        parts.append(f"node {machine.node}")
+    if nodes:
+        parts.append(f"replicas on {', '.join(dict.fromkeys(nodes))}")
+    return ", ".join(parts)
 
 
 def brief_words(machine: Machine) -> str:
@@ -207,9 +211,15 @@ def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
     reason).
     `directory` is the present path of each run.
     """
+    paths = []
+    for folder, folders, files in os.walk(root):
+        if "result.json" in files:
+            paths.append(Path(folder, "result.json"))
+        if "record.json" in files:  # logs and a copy of the source are not searched
+            folders.clear()
     results = []
     faults = {}
-    for path in sorted(_results(root)):
+    for path in sorted(paths):
         try:
             result = reading.from_file(path, Result)
             results.append(replace(result, directory=str(path.parent)))
@@ -232,14 +242,3 @@ def read(result: Result) -> Run:
     return Run(
         result=result, record=record, planned_seconds=job.limits.planned_ms / 1e3 if job else None
     )
-
-
-def _results(root: Path) -> Iterator[Path]:
-    """Every result.json. Folders within a run directory (logs, a copy of the source) are not
-    searched.
-    """
-    for folder, folders, files in os.walk(root):
-        if "result.json" in files:
-            yield Path(folder, "result.json")
-        if "record.json" in files:
-            folders.clear()

@@ -47,15 +47,13 @@ class Estimate:
     """The mean of the repeats of one cell and its interval.
 
     Attributes:
-        repeats: the number of figures.
         mean: in the figures' unit; of figures that are compared it is the geometric mean.
         low, high: a 95 % interval of the mean; None for fewer than three repeats.
     """
 
-    repeats: int
     mean: float
-    low: float | None
-    high: float | None
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,19 +79,15 @@ class Ratio:
 
     def __post_init__(self) -> None:
         """Set `different`."""
-        shown = False
-        if self.low is not None and self.high is not None:
-            shown = self.low > 1 + _ROUNDING or self.high < 1 - _ROUNDING
+        shown = (self.low or 1.0) > 1 + _ROUNDING or (self.high or 1.0) < 1 - _ROUNDING
         object.__setattr__(self, "different", shown)
 
     @property
-    def spread(self) -> float | None:
-        """Half the width of the interval as a share of the ratio: 0.02 is ±2 %. None without an
+    def spread(self) -> float:
+        """Half the width of the interval as a share of the ratio: 0.02 is ±2 %. 0 without an
         interval.
         """
-        if self.low is None or self.high is None:
-            return None
-        return math.sqrt(self.high / self.low) - 1
+        return math.sqrt((self.high or 1.0) / (self.low or 1.0)) - 1
 
     @property
     def farthest(self) -> float:
@@ -105,11 +99,11 @@ class Ratio:
     @property
     def unsure(self) -> bool:
         """Whether the interval is wider than a factor of two."""
-        return self.low is not None and self.high is not None and self.high > 2 * self.low
+        return (self.high or 1.0) > 2 * (self.low or 1.0)
 
     def verdict(self, a: str = "A", b: str = "B") -> str:
         """One sentence: `A is 1.47 × B (1.43–1.52)`, or why no difference can be stated."""
-        if self.low is None or self.high is None:
+        if self.low is None:
             runs = plural(min(self.repeats), "run")
             return (
                 f"too few repeats: {runs} of one, and {FEWEST} of each are needed; so far {a}"
@@ -117,28 +111,29 @@ class Ratio:
             )
         if self.different:
             return f"{a} is {self.times(b)}"
-        return f"no difference shown: the interval is {interval(self.low, self.high)}"
+        return f"no difference shown: the interval is {self.between}"
 
     @property
-    def words(self) -> tuple[str, str]:
-        """(`1.47 ×`, `1.43–1.52`), with enough digits to distinguish the ends of the interval. The
-        second is `no interval` if there is none.
-        """
-        low = self.low
-        high = self.high
-        if low is None or high is None:
-            return f"{self.value:.3g} ×", "no interval"
-        value = _digits(self.value, low, high)
-        return f"{value} ×", interval(low, high)
+    def between(self) -> str:
+        """`1.43–1.52`, or `no interval`."""
+        if self.low is None or self.high is None:
+            return "no interval"
+        return interval(self.low, self.high)
+
+    @property
+    def words(self) -> str:
+        """`1.47 ×`, with enough digits to distinguish the ends of the interval."""
+        if self.low is None or self.high is None:
+            return f"{self.value:.3g} ×"
+        return f"{_digits(self.value, self.low, self.high)} ×"
 
     def times(self, b: str = "") -> str:
         """`1.47 × B (1.43–1.52)`."""
-        value, between = self.words
-        return " ".join(filter(None, (value, b, f"({between})")))
+        return " ".join(filter(None, (self.words, b, f"({self.between})")))
 
     def slower_than(self, share: float) -> bool:
         """Whether A is slower than B by more than `share` (0.05 is 5 %) in the whole interval."""
-        return self.high is not None and self.high < 1 - share
+        return (self.high or 1.0) < 1 - share
 
 
 def summarise(figures: Sequence[float]) -> Estimate:
@@ -151,15 +146,11 @@ def summarise(figures: Sequence[float]) -> Estimate:
     """
     logs = _logs(figures)
     mean = float(logs.mean())
-    low = None
-    high = None
-    if len(logs) >= FEWEST:
-        # Half the width of the t interval of a mean.
-        n = len(logs)
-        half = _student(n - 1) * float(logs.std(ddof=1)) / math.sqrt(n)
-        low = math.exp(mean - half)
-        high = math.exp(mean + half)
-    return Estimate(repeats=len(logs), mean=math.exp(mean), low=low, high=high)
+    n = len(logs)
+    if n < FEWEST:
+        return Estimate(mean=math.exp(mean))
+    half = _student(n - 1) * float(logs.std(ddof=1)) / math.sqrt(n)
+    return Estimate(mean=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half))
 
 
 def compare(
@@ -186,16 +177,12 @@ def compare(
         paired: a[i] and b[i] were measured one after the other (interleaved).
         compared: the number of series from which a reader chooses this pair (see `judged`).
 
-    Raises ValueError if paired repeats have different counts.
+    Raises ValueError if three or more paired repeats have different counts.
     """
     sign = 1 if higher_is_better else -1
     x = sign * _logs(a)
     y = sign * _logs(b)
     counts = (len(x), len(y))
-    if paired and len(x) != len(y):
-        raise ValueError(
-            f"paired repeats come in equal counts, and there are {len(x)} and {len(y)}"
-        )
     middle = float(x.mean() - y.mean())
     if min(counts) < FEWEST:
         return Ratio(value=math.exp(middle), repeats=counts)
@@ -204,13 +191,11 @@ def compare(
         return judged(middle, error, freedom, compared, "Welch t", counts)
     difference = x - y
     if compared == 2 and len(x) >= FEWEST_FLIPPED:
-        median, low, high = (math.exp(end) for end in _flip_interval(difference))
+        median = float(np.median(difference))
+        ends = (float(difference.min()), float(difference.max()))
+        low, high = (math.exp(_flip_end(difference, median, end)) for end in ends)
         return Ratio(
-            value=median,
-            low=low,
-            high=high,
-            method="sign flips",
-            repeats=counts,
+            value=math.exp(median), low=low, high=high, method="sign flips", repeats=counts
         )
     error = float(difference.std(ddof=1)) / math.sqrt(len(x))
     return judged(middle, error, len(x) - 1, compared, "paired t", counts)
@@ -271,11 +256,11 @@ def more_repeats(ratio: Ratio) -> int:
     follows from the width of the interval, which is as the inverse root of the repeats.
     """
     repeats = min(ratio.repeats)
-    if ratio.low is None or ratio.high is None:
-        return FEWEST - repeats if repeats < FEWEST else 1
+    if ratio.low is None:
+        return max(1, FEWEST - repeats)
     if ratio.different or ratio.farthest - 1 <= EQUAL:
         return 0
-    half = math.log(ratio.high / ratio.low) / 2
+    half = math.log1p(ratio.spread)
     away = abs(math.log(ratio.value))
     enough = max(away, math.log1p(EQUAL) - away)
     return max(1, math.ceil(repeats * (half / enough) ** 2) - repeats)
@@ -300,11 +285,15 @@ def advice(figures: Sequence[float], disturbed: int = 0) -> list[str]:
         sentences.append(
             f"{repeats}: measure at least {FEWEST}, because two runs of one cell differ by chance"
         )
-    outliers = _outliers(figures)
-    if outliers:
+    logs = _logs(figures)
+    distances = np.abs(logs - np.median(logs))
+    # Of three repeats it is not clear which one is far from the others.
+    least = max(_OUTLYING_SHARE, _OUTLYING_Z * (1.4826 * np.median(distances)))
+    far = [str(n) for n, distance in enumerate(distances, 1) if distance > least]
+    if far and len(figures) > 3:
         sentences.append(
-            f"repeat {', '.join(map(str, outliers))} is far from the others, so something"
-            " disturbed it: measure more repeats"
+            f"repeat {', '.join(far)} is far from the others, so something disturbed it: measure"
+            " more repeats"
         )
     if disturbed:
         were = "was" if disturbed == 1 else "were"
@@ -355,19 +344,13 @@ def _welch(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     return math.sqrt(sum(parts)), float(freedom)
 
 
-def _flip_interval(difference: np.ndarray) -> tuple[float, float, float]:
-    """(the median difference, low, high). The permutation test does not reject the values between
-    low and high, which are found by bisection.
-    """
-    middle = float(np.median(difference))
-    return (
-        middle,
-        _flip_end(difference, middle, float(difference.min())),
-        _flip_end(difference, middle, float(difference.max())),
-    )
-
-
 def _flip_end(difference: np.ndarray, inside: float, outside: float) -> float:
+    """The end of the interval of values that the permutation test does not reject, by bisection.
+
+    Args:
+        inside: the median difference.
+        outside: the smallest difference or the largest one.
+    """
     outside += 1e-9 * np.sign(outside - inside)
     if _flip_p(difference, outside) >= _FLIP_LEVEL:
         return outside
@@ -401,14 +384,3 @@ def _signs(n: int) -> np.ndarray:
     drawn = np.random.default_rng(0).choice(np.array([1, -1], np.int8), (1 << _MOST_FLIPS, n))
     drawn[0] = 1
     return drawn
-
-
-def _outliers(figures: Sequence[float]) -> list[int]:
-    """The numbers, from 1, of the repeats that are far from the others."""
-    if len(figures) < 4:
-        return []
-    logs = _logs(figures)
-    distance = np.abs(logs - np.median(logs))
-    deviation = 1.4826 * np.median(distance)
-    least = max(_OUTLYING_SHARE, _OUTLYING_Z * deviation)
-    return [n for n, each in enumerate(distance, 1) if each > least]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from operator import attrgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -56,13 +54,6 @@ _METRICS = (
 """Metrics of a result whose medians are numbers of a group."""
 _OF_COMPILING = ("compile_seconds", "cached_compile_seconds")
 """The same of runs with status ok only."""
-_NOT_ALONE = (*_METRICS, "error_share")
-"""Numbers that a row has in another place, or that follow from others."""
-
-_Home = tuple[tuple[Any, ...], tuple[tuple[str, str], ...]]
-"""(planned duration, machine, source), versions: the conditions that the repeats of a cell
-share.
-"""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,21 +70,26 @@ class Group:
         return next((run for run in reversed(self.runs) if run.metric), self.runs[-1])
 
     @property
-    def order(self) -> tuple[int, float, str]:
-        """A key that sorts groups by the start of their last run."""
-        return self.runs[-1].order
-
-    @property
     def cell(self) -> Cell:
         """The cell of all runs."""
         return self.last.result.cell
+
+    @property
+    def mode(self) -> str:
+        """The mode of all runs."""
+        return self.last.result.mode
+
+    @property
+    def machine(self) -> str:
+        """The machine of all runs in words. Empty if it was not recorded."""
+        return self.last.machine
 
     @cached_property
     def counted(self) -> tuple[Run, ...]:
         """The runs that count. If a sweep measured a repeat again, because it failed or was
         disturbed, only the last run of it counts.
         """
-        last = {run.turn: run for run in self.runs if run.turn}
+        last = {run.turn: run for run in self.runs}
         return tuple(run for run in self.runs if run.turn is None or last[run.turn] is run)
 
     @cached_property
@@ -114,16 +110,15 @@ class Group:
         failed = self.failed
         if not failed or not self.good:
             return ""
-        count = len(failed)
-        are = "is" if count == 1 else "are"
-        return f"{count} of {count + len(self.good)} runs {are} not ok: {failed[-1].obstacle}"
+        are = "is" if len(failed) == 1 else "are"
+        return f"{len(failed)} of {len(self.counted)} runs {are} not ok: {failed[-1].obstacle}"
 
     @property
-    def failure_counts(self) -> bool:
-        """Whether a failed run keeps the figure of the good ones from being ranked."""
+    def serious_failure(self) -> str:
+        """`failure`, if it keeps the figure of the good runs from being ranked; else empty."""
         invalid = [run.result.cause for run in self.failed if run.result.status is Status.INVALID]
-        not_by_machine = [cause for cause in invalid if cause not in disturbance.BY_CLOCK]
-        return bool(self.good and (not_by_machine or len(invalid) > len(self.good)))
+        by_machine = set(invalid) <= set(disturbance.BY_CLOCK)
+        return "" if by_machine and len(invalid) <= len(self.good) else self.failure
 
     @cached_property
     def figures(self) -> list[float]:
@@ -141,6 +136,12 @@ class Group:
         invalid.
         """
         return compared(self.last.result)
+
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """The statistic of the figure: its name, unit and estimate. Empty if there is none."""
+        metric = self.metric
+        return (metric.name, metric.unit, metric.estimate) if metric else ()
 
     @cached_property
     def sut(self) -> str:
@@ -162,14 +163,10 @@ class Group:
         """(name, value) of each field of the cell that decides what is computed. SUTs with equal
         work may be compared.
         """
-        values = []
         cell = self.cell.of_work
-        for name in WORK:
-            value = getattr(cell, name)
-            if isinstance(value, Mapping):
-                value = tuple(sorted(value.items()))
-            values.append((name, value))
-        return tuple(values)
+        values = {name: getattr(cell, name) for name in WORK}
+        values["variables"] = tuple(sorted(cell.variables.items()))
+        return tuple(values.items())
 
     @cached_property
     def unranked(self) -> tuple[str, ...]:
@@ -181,37 +178,35 @@ class Group:
         if not self.good:
             status = f"its status is {self.last.result.status}"
             return self.last.result.unranked or (status,)
-        reasons = dict.fromkeys(reason for run in self.good for reason in run.lasting)
-        if self.failure_counts:
-            reasons[self.failure] = None
-        if self.disturbed:
-            reasons[self.disturbed] = None
-        return tuple(reasons)
+        lasting = [reason for run in self.good for reason in run.lasting]
+        reasons = filter(None, (*lasting, self.serious_failure, self.disturbed))
+        return tuple(dict.fromkeys(reasons))
 
     @cached_property
-    def numbers(self) -> dict[str, float | None]:
-        """Numbers of the cell besides its figure, by their names in a row, where
-        compliance/schemas/report.json describes them. None: not known.
+    def numbers(self) -> dict[str, Any]:
+        """What is known of the cell besides its figure, by the names of a row, where
+        compliance/schemas/report.json describes them. These are numbers, and what `binds`. None:
+        not known.
         """
-        result = self.last.result
-        good = self.good
-        runs = good or (self.last,)
-        found = {name: _median(run.result.metrics.get(name) for run in runs) for name in _METRICS}
+        accuracy = self.last.result.accuracy
+        limit = accuracy and accuracy.threshold
+        good = [run.result for run in self.good]
+        results = good or [self.last.result]
+        found: dict[str, Any] = {}
+        for name in _METRICS:
+            found[name] = _median(result.metrics.get(name) for result in results)
+        found["binds"] = self.last.result.binds or None
         for name in _OF_COMPILING:
-            found[name] = _median(run.result.metrics.get(name) for run in good)
-        accuracy = result.accuracy
-        limit = accuracy.threshold if accuracy else None
-        host_bytes = max(run.result.peak_host_bytes for run in self.runs)
-        device_bytes = max(run.result.peak_device_bytes or 0 for run in self.runs)
-        return found | {
-            "load_seconds": _median(run.result.seconds.get("load") for run in good),
-            "peak_host_bytes": host_bytes or None,
-            "peak_device_bytes": device_bytes or None,
-            "accuracy": accuracy.value if accuracy else None,
-            "accuracy_limit": limit,
-            "error_share": accuracy.value / limit if accuracy and limit else None,
-            "first_loss_error": accuracy.detail.get("first_loss_error") if accuracy else None,
-        }
+            found[name] = _median(result.metrics.get(name) for result in good)
+        found["load_seconds"] = _median(result.seconds.get("load") for result in good)
+        every = [run.result for run in self.runs]
+        found["peak_host_bytes"] = max(result.peak_host_bytes for result in every) or None
+        found["peak_device_bytes"] = max(result.peak_device_bytes or 0 for result in every) or None
+        found["accuracy"] = accuracy and accuracy.value
+        found["accuracy_limit"] = limit
+        found["error_share"] = accuracy.value / limit if accuracy and limit else None
+        found["first_loss_error"] = accuracy and accuracy.detail.get("first_loss_error")
+        return found
 
     @property
     def disturbed(self) -> str:
@@ -223,8 +218,8 @@ class Group:
         if 2 * len(disturbed) <= len(good):
             return ""
         were = "repeat was" if len(good) == 1 else "repeats were"
-        count = f"{len(disturbed)} of {len(good)} {were} disturbed"
-        return f"{count}: {'; '.join(disturbed[0])}"
+        first = "; ".join(disturbed[0])
+        return f"{len(disturbed)} of {len(good)} {were} disturbed: {first}"
 
     @cached_property
     def advice(self) -> list[str]:
@@ -243,24 +238,22 @@ def grouped(results: Iterable[Result], *, controls: bool = False) -> list[Group]
     Args:
         controls: False: without the control runs of sweeps; True: only these.
     """
-    runs = sorted(
-        (read(r) for r in results if bool(r.sweep and r.sweep.control) is controls),
-        key=lambda run: run.order,
-    )
-    kept: dict[tuple[Any, ...], list[Run]] = {}
-    homes: dict[tuple[str, str], list[_Home]] = {}
+    runs = [read(r) for r in results if bool(r.sweep and r.sweep.control) is controls]
     # A run without versions joins the runs of its cell that have them.
-    for run in sorted(runs, key=lambda run: not run.versions):
-        cell = (run.result.cell.digest, run.result.mode)
+    runs.sort(key=lambda run: (not run.versions, run.order))
+    cells: dict[tuple[str, str], dict[Any, list[Run]]] = {}
+    for run in runs:
+        homes = cells.setdefault((run.result.cell.digest, run.result.mode), {})
         conditions = (run.planned_seconds, run.machine, run.source)
-        home: _Home = (conditions, tuple(run.versions.items()))
+        home = (conditions, tuple(run.versions.items()))
         if not run.versions:
-            others = reversed(homes.get(cell, []))
-            home = next((other for other in others if _may_be(conditions, other[0])), home)
-        homes.setdefault(cell, []).append(home)
-        kept.setdefault((*cell, *home), []).append(run)
-    ordered = [sorted(of_one, key=lambda run: run.order) for of_one in kept.values()]
-    return sorted((Group(runs=tuple(of_one)) for of_one in ordered), key=_place)
+            home = next((each for each in reversed(homes) if _may_be(conditions, each[0])), home)
+        homes[home] = [*homes.pop(home, ()), run]  # the latest one is the last
+    groups = []
+    for of_cell in cells.values():
+        for repeats in of_cell.values():
+            groups.append(Group(runs=tuple(sorted(repeats, key=lambda run: run.order))))
+    return sorted(groups, key=_place)
 
 
 def _may_be(conditions: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
@@ -292,7 +285,7 @@ def row(group: Group) -> dict[str, Any]:
     result = group.last.result
     metric = group.metric
     summary = group.summary
-    return {
+    found = {
         "sut": group.sut,
         "execution": group.execution,
         **{name: getattr(group.cell, name) for name in WORK},
@@ -310,18 +303,18 @@ def row(group: Group) -> dict[str, Any]:
         "low": summary and summary.low,
         "high": summary and summary.high,
         "figures": group.figures,
-        **{name: group.numbers[name] for name in _METRICS},
-        "binds": result.binds or None,
-        **{name: value for name, value in group.numbers.items() if name not in _NOT_ALONE},
+        **group.numbers,
         "ranked": not group.unranked,
         "unranked": list(group.unranked),
         "advice": group.advice,
-        "machine": group.last.machine or None,
+        "machine": group.machine or None,
         "versions": group.last.versions,
         "revision": group.last.record and group.last.record.git.revision,
         "started": group.last.started or None,
         "directories": [run.result.directory for run in group.runs],
     }
+    del found["error_share"]  # it follows from two others
+    return found
 
 
 def ratio(a: Group, b: Group, compared: int = 2) -> statistics.Ratio:
@@ -331,33 +324,24 @@ def ratio(a: Group, b: Group, compared: int = 2) -> statistics.Ratio:
     partner are then left out.
 
     Args:
+        a, b: both have figures, which are of one kind (`alike`).
         compared: the number of SUTs from which the two were chosen (`statistics.judged`).
-
-    Raises ValueError if one of them has no figure, or if their figures are of different kinds.
     """
-    metric = b.metric
-    if not a.good or not b.good or metric is None or not alike(a, b):
-        raise ValueError("both cells must have figures of one kind")
     x = a.figures
     y = b.figures
-    pairs = swept_together(a, b)
-    if len(pairs) >= min(len(x), len(y), statistics.FEWEST):
-        x = [run.metric.value for run, _ in pairs if run.metric]
-        y = [run.metric.value for _, run in pairs if run.metric]
+    paired = in_turns(a, b)
+    of_a, of_b = ({run.turn: run for run in group.good if run.turn} for group in (a, b))
+    common = [turn for turn in of_a if turn in of_b]
+    if len(common) >= min(len(x), len(y), statistics.FEWEST):
+        x, y = (Group(runs=tuple(each[of] for of in common)).figures for each in (of_a, of_b))
         paired = True
-    else:
-        paired = in_turns(a, b)
-    return statistics.compare(
-        x, y, higher_is_better=metric.higher_is_better, paired=paired, compared=compared
-    )
+    better = b.metric is None or b.metric.higher_is_better
+    return statistics.compare(x, y, higher_is_better=better, paired=paired, compared=compared)
 
 
 def alike(a: Group, b: Group) -> bool:
     """Return whether the figures of both are the same statistic in the same unit."""
-    if a.metric is None or b.metric is None:
-        return True
-    kind = attrgetter("name", "unit", "estimate")
-    return bool(kind(a.metric) == kind(b.metric))
+    return not a.kind or not b.kind or a.kind == b.kind
 
 
 def pool(
@@ -365,49 +349,28 @@ def pool(
     controls: Sequence[Group] = (),
     value: Callable[[Run], float | None] | None = None,
 ) -> Pooled:
-    """The speeds of SUTs with the same work, round by round.
+    """The speeds of SUTs with the same work, round by round. Series are named by their groups.
 
     A round is a repeat of a sweep. Without a sweep, if all SUTs were measured in turns, their nth
     runs are a round.
 
     Args:
-        controls: the control runs of some of them, named by `control_name`. They only show noise,
-            and a reader does not choose them.
+        controls: the control runs of some of them. They only show noise, and a reader does not
+            choose them.
         value: a run → its figure; None: the one by which it is compared.
     """
     swept = any(run.turn for group in groups for run in group.good)
     by_hand = not swept and all(in_turns(a, b) for a, b in pairwise(groups))
-    named = {group.sut: group for group in groups}
-    named |= {control_name(n): control for n, control in enumerate(controls)}
-    series = {name: _rounds(group, by_hand, value or _compared) for name, group in named.items()}
+    series: dict[Group, dict[Any, float]] = {}
+    for group in (*groups, *controls):
+        rounds = series[group] = {}
+        for n, run in enumerate(group.good):
+            figure = value(run) if value else run.metric and run.metric.value
+            if figure and group.metric:
+                # If less is faster, the speed is the inverse of the figure.
+                speed = figure if group.metric.higher_is_better else 1 / figure
+                rounds[n if by_hand else run.turn or run.result.directory] = speed
     return Pooled(series=series, compared=len(groups))
-
-
-def control_name(number: int) -> str:
-    """The name of a control run among the series of a comparison."""
-    return f"control {number}"
-
-
-def _rounds(group: Group, by_hand: bool, value: Callable[[Run], float | None]) -> dict[Any, float]:
-    """Round → speed. If less is faster, the speed is the inverse of the figure."""
-    metric = group.metric
-    rounds = {}
-    for n, run in enumerate(group.good):
-        figure = value(run)
-        if figure and metric:
-            of: Any = n if by_hand else run.turn or run.result.directory
-            rounds[of] = figure if metric.higher_is_better else 1 / figure
-    return rounds
-
-
-def _compared(run: Run) -> float | None:
-    return run.metric.value if run.metric else None
-
-
-def swept_together(a: Group, b: Group) -> list[tuple[Run, Run]]:
-    """The good runs of A and B that are the same repeat of the same sweep."""
-    by_turn = {run.turn: run for run in b.good if run.turn}
-    return [(run, by_turn[run.turn]) for run in a.good if run.turn in by_turn]
 
 
 def in_turns(a: Group, b: Group) -> bool:
@@ -416,12 +379,9 @@ def in_turns(a: Group, b: Group) -> bool:
 
     False if A and B have different numbers of repeats, or if a start is unknown.
     """
-    if len(a.good) != len(b.good):
-        return False
-    pairs = [sorted((x.started_s, y.started_s)) for x, y in zip(a.good, b.good, strict=True)]
-    if not all(first for first, _ in pairs):
-        return False
-    return all(earlier[1] < later[0] for earlier, later in itertools.pairwise(pairs))
+    pairs = [sorted((x.started_s, y.started_s)) for x, y in zip(a.good, b.good, strict=False)]
+    is_known = len(a.good) == len(b.good) and all(first for first, _ in pairs)
+    return is_known and all(earlier[1] < later[0] for earlier, later in pairwise(pairs))
 
 
 def _median(values: Iterable[float | None]) -> float | None:

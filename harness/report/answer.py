@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from statistics import median
 
 from formats.result import Status
 from harness import terminal
 from harness.comparison import compare, statistics
+from harness.comparison.collected import collected
 from harness.comparison.statistics import EQUAL, Ratio, plural
 from harness.comparison.tables import Group
 from harness.execution.environments import ADOPTED
-from harness.report import threads
 from harness.report.comparison import Comparison, listed, mostly_disturbed
 
 _OUTCOMES = {
@@ -42,13 +43,13 @@ def headline(comparisons: Sequence[Comparison]) -> str:
     answered = _answered(comparisons)
     if not answered:
         return "nothing was measured"
-    if len(answered) > 1 and not _several(comparisons):
+    if len(answered) > 1 and len(answered[0].groups) == 1:
         cells = plural(sum(bool(c.good) for c in answered), "cell")
         return f"{cells} with a figure, and no two SUTs did the same work: nothing is compared"
     if len(answered) == 1:
-        return f"{subject(answered)}: {sentence(answered[0])}"
-    of_all = _common([remarks(c) for c in answered])
-    return "; ".join([f"{subject(answered)}: {_summary(answered)}", *of_all])
+        return f"{_subject(answered)}: {sentence(answered[0])}"
+    of_all = _common([_remarks(c) for c in answered])
+    return "; ".join([f"{_subject(answered)}: {_summary(answered)}", *of_all])
 
 
 def named(comparisons: Sequence[Comparison]) -> list[str]:
@@ -56,98 +57,85 @@ def named(comparisons: Sequence[Comparison]) -> list[str]:
     none.
     """
     answered = _answered(comparisons)
-    works = {(compare.named(c.groups[0]), c.groups[0].cell.task) for c in answered}
-    is_listed = len(answered) > 1 and not _several(comparisons)
+    works = {(compare.named(c.groups[0]), c.cell.task) for c in answered}
+    is_listed = len(answered) > 1 and len(answered[0].groups) == 1
     return [name for name, _ in works] if len(works) == 1 and not is_listed else []
 
 
-def _several(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    return [c for c in comparisons if len(c.groups) > 1]
-
-
 def _answered(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """The comparisons that the headline is about. Tuned cells count only if no others have two SUTs
-    with figures.
+    """The comparisons that the headline is about: those of several SUTs, if there are any. Tuned
+    cells count only if no others have two SUTs with figures.
     """
-    several = _several(comparisons)
+    several = [c for c in comparisons if len(c.groups) > 1]
     rivals = [c for c in several if len(c.good) > 1]
-    plain = [c for c in rivals if not c.groups[0].cell.tuned]
+    plain = [c for c in rivals if not c.cell.tuned]
     return plain or rivals or several or list(comparisons)
 
 
-def subject(comparisons: Sequence[Comparison]) -> str:
+def _subject(comparisons: Sequence[Comparison]) -> str:
     """What the answer is about, in words: the model with its layers, width and parameters, its
     task, and the scenario and the batch if there is only one.
     """
-    named = [compare.parts(c.groups[0], c.shared, facts=True)[:3] for c in comparisons]
-    return ", ".join(_common(named)) or f"{len(comparisons)} comparisons"
+    parts = [compare.parts(c.groups[0], c.shared, facts=True)[:3] for c in comparisons]
+    return ", ".join(_common(parts)) or f"{len(comparisons)} comparisons"
 
 
 def sentence(comparison: Comparison) -> str:
     """The answer of one comparison: which SUT is fastest and by how much, and the remarks."""
-    return "; ".join([claim(comparison), *remarks(comparison)])
+    return "; ".join([claim(comparison), *_remarks(comparison)])
 
 
-def remarks(comparison: Comparison) -> list[str]:
+def _remarks(comparison: Comparison) -> list[str]:
     """What a reader must know besides the claim: SUTs without a place in it, an interpreter of the
     user's, and other conditions that differ between the SUTs.
     """
-    found = []
-    if comparison.other_factors:
-        found.append(compare.OTHER_FACTORS)
-    if not comparison.doubt and (unequal := threads.difference(comparison.field)):
-        found.append(unequal)
+    found = [compare.OTHER_FACTORS] if comparison.other_factors else []
+    if comparison.threads and not comparison.doubt:
+        found.append(
+            "they multiplied matrices with different numbers of threads:"
+            f" {comparison.threads} (--threads N makes them equal)"
+        )
     found += _adopted(comparison.groups)
-    found += _left_out(comparison)
+    left_out = [f"{listed(suts)} ({why})" for why, suts in _left_out(comparison).items()]
+    if left_out:
+        found.append(f"without {', '.join(left_out)}")
     if comparison.unranked and not comparison.doubt:
         found.append(f"not ranked: {comparison.unranked}")
     return found
 
 
-def claim(comparison: Comparison) -> str:
-    """Which SUT is fastest and by how much, or why that is not known."""
+def claim(comparison: Comparison, *, brief: bool = False) -> str:
+    """Which SUT is fastest and by how much, or why that is not known.
+
+    `brief`: without numbers, for a summary of several comparisons.
+    """
     if not comparison.good:
         return "no SUT has a figure"
-    field = comparison.field
-    if len(field) == 1:
-        # The claim if one SUT has a figure.
-        only = field[0]
+    leader, *rivals = comparison.field
+    if not rivals:
         verb = "computes" if comparison.higher_is_better else "takes"
-        text = f"{only.sut} {verb} {compare.figure(only)}"
+        text = f"{leader.sut} {verb} {compare.figure(leader)}"
+        if brief:
+            return f"only {leader.sut} has a figure"
         return text if len(comparison.groups) > 1 else f"{text}, and no other SUT was measured"
     if comparison.doubt:
-        return f"nothing is decided, because {comparison.inconclusive}; {remedy([comparison])}"
-    leader, second = field[:2]
-    ratio = comparison.ratio(leader, second)
+        why = f", because {comparison.inconclusive}; {_remedy([comparison])}"
+        return "nothing is decided" if brief else f"nothing is decided{why}"
     if len(comparison.leading) > 1:
         more = _more(comparison) if comparison.apart_by > EQUAL else ""
-        return "; ".join(filter(None, (_tie(comparison), more, _slower(comparison))))
+        parts = (_tie(comparison), more, _slower(comparison))
+        return parts[0] if brief else "; ".join(filter(None, parts))
+    second = rivals[0]
+    ratio = comparison.ratio(leader, second)
     if ratio.low is None:
-        runs = plural(min(ratio.repeats), "run")
-        return (
-            f"{leader.sut} had the best figure, {ratio.value:.3g} × {second.sut}, but {runs}"
-            f" cannot show whether that is chance; {_more(comparison)}"
-        )
-    return _lead(comparison)
+        text = f"{leader.sut} had the best figure"
+        why = f"{plural(min(ratio.repeats), 'run')} cannot show whether that is chance"
+        more = f", {ratio.value:.3g} × {second.sut}, but {why}; {_more(comparison)}"
+        return text if brief else f"{text}{more}"
+    return f"{leader.sut} is fastest" if brief else _lead(comparison)
 
 
-def brief(comparison: Comparison) -> str:
-    """The claim without numbers, for a summary of several comparisons."""
-    if not comparison.good:
-        return "no SUT has a figure"
-    field = comparison.field
-    leader = field[0].sut
-    if len(field) == 1:
-        return f"only {leader} has a figure"
-    if comparison.doubt:
-        return "nothing is decided"
-    if len(comparison.leading) > 1:
-        return _tie(comparison)
-    few = comparison.ratios[field[1].sut].low is None
-    return f"{leader} had the best figure" if few else f"{leader} is fastest"
-
-
-def remedy(comparisons: Sequence[Comparison]) -> str:
+def _remedy(comparisons: Sequence[Comparison]) -> str:
     """What to do about comparisons that are not decided, and how long that takes."""
     doubts = [c.doubt for c in comparisons if c.doubt]
     own = next((doubt.remedy for doubt in doubts if doubt.remedy), "")
@@ -155,71 +143,65 @@ def remedy(comparisons: Sequence[Comparison]) -> str:
         return own
     if not any(doubt.of_machine for doubt in doubts):
         return _more(max(comparisons, key=lambda c: c.more_runs))
-    runs = max(len(g.good) for c in comparisons for g in c.field)
-    runs = max(runs, statistics.FEWEST)
+    runs = max(statistics.FEWEST, *(len(g.good) for c in comparisons for g in c.field))
     again = "measure again (--again) with nothing else running"
     return f"{again}: {plural(runs, 'run')} of each{_takes(comparisons, runs)}"
 
 
-def undecided(comparisons: Sequence[Comparison]) -> str:
+def _undecided(comparisons: Sequence[Comparison]) -> str:
     """The most frequent reason why comparisons are not decided."""
-    if all(c.doubt for c in comparisons):
-        disturbed = mostly_disturbed(comparisons)
-        if disturbed:
-            return disturbed
+    disturbed = mostly_disturbed(comparisons) if all(c.doubt for c in comparisons) else ""
     reasons = [c.inconclusive or c.unranked or "too few runs" for c in comparisons]
-    return Counter(reasons).most_common(1)[0][0]
+    return disturbed or Counter(reasons).most_common(1)[0][0]
 
 
 def _summary(comparisons: Sequence[Comparison]) -> str:
     """The claims of several comparisons, joined if they agree."""
+    count = len(comparisons)
     labels = _labels(comparisons)
-    places = listed(labels)
-    if len(labels) > _MOST_NAMED:
-        places = f"all {len(labels)} comparisons"
+    places = listed(labels) if count <= _MOST_NAMED else f"all {count} comparisons"
     if all(c.doubt for c in comparisons):
-        why = undecided(comparisons)
-        return f"nothing is decided in {places}, because {why}; {remedy(comparisons)}"
-    leading = {tuple(sorted(g.sut for g in c.leading)) for c in comparisons if c.good}
-    has_claims = all(len(c.field) > 1 and not c.doubt for c in comparisons)
-    if has_claims and len(leading) == 1:
-        joined = _joined(comparisons, places)
-        if joined:
-            return joined
-    if len(labels) <= _MOST_NAMED:
-        places_of: dict[str, list[str]] = {}
-        for comparison, label in zip(comparisons, labels, strict=True):
-            places_of.setdefault(brief(comparison), []).append(label)
+        why = _undecided(comparisons)
+        return f"nothing is decided in {places}, because {why}; {_remedy(comparisons)}"
+    joined = _joined(comparisons, places)
+    if joined:
+        return joined
+    if count <= _MOST_NAMED:
+        claims = [claim(c, brief=True) for c in comparisons]
+        places_of = collected(zip(claims, labels, strict=True))
         return ", ".join(f"{what} in {listed(where)}" for what, where in places_of.items())
     # In how many of many comparisons each SUT is among the fastest.
-    wins = Counter[str]()
-    for comparison in comparisons:
-        if comparison.decided:
-            wins.update(group.sut for group in comparison.leading)
-    if not wins:
-        return f"none of {len(comparisons)} is decided: {undecided(comparisons)}"
+    decided = [c for c in comparisons if c.decided]
+    if not decided:
+        return f"none of {count} is decided: {_undecided(comparisons)}"
+    wins = Counter(group.sut for c in decided for group in c.leading)
     (first, most), *others = wins.most_common(_MOST_NAMED)
-    text = f"{first} is among the fastest in {most} of {len(comparisons)} comparisons"
-    text += "".join(f", {sut} in {count}" for sut, count in others)
-    left = sum(not c.decided for c in comparisons)
+    text = f"{first} is among the fastest in {most} of {count} comparisons"
+    text += "".join(f", {sut} in {number}" for sut, number in others)
+    left = count - len(decided)
     return f"{text}; {left} not decided" if left else text
 
 
 def _joined(comparisons: Sequence[Comparison], places: str) -> str:
     """The claim of comparisons with the same leaders. Empty if they cannot have one claim."""
-    if len(comparisons[0].leading) > 1:
+    leaders = {tuple(sorted(g.sut for g in c.leading)) for c in comparisons if c.good}
+    has_claims = all(len(c.field) > 1 and not c.doubt for c in comparisons)
+    if not has_claims or len(leaders) > 1:
+        return ""
+    first = comparisons[0]
+    if len(first.leading) > 1:
         apart = max(c.apart_by for c in comparisons)
-        suts = listed([g.sut for g in comparisons[0].leading])
+        suts = listed([g.sut for g in first.leading])
         return f"{suts} are equal within {_percent(apart)} in {places}" if apart <= EQUAL else ""
-    leader = comparisons[0].field[0].sut
     seconds = [(c.ratio(*c.field[:2]), c.field[1].sut) for c in comparisons]
     if not all(ratio.different for ratio, _ in seconds):
         return ""
+    text = f"{first.field[0].sut} is fastest in {places}"
     if len(seconds) > _MOST_NAMED:
-        return f"{leader} is fastest in {places}"
+        return text
     times = listed([_times(ratio, sut) for ratio, sut in seconds])
     the_next = ", the next" if max(len(c.field) for c in comparisons) > 2 else ""
-    return f"{leader} is fastest in {places}: {times}{the_next}"
+    return f"{text}: {times}{the_next}"
 
 
 def _tie(comparison: Comparison) -> str:
@@ -237,16 +219,11 @@ def _tie(comparison: Comparison) -> str:
 def _slower(comparison: Comparison) -> str:
     """The next SUT behind a tie, and the slowest. Empty if there is none."""
     behind = _behind(comparison)
-    if not behind:
-        return ""
-    leader = comparison.field[0]
     texts = []
     for group, faster in behind[:1] + behind[1:][-1:]:
-        slower = "slower" if faster is leader else f"slower than {faster.sut}"
+        slower = "slower" if faster is comparison.field[0] else f"slower than {faster.sut}"
         texts.append(f"{group.sut} is {_times(comparison.ratio(faster, group), slower)}")
-    if len(texts) > 1:
-        texts[1] += ", the slowest"
-    return " and ".join(texts)
+    return " and ".join(texts) + (", the slowest" if len(texts) > 1 else "")
 
 
 def _lead(comparison: Comparison) -> str:
@@ -266,26 +243,22 @@ def _lead(comparison: Comparison) -> str:
 def _behind(comparison: Comparison) -> list[tuple[Group, Group]]:
     """(a group that is shown to be slower, a group that is faster), the fastest first."""
     faster = comparison.faster
-    return [(g, faster[g.sut]) for g in comparison.field if g.sut in faster]
+    return [(g, faster[g]) for g in comparison.field if g in faster]
 
 
-def _left_out(comparison: Comparison) -> list[str]:
-    """One clause with the SUTs that have no place in the claim, and why."""
-    reasons = {g.sut: _outcome(g) for g in comparison.groups if not g.good}
-    reasons |= {g.sut: "its figure is another statistic" for g in comparison.refused}
+def _left_out(comparison: Comparison) -> dict[str, list[str]]:
+    """Why SUTs have no place in the claim → these SUTs."""
     field = comparison.field
-    more_than_two = comparison.doubt is None and len(field) > 2
-    if more_than_two and comparison.ratio(*field[:2]).low is not None:
-        few = [g for g in field if g.sut in comparison.ratios]
-        reasons |= {g.sut: "too few runs" for g in few if comparison.ratios[g.sut].low is None}
-    outside = [g for g in comparison.good if g not in field]
-    reasons |= {g.sut: _outcome(g) for g in outside}
-    if not reasons:
-        return []
-    suts: dict[str, list[str]] = {}
-    for sut, reason in reasons.items():
-        suts.setdefault(reason, []).append(sut)
-    return [f"without {', '.join(f'{listed(of)} ({why})' for why, of in suts.items())}"]
+    found = [(_outcome(g), g.sut) for g in comparison.groups if not g.good]
+    for group in comparison.groups:
+        if group.good and group not in comparison.good:
+            found.append(("its figure is another statistic", group.sut))
+    is_claimed = comparison.doubt is None and len(field) > 2
+    if is_claimed and comparison.ratios[field[1]].low:
+        few = [group for group in field[2:] if not comparison.ratios[group].low]
+        found += [("too few runs", group.sut) for group in few]
+    found += [(_outcome(g), g.sut) for g in comparison.good if g not in field]
+    return collected(found)
 
 
 def _outcome(group: Group) -> str:
@@ -299,14 +272,14 @@ def _outcome(group: Group) -> str:
 
 def _adopted(groups: Sequence[Group]) -> list[str]:
     """A clause for each interpreter of --python, with the SUTs that ran in it."""
-    suts: dict[str, list[str]] = {}
+    found = []
     for group in groups:
         record = group.last.record
         if record and record.environment.name.endswith(ADOPTED):
-            suts.setdefault(terminal.near(record.environment.python), []).append(group.sut)
+            found.append((terminal.near(record.environment.python), group.sut))
     clauses = []
-    for python, of in suts.items():
-        ran = "all" if len(of) == len(groups) > 1 else listed(of)
+    for python, suts in collected(found).items():
+        ran = "all" if len(suts) == len(groups) > 1 else listed(suts)
         clauses.append(f"{ran} ran in your own {python}")
     return clauses
 
@@ -319,14 +292,19 @@ def _more(comparison: Comparison) -> str:
 
 def _takes(comparisons: Sequence[Comparison], runs: int) -> str:
     """` (about 4 min)`, the time of so many runs of each SUT. Empty if it is not known."""
-    times = [c.seconds(runs) for c in comparisons]
-    known = [time for time in times if time]
-    return f" (about {terminal.duration(sum(known))})" if len(known) == len(times) else ""
+    seconds = 0.0
+    for group in [group for comparison in comparisons for group in comparison.field]:
+        totals = [run.result.seconds.get("total") for run in group.good]
+        known = [total for total in totals if total]
+        if not known:
+            return ""
+        seconds += runs * median(known)
+    return f" (about {terminal.duration(seconds)})"
 
 
 def _labels(comparisons: Sequence[Comparison]) -> list[str]:
     """A short name for each comparison: its scenario if that is enough, or all that differs."""
-    scenarios = [c.groups[0].cell.scenario for c in comparisons]
+    scenarios = [c.cell.scenario for c in comparisons]
     if len(set(scenarios)) == len(scenarios):
         return scenarios
     shared = _common([c.parts for c in comparisons])
@@ -340,9 +318,8 @@ def _common(lists: Sequence[Sequence[str]]) -> list[str]:
 
 def _times(ratio: Ratio, other: str) -> str:
     """`1.47 × other (1.43–1.52)`, or `at least 2.21 × other` if that is very uncertain."""
-    low = ratio.low
-    if ratio.unsure and low and low > 1:
-        return f"at least {low:.3g} × {other}"
+    if ratio.unsure and ratio.low and ratio.low > 1:
+        return f"at least {ratio.low:.3g} × {other}"
     return ratio.times(other)
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import combinations
-from statistics import median
+from itertools import combinations, product, starmap
 
+from formats.cell import Cell
 from formats.result import Status
 from harness.comparison import compare, statistics, tables
+from harness.comparison.collected import collected
 from harness.comparison.pooled import Pooled
 from harness.comparison.tables import Group
 from harness.inputs import models
-from harness.report import threads
-from results.figure import compared, short
+from results.summary import matrix_products
+from sut import variables
 from sut.registry import SUTS, unsupported
 
 _FAR = 0.03  # A control run that differs by less does not make a comparison inconclusive.
@@ -30,7 +31,6 @@ class Standing:
             leader's is the mean of its runs. The others' follow from it and `relative`, so that
             figures and ratios have one order.
         low, high: the interval of `relative` in that unit; None if the comparison is inconclusive.
-            If no other SUT has a figure, that of the mean of this cell's runs.
         struck: whether the figure is of an invalid run, and is shown struck out.
         best: whether it is in the leading group, because no SUT is shown to be faster.
         behind: the SUT that is shown to be faster, if `relative` does not show it; else empty.
@@ -90,8 +90,7 @@ class Comparison:
     @cached_property
     def parts(self) -> list[str]:
         """The work in words, in parts."""
-        parts = compare.parts(self.groups[0], self.shared)
-        return [*parts, self.apart] if self.apart else parts
+        return [*compare.parts(self.groups[0], self.shared), *filter(None, [self.apart])]
 
     @cached_property
     def name(self) -> str:
@@ -101,27 +100,26 @@ class Comparison:
     @cached_property
     def full_name(self) -> str:
         """The work in words, with digests, and with the settings that a page writes only once."""
-        work = compare.describe(self.groups[0], exact=True)
-        return f"{work}, {self.apart}" if self.apart else work
+        return ", ".join(filter(None, (compare.describe(self.groups[0], exact=True), self.apart)))
+
+    @property
+    def cell(self) -> Cell:
+        """The cell of the first group, which gives the comparison its name."""
+        return self.groups[0].cell
 
     @cached_property
     def good(self) -> list[Group]:
-        """The groups that have figures of one kind, the fastest first."""
-        with_figures = [g for g in self.groups if g.good and g not in self.refused]
-        means = {g.sut: g.summary.mean for g in with_figures if g.summary}
-        return sorted(with_figures, key=lambda g: means[g.sut], reverse=self.higher_is_better)
+        """The groups that have figures, the fastest first.
 
-    @cached_property
-    def refused(self) -> list[Group]:
-        """The groups whose figure is another statistic than most groups' figures.
-
-        Such a figure is not compared with the others.
+        A figure that is another statistic than most groups' figures is not compared with them.
         """
-        with_figures = [g for g in self.groups if g.good]
-        kinds = [_kind(g) for g in with_figures]
-        ranks = {kind: (kind[1] == "median", kinds.count(kind)) for kind in kinds}
-        usual = max(ranks, key=lambda kind: ranks[kind], default=None)
-        return [g for g in with_figures if _kind(g) != usual]
+        kinds = [g.kind for g in self.groups if g.good]
+        usual = max(kinds, key=lambda kind: ("median" in kind, kinds.count(kind)), default=())
+        return sorted(
+            (g for g in self.groups if g.good and g.kind == usual),
+            key=lambda g: statistics.geometric_mean(g.figures),
+            reverse=self.higher_is_better,
+        )
 
     @cached_property
     def unit(self) -> str:
@@ -133,10 +131,23 @@ class Comparison:
         """Whether a higher figure is better."""
         return next((g.metric.higher_is_better for g in self.groups if g.metric), True)
 
+    @property
+    def direction(self) -> str:
+        """`samples/s, more is better`; empty if there is no figure."""
+        better = "more" if self.higher_is_better else "less"
+        return f"{self.unit}, {better} is better" if self.unit else ""
+
     @cached_property
     def controlled(self) -> list[tuple[Group, Group]]:
-        """(a SUT's group, its control run) for each of these cells that a sweep measured again."""
-        return [(g, c) for g in self.good for c in self.controls if c.good and _same(g, c)]
+        """(a SUT's group, its control run) for each of these cells that a sweep measured again in
+        the same way.
+        """
+        found = []
+        for group, control in product(self.good, self.controls):
+            is_same = group.cell.digest == control.cell.digest and control.good
+            if is_same and not compare.differences(group.last, control.last):
+                found.append((group, control))
+        return found
 
     @cached_property
     def pooled(self) -> Pooled:
@@ -149,7 +160,7 @@ class Comparison:
         Only the runs of these two are used if they share too few rounds.
         """
         if (a, b) not in self._ratios:
-            pooled = self.pooled.ratio(a.sut, b.sut)
+            pooled = self.pooled.ratio(a, b)
             self._ratios[a, b] = pooled or tables.ratio(a, b, compared=len(self.good))
         return self._ratios[a, b]
 
@@ -164,20 +175,19 @@ class Comparison:
 
         Both measured the same cell, so the ratio shows only noise.
         """
-        found = []
-        for n, (original, control) in enumerate(self.controlled):
-            pooled = self.pooled.ratio(tables.control_name(n), original.sut)
-            found.append((original, pooled or tables.ratio(control, original)))
-        return found
+        return [
+            (group, self.pooled.ratio(control, group) or tables.ratio(control, group))
+            for group, control in self.controlled
+        ]
 
     @property
     def repeats(self) -> str:
         """`5 runs`, or `3 to 5 runs`; empty if there is no figure."""
-        counts = sorted(len(g.good) for g in self.good)
+        counts = [len(g.good) for g in self.good]
         if not counts:
             return ""
-        most = statistics.plural(counts[-1], "run")
-        return most if counts[0] == counts[-1] else f"{counts[0]} to {most}"
+        most = statistics.plural(max(counts), "run")
+        return most if min(counts) == max(counts) else f"{min(counts)} to {most}"
 
     @cached_property
     def field(self) -> list[Group]:
@@ -208,19 +218,19 @@ class Comparison:
         return next((g.unranked[0] for g in self.field if g.unranked), "")
 
     @cached_property
-    def ratios(self) -> dict[str, statistics.Ratio]:
-        """SUT → its speed over the leader's, for all SUTs except the leader."""
-        return {g.sut: self.ratio(g, self.field[0]) for g in self.good if g is not self.field[0]}
+    def ratios(self) -> dict[Group, statistics.Ratio]:
+        """Group → its speed over the leader's, for all groups with figures except the leader."""
+        return {g: self.ratio(g, self.field[0]) for g in self.good if g is not self.field[0]}
 
     @cached_property
-    def faster(self) -> dict[str, Group]:
-        """SUT of the field → the first group that is shown to be faster, if there is one."""
-        found: dict[str, Group] = {}
+    def faster(self) -> dict[Group, Group]:
+        """Group of the field → the first one that is shown to be faster, if there is one."""
+        found: dict[Group, Group] = {}
         for one, other in combinations(self.field, 2):
             ratio = self.ratio(one, other)
             if ratio.different:
                 slow, fast = (other, one) if ratio.value > 1 else (one, other)
-                found.setdefault(slow.sut, fast)
+                found.setdefault(slow, fast)
         return found
 
     @cached_property
@@ -229,8 +239,7 @@ class Comparison:
         although there are enough runs.
         """
         leader, *rivals = self.field
-        known = [g for g in rivals if self.ratios[g.sut].low is not None]
-        return [leader, *(g for g in known if g.sut not in self.faster)]
+        return [leader, *(g for g in rivals if self.ratios[g].low and g not in self.faster)]
 
     @cached_property
     def apart_by(self) -> float:
@@ -239,8 +248,8 @@ class Comparison:
         It is the largest end of the intervals of all its pairs. They hold at once, so in 95 of 100
         comparisons no two of these SUTs differ by more.
         """
-        ratios = [self.ratio(a, b) for a, b in combinations(self.leading, 2)]
-        return max((ratio.farthest - 1 for ratio in ratios), default=0.0)
+        pairs = combinations(self.leading, 2)
+        return max((self.ratio(a, b).farthest - 1 for a, b in pairs), default=0.0)
 
     @property
     def more_runs(self) -> int:
@@ -248,28 +257,37 @@ class Comparison:
         0: it is decided.
         """
         field = self.leading if len(self.leading) > 1 else self.field
-        ratios = [self.ratio(a, b) for a, b in combinations(field, 2)]
+        ratios = starmap(self.ratio, combinations(field, 2))
         return max(map(statistics.more_repeats, ratios), default=0)
 
-    def seconds(self, runs: int) -> float | None:
-        """How long so many runs of each SUT take. None if it is not known."""
-        lasted = []
-        for group in self.field:
-            totals = [run.result.seconds.get("total") for run in group.good]
-            known = [total for total in totals if total]
-            if not known:
-                return None
-            lasted.append(median(known))
-        return runs * sum(lasted)
+    @cached_property
+    def threads(self) -> str:
+        """`native-jax 2, native-torch-eager 1`: the threads with which the SUTs multiplied
+        matrices, by their evidence. Empty if no two numbers differ.
+
+        SUTs that report none are left out, and so are those on an accelerator.
+        """
+        threads = {g.sut: matrix_products(g.last.result).get("threads") for g in self.field}
+        known = {sut: count for sut, count in threads.items() if type(count) is int}
+        if len({*known.values()}) < 2:
+            return ""
+        return ", ".join(f"{sut} {count}" for sut, count in known.items())
 
     @cached_property
     def doubt(self) -> Doubt | None:
         """The reason why these runs do not show which SUT is faster. None if they may show it."""
         if len(self.field) < 2:
             return None
-        if why := threads.doubt(self.field):
+        # Not all frameworks read such a variable of the user.
+        named = [name for g in self.field for name in variables.of_threads(g.cell.variables)]
+        if self.threads and named:
+            why = (
+                f"not all SUTs obey {', '.join(dict.fromkeys(named))}, and they multiplied matrices"
+                f" with other numbers of threads ({self.threads})"
+            )
             return Doubt(why=why, of_machine=False, remedy="unset it, or give --threads N instead")
-        noise = self._disturbance or self._far_control
+        disturbed = [f"with {g.sut}, {g.disturbed}" for g in self.field if g.disturbed]
+        noise = mostly_disturbed([self]) or next(iter(disturbed), "") or self._far_control
         if noise:
             return Doubt(why=noise)
         return Doubt(why=self._uncertainty, of_machine=False) if self._uncertainty else None
@@ -280,22 +298,6 @@ class Comparison:
         return self.doubt.why if self.doubt else ""
 
     @cached_property
-    def disturbances(self) -> list[list[str]]:
-        """The disturbances of each run that the answer is about."""
-        return [run.disturbances for g in self.field for run in g.good]
-
-    @cached_property
-    def _disturbance(self) -> str:
-        """The disturbance of most runs, or of most runs of one SUT. Empty if there is none."""
-        of_runs = mostly_disturbed([self])
-        if of_runs:
-            return of_runs
-        for group in self.field:
-            if group.disturbed:
-                return f"with {group.sut}, {group.disturbed}"
-        return ""
-
-    @cached_property
     def _far_control(self) -> str:
         """The distance of a control run from its cell. Empty if none is far away. A wide interval
         counts only if the leader is not farther ahead than that.
@@ -304,11 +306,10 @@ class Comparison:
         for group, ratio in self.control_ratios:
             is_far = ratio.different and abs(ratio.value - 1) > _FAR
             is_wide = ratio.unsure and ratio.farthest > lead
-            if ratio.low and ratio.high and (is_far or is_wide):
-                between = statistics.interval(ratio.low, ratio.high)
+            if is_far or is_wide:
                 return (
                     f"{group.sut}, measured twice a round, was {ratio.value:.3g} × as fast as"
-                    f" itself ({between})"
+                    f" itself ({ratio.between})"
                 )
         return ""
 
@@ -317,13 +318,11 @@ class Comparison:
         """The narrowest interval, if all are wider than a factor of two and show no difference;
         otherwise empty.
         """
-        ratios = [self.ratios[group.sut] for group in self.field[1:]]
-        known = [ratio for ratio in ratios if ratio.low]
+        known = [self.ratios[g] for g in self.field[1:] if self.ratios[g].low]
         if not known or not all(r.unsure and not r.different for r in known):
             return ""
-        narrowest = min(known, key=lambda r: r.spread or 0)
-        between = statistics.interval(narrowest.low or 0, narrowest.high or 0)
-        return f"every ratio is uncertain by more than a factor of two ({between})"
+        narrowest = min(known, key=lambda r: r.spread)
+        return f"every ratio is uncertain by more than a factor of two ({narrowest.between})"
 
     @cached_property
     def entries(self) -> dict[str, Standing]:
@@ -336,46 +335,38 @@ class Comparison:
         return compare.other_factors(g.cell for g in self.good)
 
     def _entry(self, group: Group) -> Standing:
-        result = group.last.result
         if group not in self.good:
-            metric = compared(result) if result.status == Status.INVALID else None
-            figure = metric.value if metric else None
-            reason = _why_not(group)
-            return Standing(group=group, figure=figure, struck=metric is not None, reason=reason)
-        ratio = self.ratios.get(group.sut)
+            struck = group.metric if group.last.result.status == Status.INVALID else None
+            figure = struck.value if struck else None
+            reason = group.last.obstacle
+            if group.good and group.metric:
+                reason = (
+                    f"its figure is another statistic than the others' ({group.metric.name} by"
+                    f" {group.metric.estimate}), so it is not compared with them"
+                )
+            return Standing(group=group, figure=figure, struck=bool(struck), reason=reason)
+        ratio = self.ratios.get(group)
         # The leader needs a rival to be the best.
         known = [ratio] if ratio else self.ratios.values()
-        best = group in self.leading and any(r.low is not None for r in known)
-        best = best and not self.unranked and not self.inconclusive
-        figure, low, high = self._figure(ratio)
-        behind = ""
-        if ratio and not ratio.different and group.sut in self.faster:
-            behind = self.faster[group.sut].sut
+        best = group in self.leading and any(r.low for r in known)
+        figure = statistics.geometric_mean(self.field[0].figures)
+        low = high = None
+        if ratio:
+            sign = 1 if self.higher_is_better else -1
+            if ratio.low and ratio.high and not self.inconclusive:
+                low, high = sorted((figure * ratio.low**sign, figure * ratio.high**sign))
+            figure *= ratio.value**sign
+        faster = self.faster.get(group)
         return Standing(
             group=group,
             figure=figure,
             low=low,
             high=high,
-            best=best,
-            behind=behind,
+            best=best and not self.unranked and not self.inconclusive,
+            behind=faster.sut if faster and ratio and not ratio.different else "",
             relative=ratio,
             unranked="" if self.unranked else next(iter(group.unranked), ""),
         )
-
-    def _figure(self, ratio: statistics.Ratio | None) -> tuple[float, float | None, float | None]:
-        """(figure, low, high) of a SUT with this ratio to the leader; None: it is the leader."""
-        own = self.field[0].summary
-        assert own is not None
-        mean = own.mean
-        if ratio is None:
-            if self.ratios:
-                return mean, None, None
-            return mean, own.low, own.high
-        sign = 1 if self.higher_is_better else -1
-        if ratio.low is None or ratio.high is None or self.inconclusive:
-            return mean * ratio.value**sign, None, None
-        low, high = sorted((mean * ratio.low**sign, mean * ratio.high**sign))
-        return mean * ratio.value**sign, low, high
 
     @cached_property
     def unlike(self) -> dict[str, list[str]]:
@@ -383,23 +374,22 @@ class Comparison:
 
         A sentence describes a difference between the measurements of these SUTs and of the leader.
         """
-        found: dict[str, list[str]] = {}
-        for other in (g for g in self.good if g is not self.field[0]):
-            sentences = compare.conditions(self.field[0], other)
-            if self.ratios[other.sut].method == "Welch t":
+        found = []
+        for other, ratio in self.ratios.items():
+            sentences = compare.conditions(self.field[0].last, other.last)
+            if ratio.method == "Welch t":
                 sentences.append(compare.NOT_IN_TURNS)
-            for sentence in sentences:
-                found.setdefault(sentence, []).append(other.sut)
-        return found
+            found += [(sentence, other.sut) for sentence in sentences]
+        return collected(found)
 
     def obstacle(self, sut: str) -> str:
         """Return why a SUT that has no place here cannot do this work.
 
         Empty if it has a place, or if it could do the work and was not measured.
         """
+        cell = self.cell
         if sut in self.entries:
             return ""
-        cell = self.groups[0].cell
         return _obstacle(sut, cell.model, cell.task, cell.precision, cell.device)
 
     @property
@@ -410,18 +400,12 @@ class Comparison:
 
 def mostly_disturbed(comparisons: Sequence[Comparison]) -> str:
     """A sentence if most runs of these comparisons were disturbed. Empty if they were not."""
-    of_runs = [reasons for comparison in comparisons for reasons in comparison.disturbances]
+    groups = [group for comparison in comparisons for group in comparison.field]
+    of_runs = [run.disturbances for group in groups for run in group.good]
     disturbed = [reasons for reasons in of_runs if reasons]
     if 2 * len(disturbed) <= len(of_runs):
         return ""
     return f"{len(disturbed)} of {len(of_runs)} runs were disturbed ({disturbed[0][0]})"
-
-
-def range_of(low: float | None, high: float | None) -> str:
-    """Return `612–640`; empty if there is no interval."""
-    if low is None or high is None:
-        return ""
-    return f"{short(low)}–{short(high)}"
 
 
 @lru_cache
@@ -442,32 +426,7 @@ def _obstacle(sut: str, model: str, task: str, precision: str, device: str) -> s
     return reason or ""
 
 
-def _kind(group: Group) -> tuple[str, str]:
-    """Return the statistic of a group's figure: its name and how it was estimated."""
-    metric = group.metric
-    assert metric is not None
-    return metric.name, metric.estimate
-
-
-def _same(group: Group, control: Group) -> bool:
-    """Return whether the control run is of this cell, measured in the same way."""
-    one = group.last
-    other = control.last
-    equal = group.cell.digest == control.cell.digest and one.result.mode == other.result.mode
-    return equal and one.machine == other.machine and not compare.differences(group, control)
-
-
-def _why_not(group: Group) -> str:
-    """Return why a group has no place among the others."""
-    metric = group.metric
-    if group.good and metric:
-        return (
-            f"its figure is another statistic than the others' ({metric.name} by"
-            f" {metric.estimate}), so it is not compared with them"
-        )
-    return group.last.obstacle
-
-
-def listed(names: Sequence[str]) -> str:
+def listed(names: Iterable[str]) -> str:
     """Return `a, b and c`."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, product
@@ -13,7 +13,8 @@ from formats.cell import STANDARD_INPUTS, Cell
 from formats.frameworks import ENGINE
 from formats.result import Result
 from harness.comparison import compare, tables
-from harness.comparison.runs import brief_words, kind_words
+from harness.comparison.collected import collected
+from harness.comparison.runs import brief_words
 from harness.comparison.statistics import plural
 from harness.comparison.tables import Group, place_of
 from harness.report import answer
@@ -51,49 +52,38 @@ class Content:
     @cached_property
     def comparisons(self) -> list[Comparison]:
         """The comparisons, in the order of model, task, scenario, batch and length."""
-        keyed: dict[object, list[Group]] = {}
-        for group in self.groups:
-            near = group
-            if not group.good and not group.last.machine:
-                near = _started(group, self.groups)
-            elif group.execution == ENGINE:
-                near = self._of_sut(group)
-            key = (near.work, near.last.result.mode, near.last.machine)
-            keyed.setdefault(key, []).append(group)
+        keyed = collected((self._key(group), group) for group in self.groups)
         for of_one in keyed.values():  # the comparison gets the name of the first
-            of_one.sort(key=lambda g: (not g.last.machine, g.execution == ENGINE))
-        named: dict[str, list[Group]] = {}
-        for first, *_ in keyed.values():
-            named.setdefault(compare.describe(first), []).append(first)
+            of_one.sort(key=lambda g: (not g.machine, g.execution == ENGINE))
+        named = collected((compare.describe(first), first) for first, *_ in keyed.values())
         comparisons = []
         for of_one in keyed.values():
-            in_time = sorted(of_one, key=lambda g: g.order)
+            in_time = sorted(of_one, key=lambda g: g.runs[-1].order)
             latest = {group.sut: group for group in in_time}
             comparison = Comparison(
                 groups=[latest[sut] for sut in dict.fromkeys(group.sut for group in of_one)],
                 older=len(of_one) - len(latest),
                 apart=self._apart(of_one[0], named[compare.describe(of_one[0])]),
                 controls=self.controls,
-                shared=tuple(self.shared),
+                shared=self.shared,
             )
             comparisons.append(comparison)
         return comparisons
 
-    def _of_sut(self, engine: Group) -> Group:
-        """Return a group of a SUT that did the same work as an engine. Return `engine` itself if
-        there is none, or if such groups differ among themselves.
+    def _key(self, group: Group) -> tuple[Any, ...]:
+        """What the groups of a comparison share: work, mode and machine. An engine has those of
+        the SUTs that did the same work, if there are such SUTs and they do not differ in it.
         """
-        others = self._suts.get(_with_any_engine(engine), [])
-        return others[0] if len({other.work for other in others}) == 1 else engine
-
-    @cached_property
-    def _suts(self) -> dict[tuple[Any, ...], list[Group]]:
-        """Work without what an engine decides → the groups of SUTs that did it."""
-        found: dict[tuple[Any, ...], list[Group]] = {}
-        for group in self.groups:
-            if group.execution != ENGINE:
-                found.setdefault(_with_any_engine(group), []).append(group)
-        return found
+        near = group
+        if not group.good and not group.machine:
+            near = _started(group, self.groups)
+        elif group.execution == ENGINE:
+            suts = [other for other in self.groups if other.execution != ENGINE]
+            work = _with_any_engine(group)
+            rivals = [other for other in suts if _with_any_engine(other) == work]
+            if len({other.work for other in rivals}) == 1:
+                near = rivals[0]
+        return near.work, near.mode, near.machine
 
     @cached_property
     def with_rivals(self) -> list[Comparison]:
@@ -106,8 +96,7 @@ class Content:
 
         Tuned cells are left out, because sections never mix them with SUTs as they come.
         """
-        plain = [each for each in self.comparisons if not each.groups[0].cell.tuned]
-        return [comparison for comparison in plain if not comparison.inconclusive]
+        return [c for c in self.comparisons if not c.cell.tuned and not c.inconclusive]
 
     @cached_property
     def current(self) -> list[Group]:
@@ -141,13 +130,9 @@ class Content:
         shared = [words for name, words in self.shared.items() if exact or name != "variables"]
         if any(shared):
             parts.append(f"all cells: {', '.join(chain(*shared))}")
-        machines = {}
-        for group in self.groups:
-            name = group.last.machine
-            record = group.last.record
-            if record:
-                machines[name] = name if exact else brief_words(record.machine)
-        for name, words in machines.items():
+        machines = {g.machine: g.last.record.machine for g in self.groups if g.last.record}
+        for name, machine in machines.items():
+            words = name if exact else brief_words(machine)
             label = self.machine_labels.get(name)
             parts.append(f"{label}: {words}" if label else words)
         if not machines and any(group.good for group in self.groups):
@@ -155,44 +140,29 @@ class Content:
         return "; ".join(parts)
 
     @cached_property
-    def machines(self) -> list[str]:
-        """The machines on which cells were measured."""
-        return list(dict.fromkeys(g.last.machine for g in self.groups if g.last.machine))
-
-    @cached_property
-    def kinds(self) -> list[list[str]]:
-        """The machines, in groups of one kind. Only nodes of a cluster share a group."""
-        kinds: dict[str, dict[str, None]] = {}
-        for group in self.groups:
-            record = group.last.record
-            if record:
-                kinds.setdefault(kind_words(record.machine), {})[group.last.machine] = None
-        return [list(machines) for machines in kinds.values()]
-
-    @cached_property
     def machine_labels(self) -> dict[str, str]:
         """Machine → a short name, if there are several."""
-        if len(self.machines) < 2:
+        machines = dict.fromkeys(group.machine for group in self.groups if group.machine)
+        if len(machines) < 2:
             return {}
-        return {name: f"machine {n}" for n, name in enumerate(self.machines, 1)}
+        return {name: f"machine {n}" for n, name in enumerate(machines, 1)}
 
     def _apart(self, group: Group, same: Sequence[Group]) -> str:
         """Return the difference to others whose work has the same name. Empty if there is none."""
-        others = [self._facts(other) for other in same]
-        texts = enumerate(self._facts(group))
-        return ", ".join(t for n, t in texts if t and any(other[n] != t for other in others))
+        of_all = zip(*map(self._facts, same), strict=True)
+        texts = zip(self._facts(group), of_all, strict=True)
+        return ", ".join(text for text, others in texts if text and len({*others}) > 1)
 
     def _facts(self, group: Group) -> list[str]:
         """What a name does not say. Machines and digests are numbered."""
         cell = group.cell
-        facts = [group.last.result.mode, self.machine_labels.get(group.last.machine, "")]
+        facts = [group.mode, self.machine_labels.get(group.machine, "")]
         for name, noun in _DIGESTS.items():
             value = getattr(cell, name)
             number = self._digests[name].index(value) + 1
             facts.append(f"{value} {noun}" if value in STANDARD_INPUTS else f"{noun} {number}")
         facts.append(f"end tokens: {cell.eos}" if cell.eos else "")
-        variables = sorted(cell.variables.items())
-        return [*facts, ", ".join(f"{name}={value}" for name, value in variables)]
+        return [*facts, ", ".join(compare.variables(cell))]
 
     @cached_property
     def _digests(self) -> dict[str, list[str | None]]:
@@ -214,16 +184,16 @@ class Content:
 
         The reasons come from the registry and the sweeps.
         """
-        suts: dict[tuple[str, str], dict[str, None]] = {}
+        found = []
         for comparison, sut in product(self.comparisons, self.suts):
             reason = comparison.obstacle(sut)
             if reason:
-                cell = comparison.groups[0].cell
-                suts.setdefault((f"{cell.model} {cell.task}", reason), {})[sut] = None
+                work = f"{comparison.cell.model} {comparison.cell.task}"
+                found.append(((work, reason), sut))
         sentences = []
-        for (work, reason), names in suts.items():
-            sentences.append(f"{listed(list(names))}, {work}: {reason}")
-        known = {reason for _, reason in suts}
+        for (work, reason), suts in collected(found).items():
+            sentences.append(f"{listed(dict.fromkeys(suts))}, {work}: {reason}")
+        known = {reason for (_, reason), _ in found}
         for reason, labels in self.not_measured.items():
             if reason not in known:
                 more = f" and {len(labels) - 1} more" if len(labels) > 1 else ""
@@ -235,36 +205,22 @@ class Content:
         """The answer over all comparisons, in one sentence."""
         return answer.headline(self.comparisons)
 
-    def of_each(self, sentences: Callable[[Comparison], list[str]]) -> list[str]:
-        """Return the sentences on each comparison of two SUTs or more. They begin with its name if
-        there are several.
-
-        At most MOST_SENTENCES are returned.
-        """
-        with_rivals = self.with_rivals
-        if len(with_rivals) == 1:
-            return sentences(with_rivals[0])
-        named = [f"{c.name}: {sentence}" for c in with_rivals for sentence in sentences(c)]
-        return named[:MOST_SENTENCES]
-
     @cached_property
     def advice(self) -> list[str]:
         """Sentences on how reliable the figures are, each with its cells.
 
         The last one counts the cells that are left out.
         """
-        cells: dict[str, list[str]] = {}
+        found = []
         for group in self.current:
-            for sentence in group.advice:
-                name = f"{group.sut}, {compare.describe(group, self.shared)}"
-                cells.setdefault(sentence, []).append(name)
+            name = f"{group.sut}, {compare.describe(group, self.shared)}"
+            found += [(sentence, name) for sentence in group.advice]
         for comparison in self.comparisons:
             for sentence, suts in comparison.unlike.items():
-                leader = comparison.good[0].sut
-                name = f"{leader} compared with {listed(suts)}, {comparison.name}"
-                cells.setdefault(sentence, []).append(name)
+                pair = f"{comparison.good[0].sut} compared with {listed(suts)}"
+                found.append((sentence, f"{pair}, {comparison.name}"))
         sentences = [*self.no_room]
-        for text, names in cells.items():
+        for text, names in collected(found).items():
             more = f" and {plural(len(names) - 1, 'other cell')}" if len(names) > 1 else ""
             sentences.append(f"{text}: {names[0]}{more}")
         older = sum(comparison.older for comparison in self.comparisons)
@@ -292,8 +248,7 @@ def _started(group: Group, groups: Sequence[Group]) -> Group:
     unknown = {"weights": (Cell.weights,), "seq_len": (None,), "dataset": STANDARD_INPUTS}
     mine = set(group.work)
     known = {(name, value) for name, value in mine if value not in unknown.get(name, ())}
-    mode = group.last.result.mode
-    started = [g for g in groups if g.last.machine and g.last.result.mode == mode]
+    started = [g for g in groups if g.machine and g.mode == group.mode]
     alike = [g for g in started if known <= set(g.work)]
 
     def nearness(other: Group) -> tuple[bool, int]:
@@ -307,7 +262,7 @@ def _with_any_engine(group: Group) -> tuple[Any, ...]:
     known.
     """
     work = [pair for pair in group.work if pair[0] not in _OF_ENGINE]
-    return (*work, group.last.result.mode, group.last.machine)
+    return (*work, group.mode, group.machine)
 
 
 def _sweep_of(group: Group) -> str:

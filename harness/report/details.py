@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ from harness import terminal
 from harness.comparison import compare
 from harness.comparison.tables import Group
 from harness.samples import images, words
-from harness.samples.words import Words
 from results import summary
 
 # Label of LoadGen's summary → its meaning. Labels without an entry are shown without a meaning.
@@ -80,77 +77,38 @@ _MEANING = {
 }
 
 
-@dataclass(frozen=True)
-class Details:
-    """The details of one cell, from its last run that is ok."""
+def of(group: Group, shared: Collection[str]) -> dict[str, Any]:
+    """The details of a cell, from its last run that is ok, by their names in page.html.
 
-    group: Group
-    shared: Collection[str] = ()
+    Args:
+        shared: fields of `Cell` that the whole page shares, which are not named.
 
-    @property
-    def name(self) -> str:
-        """The cell in words, the SUT first, without the fields that the whole page shares."""
-        return f"{self.group.sut}: {compare.describe(self.group, self.shared)}"
-
-    @property
-    def directory(self) -> str:
-        """The folder of the run, as the reader would type it."""
-        return terminal.near(self.group.last.result.directory)
-
-    @property
-    def command(self) -> str:
-        """The command that repeats the cell; empty if it is not recorded."""
-        return self.group.last.record.command if self.group.last.record else ""
-
-    @property
-    def audit_command(self) -> str:
-        """The command that audits the run again and writes a page of findings."""
-        return f"./run.sh audit {shlex.quote(self.directory)} --html findings.html"
-
-    @cached_property
-    def lines(self) -> list[tuple[str, str]]:
-        """The lines about the run as the terminal shows them."""
-        rows = summary.rows(self.group.last.result)
-        return [(name, text) for name, text in rows if name != "directory"]
-
-    @cached_property
-    def summary(self) -> list[tuple[str, str, str]]:
-        """(label, value, meaning) of each line of LoadGen's summary."""
-        summary, _ = files.attempt(read_summary, self._performance / "mlperf_log_summary.txt")
-        if summary is None:
-            return []
-        return [(label, value, _MEANING.get(label, "")) for label, value in summary.values.items()]
-
-    @cached_property
-    def evidence(self) -> list[tuple[str, str]]:
-        """(name, value) of the evidence that the worker took after the test."""
-        seen = self.group.last.result.seen
-        if seen is None:
-            return []
-        values = {name: value for name, value in vars(seen).items() if value is not None}
-        values |= values.pop("detail")
-        return [(name.replace("_", " "), _plain(value)) for name, value in values.items()]
-
-    @cached_property
-    def words(self) -> list[Words]:
-        """The model's answers in words; none if there is no tokenizer."""
-        return words.read(Path(self.group.last.result.directory))
-
-    @cached_property
-    def images(self) -> list[tuple[str, bytes]]:
-        """(caption, JPEG file) of the model's answers; none if its answers are not pictures."""
-        found = images.read(Path(self.group.last.result.directory))
-        return [(shown.caption, jpeg) for shown, jpeg in found]
-
-    @property
-    def seeded(self) -> bool:
-        """Whether the weights are random."""
-        record = self.group.last.record
-        return record is not None and record.digests.weights_source == "seeded"
-
-    @property
-    def _performance(self) -> Path:
-        return Path(self.group.last.result.directory) / "raw" / "performance"
+    `command` repeats the cell, and is empty if it is not recorded. `lines` are those of the
+    terminal, `evidence` is what the worker took after the test, and `summary` has (label, value,
+    meaning) of each line of LoadGen's summary. `words` and `images` are the model's answers.
+    """
+    run = group.last
+    result = run.result
+    folder = Path(result.directory)
+    directory = terminal.near(result.directory)
+    read, _ = files.attempt(read_summary, folder / "raw/performance/mlperf_log_summary.txt")
+    values = read.values if read else {}
+    seen = vars(result.seen) if result.seen else {"detail": {}}
+    evidence = {name: value for name, value in seen.items() if value is not None}
+    evidence |= evidence.pop("detail")
+    return {
+        "group": group,
+        "name": f"{group.sut}: {compare.describe(group, shared)}",
+        "directory": directory,
+        "command": run.record and run.record.command,
+        "audit_command": f"./run.sh audit {shlex.quote(directory)} --html findings.html",
+        "lines": [line for line in summary.rows(result) if line[0] != "directory"],
+        "evidence": [(name.replace("_", " "), _plain(each)) for name, each in evidence.items()],
+        "summary": [(label, text, _MEANING.get(label, "")) for label, text in values.items()],
+        "words": words.read(folder),
+        "images": [(shown.caption, jpeg) for shown, jpeg in images.read(folder)],
+        "seeded": run.record and run.record.digests.weights_source == "seeded",
+    }
 
 
 def _plain(value: Any) -> str:

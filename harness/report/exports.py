@@ -10,9 +10,9 @@ from dataclasses import asdict
 from typing import Any
 
 from harness import terminal
-from harness.comparison import tables
+from harness.comparison import compare, tables
 from harness.report import answer
-from harness.report.comparison import Comparison, Standing, range_of
+from harness.report.comparison import Comparison, Standing
 from harness.report.content import Content
 from harness.report.section import Section
 from harness.terminal import Placed, Styled
@@ -51,10 +51,7 @@ def show(content: Content, sentences: Sequence[str], obstacles: Sequence[str] = 
 def cells(content: Content) -> Iterator[tuple[str, list[Placed]]]:
     """Yield (work, the SUTs with their figures) of each comparison, the fastest first."""
     for comparison in content.comparisons:
-        direction = "no figure"
-        if comparison.unit:
-            better = "more" if comparison.higher_is_better else "less"
-            direction = f"{comparison.unit}, {better} is better"
+        direction = comparison.direction or "no figure"
         lora = ", other parameters each" if comparison.other_factors else ""
         suts = dict.fromkeys([*(group.sut for group in comparison.ordered), *content.suts])
         places = [(sut, parts) for sut in suts if (parts := _place(comparison, sut))]
@@ -70,33 +67,28 @@ def _place(comparison: Comparison, sut: str) -> list[Styled]:
     reason = entry.reason
     if reason:
         return [(figure, "strike dim"), f" {reason}"] if entry.struck else [reason]
-    texts = [f"{figure} ★" if entry.best else figure, ratio_words(comparison, entry)]
-    if entry.unranked:
-        texts.append("not ranked")
-    return [(" ".join(filter(None, texts)), "bold green" if entry.best else "")]
+    star = "★" if entry.best else ""
+    unranked = "not ranked" if entry.unranked else ""
+    texts = filter(None, (figure, star, ratio_words(comparison, entry), unranked))
+    return [(" ".join(texts), "bold green" if entry.best else "")]
 
 
 def ratio_words(comparison: Comparison, entry: Standing) -> str:
     """A SUT's ratio to the leader with the interval that decides: `(0.79 ×, 0.63–0.90)`. The range
     of the figure if there is no other SUT; empty if there is no ratio.
     """
+    ratio = entry.relative
     if not comparison.ratios:
-        between = range_of(entry.low, entry.high)
-        return f"({between})" if between else ""
-    if comparison.inconclusive or entry.relative is None:
+        return compare.between(entry.group)
+    if comparison.inconclusive or ratio is None:
         return ""
-    words = [*entry.relative.words]
-    if entry.behind:
-        words.append(f"{entry.behind} is faster")
-    return f"({', '.join(words)})"
+    behind = f", {entry.behind} is faster" if entry.behind else ""
+    return f"({ratio.words}, {ratio.between}{behind})"
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
-    ratios = {}
-    best = None
-    if not comparison.inconclusive:
-        ratios = {sut: asdict(ratio) for sut, ratio in comparison.ratios.items()}
-        best = comparison.field[0].sut if comparison.good else None
+    shown = {} if comparison.inconclusive else comparison.ratios
+    leader = None if comparison.inconclusive else next(iter(comparison.field), None)
     return {
         "work": comparison.full_name,
         "unit": comparison.unit,
@@ -104,7 +96,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "answer": answer.sentence(comparison),
         "ranked": bool(comparison.good) and not comparison.unranked,
         "inconclusive": comparison.inconclusive,
-        "best_figure": best,
-        "speed_over_best_figure": ratios,
+        "best_figure": leader and leader.sut,
+        "speed_over_best_figure": {group.sut: asdict(ratio) for group, ratio in shown.items()},
         "leading": [sut for sut, entry in comparison.entries.items() if entry.best],
     }

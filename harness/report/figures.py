@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
 from harness.report import answer
-from harness.report.comparison import Comparison, Standing
-from harness.report.section import Bars, Lines, Picture
+from harness.report.comparison import Comparison
+from harness.report.section import Lines, Picture
 from results.figure import short
 from sut.registry import SUTS
 
@@ -73,69 +73,59 @@ _ROOM = 1.25  # width of the axis over the longest bar or interval; its figure i
 
 
 def draw(picture: Picture, name: str, colours: Mapping[str, str]) -> str:
-    """Return a drawing as an <svg> element. Empty if there is nothing to draw.
+    """Return a drawing as an <svg> element.
 
     Args:
         name: the beginning of the ids in the SVG, different for each drawing of a page.
         colours: SUT with its options → its colour. A SUT without one is grey.
     """
     with rc_context(_STYLE):
-        if isinstance(picture, Bars):
-            figure = _bars(picture.comparison, colours)
-            title = f"{picture.comparison.full_name}: {answer.sentence(picture.comparison)}"
-        else:
-            figure, title = _lines(picture, colours), picture.caption
-        return _svg(figure, name, title) if figure else ""
+        if isinstance(picture, Lines):
+            return _svg(_lines(picture, colours), name, picture.name)
+        title = f"{picture.full_name}: {answer.sentence(picture)}"
+        return _svg(_bars(picture, colours), name, title)
 
 
-def _bars(comparison: Comparison, colours: Mapping[str, str]) -> Figure | None:
+def _bars(comparison: Comparison, colours: Mapping[str, str]) -> Figure:
     """Draw the figures of a comparison as bars from zero, the fastest on top. A line shows the
-    interval of the ratio to that SUT, and each dot is a run. None if there are fewer than two.
+    interval of the ratio to that SUT, and each dot is a run.
     """
     groups = comparison.ordered[::-1]
-    if len(groups) < 2:
-        return None
-    entries = [comparison.entries[group.sut] for group in groups]
-    lengths = [entry.figure or 0.0 for entry in entries]
+    lengths = [comparison.entries[group.sut].figure or 0.0 for group in groups]
     # An interval longer than this is cut off, and ends in an arrow.
     room = 2 * max(lengths)
     cut = math.inf if comparison.higher_is_better else _LONGEST * median_low(lengths)
     figure, axes = _canvas(0.1 + 0.34 * len(groups), left=0.36)
+    arrow: dict[str, Any] = {"color": _INK, "marker": ">", "markersize": 6}
     longest = 0.0
-    for n, (entry, length) in enumerate(zip(entries, lengths, strict=True)):
+    for n, (group, length) in enumerate(zip(groups, lengths, strict=True)):
         end = min(length, cut)
-        axes.barh(n, end, 0.62, color=colours.get(entry.group.sut, _GREY))
+        axes.barh(n, end, 0.62, color=colours.get(group.sut, _GREY))
+        entry = comparison.entries[group.sut]
+        runs = group.figures
         if length > cut:
-            axes.plot(cut, n, color=_INK, marker=">", markersize=6)
-        else:
-            end = _interval(axes, n, entry, room)
-            runs = entry.group.figures
+            axes.plot(cut, n, **arrow)
+            runs = []
+        elif entry.low is not None and entry.high is not None:
+            end = max(length, min(entry.high, room))
+            ends = [min(entry.low, room), end]
+            axes.plot(
+                ends, [n, n], solid_capstyle="butt", linewidth=1.2, **(arrow | {"marker": "|"})
+            )
+            if entry.high > room:  # the interval is longer
+                axes.plot(room, n, **arrow)
+        if runs:
             axes.plot(runs, [n - 0.2] * len(runs), color=_INK, marker=".", markersize=4, ls="")
-            end = max(end, *runs)
+        end = max([end, *runs])
         axes.annotate(short(length), (end, n), (4, 0), textcoords="offset points", va="center")
         longest = max(longest, end)
-    names = [group.sut.replace(" ", "\n", 1) for group in groups]
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(groups)), [group.sut.replace(" ", "\n", 1) for group in groups])
     axes.tick_params(axis="y", length=0, labelcolor=_INK)
     axes.set_xlim(0, _ROOM * longest)
-    better = "more" if comparison.higher_is_better else "less"
-    axes.set_xlabel(f"{comparison.unit}, {better} is better")
+    axes.set_xlabel(comparison.direction)
     axes.xaxis.grid(True)
     axes.spines["bottom"].set_visible(False)
     return figure
-
-
-def _interval(axes: Axes, n: int, entry: Standing, room: float) -> float:
-    """Draw the interval of a bar, up to `room`. Return the end of bar and interval."""
-    length = entry.figure or 0.0
-    if entry.low is None or entry.high is None:
-        return length
-    end = max(length, min(entry.high, room))
-    style: dict[str, Any] = {"linewidth": 1.2, "solid_capstyle": "butt", "marker": "|"}
-    axes.plot([min(entry.low, room), end], [n, n], color=_INK, markersize=6, **style)
-    if entry.high > room:  # the interval is longer
-        axes.plot(room, n, color=_INK, marker=">", markersize=6)
-    return end
 
 
 def _lines(picture: Lines, colours: Mapping[str, str]) -> Figure:
@@ -143,7 +133,8 @@ def _lines(picture: Lines, colours: Mapping[str, str]) -> Figure:
     colour and different dashes.
     """
     dashes: dict[str, Iterator[str]] = {}
-    figure, axes = _canvas(2.2, left=0.14, below=0.5 + _legend_height(len(picture.series)))
+    legend = 0.19 * math.ceil(len(picture.series) / 2) + 0.05  # in two columns
+    figure, axes = _canvas(2.2, left=0.14, below=0.5 + legend)
     for sut, points in picture.series.items():
         xs, ys = zip(*sorted(points), strict=True)
         of_sut = colours.get(sut) or colour(sut.partition(" ")[0])
@@ -168,7 +159,11 @@ def _lines(picture: Lines, colours: Mapping[str, str]) -> Figure:
         axes.set_xticks(range(len(picture.ticks)), picture.ticks)
     elif len(measured) < 7 and all(x == int(x) for x in measured):
         axes.xaxis.set_major_locator(FixedLocator(measured))
-    _label(figure, axes, picture.x, picture.y)
+    axes.set(xlabel=picture.x, ylabel=picture.y)
+    axes.yaxis.grid(True)
+    figure.legend(
+        frameon=False, fontsize=8, ncols=2, loc="lower center", borderaxespad=0.1, labelcolor=_INK
+    )
     return figure
 
 
@@ -185,28 +180,10 @@ def _canvas(height: float, left: float, below: float = 0.5) -> tuple[Figure, Axe
     return figure, axes
 
 
-def _legend_height(names: int) -> float:
-    return 0.19 * math.ceil(names / 2) + 0.05
-
-
-def _label(figure: Figure, axes: Axes, x: str, y: str) -> None:
-    """Write the names of the axes, and those of the lines in two columns below them."""
-    axes.set(xlabel=x, ylabel=y)
-    axes.yaxis.grid(True)
-    figure.legend(
-        frameon=False, fontsize=8, ncols=2, loc="lower center", borderaxespad=0.1, labelcolor=_INK
-    )
-
-
 def _svg(figure: Figure, name: str, title: str) -> str:
     """Return the figure as an <svg> element, with `title` for readers who do not see it."""
     buffer = io.StringIO()
-    figure.savefig(
-        buffer,
-        format="svg",
-        transparent=True,
-        metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
-    )
+    figure.savefig(buffer, format="svg", transparent=True)
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.S)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -21,11 +21,10 @@ from markupsafe import Markup
 from compliance.findings.page import templates
 from harness import terminal
 from harness.comparison import compare
-from harness.comparison.tables import Group
-from harness.report import exports, figures
+from harness.report import details, exports, figures
 from harness.report.content import Content
-from harness.report.details import Details
 from harness.report.section import Section
+from harness.report.sections import sentences
 from results.figure import short
 
 BEGINNING = "\n".join(
@@ -59,52 +58,38 @@ def render(
     """
     # Nothing else is known of cells that never started.
     measured = [group for group in content.current if group.last.result.directory]
-    details = []
-    for n, group in enumerate(measured[:_MOST_DETAILS]):
-        details.append((Details(group, tuple(content.shared)), f"cell{n}"))
+    cells = measured[:_MOST_DETAILS]
+    models = {compare.named(group) for group in measured or content.current}
+    of = f" for {models.pop()}" if len(models) == 1 else ""
     colours = {group.sut: figures.colour(group.cell.sut) for group in content.groups}
+    drawn = []
+    for n, section in enumerate(sections):
+        pictures = []
+        for m, picture in enumerate(section.pictures[:_MOST_PICTURES]):
+            drawing = figures.draw(picture, f"s{n}p{m}", colours)
+            pictures.append((picture.name, Markup(drawing)))
+        drawn.append((section, pictures))
     text = json.dumps(document, ensure_ascii=False).encode(errors="backslashreplace")
-    words = f"{when:%Y-%m-%d %H:%M %Z}".strip()
     body = (
         _environment()
         .get_template("page.html")
         .render(
             content=content,
-            sentences=[sentence for section in sections for sentence in section.sentences],
-            sections=[(each, _pictures(each, n, colours)) for n, each in enumerate(sections)],
-            title=_title(measured or content.current),
+            sentences=sentences(sections),
+            sections=drawn,
+            title=f"Which SUT is fastest{of}?",
             how=list(_how(content)),
-            json=f"data:application/json;base64,{base64.b64encode(text).decode()}",
+            json=_data_uri("application/json", text),
             script=Markup(_SCRIPT),
             script_digest=f"sha256-{_SHA256}",
-            when=words,
-            details=details,
+            when=f"{when:%Y-%m-%d %H:%M %Z}".strip(),
+            details=[details.of(group, content.shared) for group in cells],
             colours=colours,
-            links={id(one.group): name for one, name in details},
+            links={group: f"cell{n}" for n, group in enumerate(cells)},
             rest=measured[_MOST_DETAILS:],
         )
     )
     return f"{BEGINNING}\n{body}"
-
-
-def _pictures(
-    section: Section, number: int, colours: Mapping[str, str]
-) -> list[tuple[str, Markup]]:
-    """Return (caption, <svg> element) of each picture of a section that is drawn."""
-    pictures = []
-    for n, picture in enumerate(section.pictures[:_MOST_PICTURES]):
-        drawing = figures.draw(picture, f"s{number}p{n}", colours)
-        if drawing:
-            pictures.append((picture.caption, Markup(drawing)))
-    return pictures
-
-
-def _title(groups: Iterable[Group]) -> str:
-    """The question that the page answers, with the name of the model if there is only one."""
-    names = list(dict.fromkeys(compare.named(group) for group in groups))
-    if len(names) == 1:
-        return f"Which SUT is fastest for {names[0]}?"
-    return "Which SUT is fastest?"
 
 
 def _how(content: Content) -> Iterator[str]:
@@ -114,14 +99,13 @@ def _how(content: Content) -> Iterator[str]:
     versions = sorted({record.loadgen for record in records if record.loadgen})
     if versions:
         yield f"MLPerf's LoadGen {', '.join(versions)} issued the samples and took the times."
-    seconds = [run.result.seconds.get("performance") for run in runs if run.result.seconds]
+    seconds = [run.result.seconds.get("performance") for run in runs]
     timed = [each for each in seconds if each]
     if timed:
-        counts = [len(group.good) for group in content.current if group.good]
+        counts = [len(group.good) for group in content.current if group.good] or [0]
         yield (
-            f"{len(runs)} runs, {min(counts, default=0)} to {max(counts, default=0)} good ones"
-            f" of each cell; a timed test took {min(timed):.0f} to {max(timed):.0f} seconds,"
-            " after warm-up and compilation."
+            f"{len(runs)} runs, {min(counts)} to {max(counts)} good ones of each cell; a timed test"
+            f" took {min(timed):.0f} to {max(timed):.0f} seconds, after warm-up and compilation."
         )
     yield (
         "Answers are compared with those of a float32 reference, and answers given while"
@@ -142,7 +126,6 @@ def _environment() -> jinja2.Environment:
     environment = templates(Path(__file__).parent)
     environment.filters["short"] = short
     environment.globals |= {
-        "id": id,
         "ratio_words": exports.ratio_words,
         "near": terminal.near,
         "data_uri": _data_uri,
@@ -153,5 +136,5 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def _data_uri(jpeg: bytes) -> str:
-    return f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"
+def _data_uri(kind: str, content: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,14 +38,6 @@ class Table:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bars:
-    """A drawing of the figures of a comparison."""
-
-    caption: str
-    comparison: Comparison
-
-
-@dataclass(frozen=True, kw_only=True)
 class Lines:
     """A drawing with a line a SUT.
 
@@ -71,7 +63,7 @@ class Lines:
     steps: list[float] = field(default_factory=list)
 
     @property
-    def caption(self) -> str:
+    def name(self) -> str:
         """The line above the drawing."""
         return f"{self.work}: {self.about}"
 
@@ -80,7 +72,8 @@ class Lines:
         self.series.setdefault(sut, []).append(point)
 
 
-Picture = Bars | Lines
+Picture = Comparison | Lines
+"""The figures of a comparison are drawn as bars."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,15 +99,4 @@ class Section:
 
 def ratio_cell(ratio: Ratio) -> Cell:
     """Return a ratio as a cell of a table: `1.47 ×` and `(1.43–1.52)`."""
-    times, between = ratio.words
-    return times, f"({between})"
-
-
-def grouped(rows: Iterable[tuple[str, Row]]) -> dict[str, list[Row]]:
-    """Return the groups of rows, in the order of their first rows. `rows`: (title of its group,
-    row) of each.
-    """
-    groups: dict[str, list[Row]] = {}
-    for title, row in rows:
-        groups.setdefault(title, []).append(row)
-    return groups
+    return ratio.words, f"({ratio.between})"

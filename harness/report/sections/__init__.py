@@ -10,8 +10,6 @@ from harness.report.sections import (
     comparisons,
     computing,
     curves,
-    latencies,
-    nodes,
     numbers,
     ratios,
     releases,
@@ -20,7 +18,7 @@ from harness.report.sections import (
 SECTIONS = (
     comparisons.answers,
     comparisons.bars,
-    latencies.percentiles,
+    comparisons.percentiles,
     ratios.section,
     releases.section,
     numbers.section,
@@ -28,7 +26,6 @@ SECTIONS = (
     curves.scaling,
     comparisons.means,
     computing.section,
-    nodes.section,
     comparisons.noise,
 )
 """The functions that create the sections of a report, in the order in which they are shown."""

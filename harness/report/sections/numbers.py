@@ -2,51 +2,58 @@
 
 from __future__ import annotations
 
-from harness.comparison.tables import Group
 from harness.report.comparison import Comparison
 from harness.report.content import Content
-from harness.report.section import Row, Section, Table
+from harness.report.section import Section, Table
 from results.figure import short
 
 _MEDIAN = "latency_p50_ms"
 _COLUMNS = {
-    _MEDIAN: ("50th percentile, ms", 1.0),
-    "latency_p90_ms": ("90th percentile, ms", 1.0),
-    "latency_p99_ms": ("99th percentile, ms", 1.0),
-    "ttft_p50_ms": ("first token: median, ms", 1.0),
-    "ttft_p90_ms": ("90th, ms", 1.0),
-    "ttft_p99_ms": ("99th, ms", 1.0),
-    "tpot_p50_ms": ("later token: median, ms", 1.0),
-    "tpot_p90_ms": ("90th, ms", 1.0),
-    "tpot_p99_ms": ("99th, ms", 1.0),
-    "achieved_per_second": ("answered/s", 1.0),
-    "goodput_per_second": ("within the limits/s", 1.0),
-    "requests_a_batch": ("requests a batch", 1.0),
-    "samples_per_second": ("samples/s", 1.0),
-    "tokens_per_second": ("tokens/s", 1.0),
-    "ms_per_step": ("ms/step", 1.0),
-    "step_median_ms": ("single steps: median, ms", 1.0),
-    "step_p90_ms": ("90th, ms", 1.0),
-    "first_step_seconds": ("first step, s", 1.0),
-    "trained_parameters": ("trained parameters", 1.0),
-    "load_seconds": ("loading, s", 1.0),
-    "first_answer_seconds": ("first answer, s", 1.0),
-    "cached_first_answer_seconds": ("first answer from cache, s", 1.0),
-    "compile_seconds": ("compiling, s", 1.0),
-    "cached_compile_seconds": ("compiling from cache, s", 1.0),
-    "flops_per_second": ("GFLOP/s", 1e-9),
-    "matrix_share": ("% of a large product", 100.0),
-    "bytes_per_second": ("GB/s", 1e-9),
-    "bandwidth_share": ("% of the bandwidth", 100.0),
-    "operators_per_pass": ("operators a pass", 1.0),
-    "peak_host_bytes": ("memory, GB", 1e-9),
-    "peak_device_bytes": ("device memory, GB", 1e-9),
-    "error_share": ("error, % of limit", 100.0),
-    "first_loss_error": ("error of the first loss", 1.0),
+    _MEDIAN: "50th percentile, ms",
+    "latency_p90_ms": "90th percentile, ms",
+    "latency_p99_ms": "99th percentile, ms",
+    "ttft_p50_ms": "first token: median, ms",
+    "ttft_p90_ms": "90th, ms",
+    "ttft_p99_ms": "99th, ms",
+    "tpot_p50_ms": "later token: median, ms",
+    "tpot_p90_ms": "90th, ms",
+    "tpot_p99_ms": "99th, ms",
+    "achieved_per_second": "answered/s",
+    "goodput_per_second": "within the limits/s",
+    "requests_a_batch": "requests a batch",
+    "samples_per_second": "samples/s",
+    "tokens_per_second": "tokens/s",
+    "ms_per_step": "ms/step",
+    "step_median_ms": "single steps: median, ms",
+    "step_p90_ms": "90th, ms",
+    "first_step_seconds": "first step, s",
+    "trained_parameters": "trained parameters",
+    "load_seconds": "loading, s",
+    "first_answer_seconds": "first answer, s",
+    "cached_first_answer_seconds": "first answer from cache, s",
+    "compile_seconds": "compiling, s",
+    "cached_compile_seconds": "compiling from cache, s",
+    "flops_per_second": "GFLOP/s",
+    "matrix_share": "% of a large product",
+    "bytes_per_second": "GB/s",
+    "bandwidth_share": "% of the bandwidth",
+    "operators_per_pass": "operators a pass",
+    "peak_host_bytes": "memory, GB",
+    "peak_device_bytes": "device memory, GB",
+    "error_share": "error, % of limit",
+    "first_loss_error": "error of the first loss",
 }
-"""Name of a number of `Group.numbers` → its heading, and the factor to its unit. A column without a
-value is left out.
-"""
+"""Name of a number of `Group.numbers` → its heading. A column without a value is left out."""
+_FACTORS = {
+    "flops_per_second": 1e-9,
+    "matrix_share": 100.0,
+    "bytes_per_second": 1e-9,
+    "bandwidth_share": 100.0,
+    "peak_host_bytes": 1e-9,
+    "peak_device_bytes": 1e-9,
+    "error_share": 100.0,
+}
+"""Name of a number → the factor to the unit of its heading, if it is not 1."""
 
 
 def section(content: Content) -> Section:
@@ -82,23 +89,21 @@ def _table(comparison: Comparison) -> Table:
         figure = "median, ms"
     elif kinds <= set(names):
         names.remove(*kinds)
-    headings = [_COLUMNS[name][0] for name in names]
-    rows = [_row(comparison, group, names) for group in groups]
+    rows = []
+    for group in groups:
+        figures = group.figures
+        sut = group.sut
+        if group.cell.requested_batch is not None:  # a switch changed the requested one
+            sut += f", batch {group.cell.batch_size}"
+        spread = f"{short(min(figures))} to {short(max(figures))}" if len(figures) > 1 else "–"
+        row = [sut, short(comparison.entries[group.sut].figure), spread, str(len(figures))]
+        for name in names:
+            value = group.numbers[name]
+            row.append("–" if value is None else short(_FACTORS.get(name, 1.0) * value))
+        rows.append(row)
+    headings = [_COLUMNS[name] for name in names]
     return Table(
         title=comparison.name,
         columns=("SUT", figure, "lowest to highest", "runs", *headings),
         groups={"": rows},
     )
-
-
-def _row(comparison: Comparison, group: Group, names: list[str]) -> Row:
-    figures = group.figures
-    sut = group.sut
-    if group.cell.requested_batch is not None:  # a switch changed the requested one
-        sut += f", batch {group.cell.batch_size}"
-    spread = f"{short(min(figures))} to {short(max(figures))}" if len(figures) > 1 else "–"
-    texts = [sut, short(comparison.entries[group.sut].figure), spread, str(len(figures))]
-    for name in names:
-        value = group.numbers[name]
-        texts.append("–" if value is None else short(_COLUMNS[name][1] * value))
-    return texts

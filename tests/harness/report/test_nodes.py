@@ -2,9 +2,14 @@
 
 from harness.comparison import tables
 from harness.comparison.runs import find
-from harness.report.sections import comparisons, nodes
+from harness.report.sections import comparisons, computing
 from tests.support.reports import gathered
 from tests.support.synthetic_runs import MACHINE, cell, write
+
+
+def found(root):
+    """The sentences on nodes."""
+    return list(computing.node_sentences(gathered(root).groups))
 
 
 def measured(root, node, rate, figures, sut="keras3-jax", minute=0, sweep=None, **changes):
@@ -23,7 +28,7 @@ def test_equal_nodes_are_two_machines_and_their_spread_is_said(tmp_path):
     measured(tmp_path, "n1", 200e9, [50, 51, 49])
     measured(tmp_path, "n2", 210e9, [55, 54, 56], minute=60)
     assert [len(group.good) for group in tables.grouped(find(tmp_path)[0])] == [3, 3]
-    kinds, products = nodes.section(gathered(tmp_path)).sentences
+    kinds, products = found(tmp_path)
     assert kinds.startswith("2 nodes of one kind were measured: n1, n2")
     assert "of JAX in float32 on cpu reach 200 to 210 GFLOP/s on 2 nodes" in products
     assert products.endswith("n2 reaches 5.0% more than n1")
@@ -32,10 +37,10 @@ def test_equal_nodes_are_two_machines_and_their_spread_is_said(tmp_path):
 def test_products_of_replicas_are_compared_only_with_those_of_replicas(tmp_path):
     measured(tmp_path, "n1", 200e9, [50, 51, 49])
     measured(tmp_path, "n2", 100e9, [25, 24, 26], minute=60, replicas="1/2")
-    (kinds,) = nodes.section(gathered(tmp_path)).sentences
+    (kinds,) = found(tmp_path)
     assert kinds.startswith("2 nodes of one kind")
     measured(tmp_path, "n1", 110e9, [25, 24, 26], minute=90, replicas="1/2")
-    _, products = nodes.section(gathered(tmp_path)).sentences
+    _, products = found(tmp_path)
     assert "in float32 on cpu (replicas 1/2) reach 100 to 110 GFLOP/s" in products
 
 
@@ -67,4 +72,4 @@ def test_the_mean_of_ratios_is_over_nodes_of_one_kind_that_measured_other_work(t
 def test_one_node_and_a_machine_without_a_cluster_have_no_spread(tmp_path):
     measured(tmp_path, "n1", 200e9, [50, 51, 49])
     measured(tmp_path, None, 300e9, [90, 91, 89], batch_size=1)
-    assert nodes.section(gathered(tmp_path)).sentences == []
+    assert found(tmp_path) == []

@@ -17,7 +17,6 @@ from formats.writing import write_json
 from harness import cli
 from harness.execution.environments import ROOT
 from harness.report import answer, details, exports, figures, page, sections
-from harness.report.section import Bars
 from harness.report.sections import comparisons, curves, numbers, ratios
 from harness.samples import words
 from harness.sweep import journal
@@ -58,7 +57,7 @@ def sentences(report):
 
 def drawn(comparison):
     colours = {group.sut: figures.colour(group.cell.sut) for group in comparison.groups}
-    return figures.draw(Bars(caption="", comparison=comparison), "x", colours)
+    return figures.draw(comparison, "x", colours)
 
 
 def pairs(report, table):
@@ -771,8 +770,8 @@ def test_bars_begin_at_zero_and_each_sut_has_one_colour(three):
 
 def test_a_cells_section_explains_the_run(mock_run):
     (group,) = groups(mock_run)
-    cell_details = details.Details(group)
-    meanings = {label: meaning for label, _, meaning in cell_details.summary}
+    cell_details = details.of(group, ())
+    meanings = {label: meaning for label, _, meaning in cell_details["summary"]}
     assert meanings["min_duration (ms)"] == "a shorter test is INVALID"
     # Every line LoadGen writes is explained.
     assert not [label for label, meaning in meanings.items() if not meaning]
@@ -781,7 +780,7 @@ def test_a_cells_section_explains_the_run(mock_run):
         "Once upon a time",
         "What it answered",
         "Evidence of what ran",
-        cell_details.directory,
+        cell_details["directory"],
     ):
         assert text in html
     assert "<script>alert(1)" not in html and "&lt;script&gt;alert(1)" in html
