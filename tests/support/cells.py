@@ -11,8 +11,6 @@ from harness.request.options import FLAGS, Options, flag, parse
 from harness.sweep import cells
 from tests.conftest import CACHE
 
-FLAGS = {each.name for each in fields(Options) if each.metadata}
-
 
 def request(out, *, options=None, **changes):
     """`options`: the SUT's own, by name."""

@@ -13,6 +13,7 @@ from formats.outcome import Fresh
 from results import notes
 from scenarios.worker.heartbeat import COMPLETED, Heartbeat
 from scenarios.worker.queries.qsl import Qsl
+from scenarios.worker.watching import fresh_inputs, warm_up
 from sut.contract import Evidence
 from tests.support import mock_job
 
