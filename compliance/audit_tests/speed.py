@@ -147,7 +147,7 @@ def check(test: LoadGenRun, rule: ComplianceTest, subject: Subject, reason: str 
     faults += contradictions(test, _FILE, speed.verdict, subject)
     # The submission checker reads only the file, and none in the open division.
     believed = not contradictions(test, _FILE, PASS, subject)
-    stricter = believed or subject.place.division == "open"
+    stricter = believed or subject.is_open
     found = [Fault(text, stricter=stricter) for text in faults]
     return judge(check_id, found, speed.sentence, file)
 

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import itertools
 
-from compliance.findings.check import judge, not_applicable
-from compliance.findings.entries import of_the_log
+from compliance.findings.check import differs, judge, not_applicable
 from compliance.loadgen import counts
 from compliance.loadgen import sample_order as order
 from compliance.loadgen.counts import logged_count, logged_seed, logged_sets
@@ -26,32 +25,20 @@ _CHOSEN = ("effective_performance_issue_same", "effective_performance_issue_uniq
 
 def loaded_sets(subject: Subject) -> Checks:
     """The checks of the sets that each test loaded."""
+    good = "the set that follows from the seed"
     return [
-        judge(
-            f"{test.name}-loaded-set",
-            _loaded(test, subject.rules),
-            "the set that follows from the seed",
-            file=test.file,
-        )
+        judge(f"{test.name}-loaded-set", _loaded(test, subject.rules), good, test.file)
         for test in subject.tests
     ]
 
 
 def performance(subject: Subject) -> Check:
     """The check of the order in which the performance test issued its samples, by the trace."""
+    file = subject.trace_file
     if subject.trace is None:
-        return not_applicable("performance-order", subject.no_trace, file=subject.trace_file)
-    faults = of_the_log(
-        _order(subject.trace, subject.performance.detail, subject.scenario),
-        subject.performance.file,
-    )
-    good = "the order that follows from the seeds"
-    return judge(
-        "performance-order",
-        faults,
-        good,
-        file=subject.trace_file,
-    )
+        return not_applicable("performance-order", subject.no_trace, file)
+    faults = _order(subject.trace, subject.performance.detail, subject.scenario)
+    return judge("performance-order", faults, "the order that follows from the seeds", file)
 
 
 def _loaded(test: LoadGenRun, rules: Rules) -> Faults:
@@ -71,8 +58,8 @@ def _loaded(test: LoadGenRun, rules: Rules) -> Faults:
     count = sum(len(counts.without_wraparound(one, detail, scenario)) for one in sets)
     expected_count = min(requested, total)
     if count != expected_count:
-        text = f"{count} samples were loaded; {expected_count} were requested"
-        yield Fault(text, str(expected_count), str(count), line=detail.line("loaded_qsl_set"))
+        sentence = "{found} samples were loaded; {expected} were requested"
+        yield differs(sentence, count, expected_count, line=detail.line("loaded_qsl_set"))
         return
     libraries = [total if rules.draws_from_library else expected_count]
     if not released(detail, rules):
@@ -81,14 +68,13 @@ def _loaded(test: LoadGenRun, rules: Rules) -> Faults:
         expected = order.loaded_sets(drawn_from, size, seed, draws, per_query)[: len(sets)]
         if sets == expected:
             return
-    first = str(sets[0][:5].tolist())
-    by_seed = str(expected[0][:5].tolist())
-    text = (
-        f"the loaded sets are not those of the seed {seed}: they begin with {first}, the seed's"
-        f" with {by_seed}"
+    sentence = (
+        "the loaded sets are not those of the seed {seed}: they begin with {found}, the seed's with"
+        " {expected}"
     )
     line = detail.occurrences["loaded_qsl_set"][0].number
-    yield Fault(text, by_seed, first, line=line)
+    first, by_seed = (one[:5].tolist() for one in (sets[0], expected[0]))
+    yield differs(sentence, first, by_seed, line=line, seed=seed)
 
 
 def _order(trace: Trace, detail: Detail, scenario: str) -> Faults:

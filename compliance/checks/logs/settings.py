@@ -9,7 +9,7 @@ from array import array
 import numpy as np
 
 from compliance import explanation
-from compliance.findings.check import judge, manual, shorten
+from compliance.findings.check import differs, failed, judge, manual, shorten
 from compliance.findings.entries import entry_fault
 from compliance.loadgen import counts
 from compliance.loadgen.log import Log
@@ -73,7 +73,6 @@ def inferred(subject: Subject) -> Checks:
         return []
     name = shorten(logged)
     system_type = shorten((subject.system or {}).get("system_type"))
-    text = ""
     if logged not in folder.inferred_from:
         others = " or ".join(folder.inferred_from) or "no other"
         text = f"the logs are of {name}; {scenario} is inferred from {others}"
@@ -82,13 +81,14 @@ def inferred(subject: Subject) -> Checks:
             f"the logs are of {name} and the system is {system_type}; only edge systems infer"
             f" {scenario} from it"
         )
-    line = detail.line("effective_scenario")
-    faults = [Fault(text, folder.logged_as, name, line=line)] if text else []
-    good = (
-        f"the system is {system_type}: {scenario} is inferred from {name}, whose rules judge the"
-        " logs"
-    )
-    return [judge("inferred-scenario", faults, good, subject.performance.file)]
+    else:
+        good = (
+            f"the system is {system_type}: {scenario} is inferred from {name}, whose rules judge"
+            " the logs"
+        )
+        return [judge("inferred-scenario", (), good, subject.performance.file)]
+    fault = Fault(text, folder.logged_as, name, line=detail.line("effective_scenario"))
+    return [failed("inferred-scenario", fault, subject.performance.file)]
 
 
 def has_several_tests(detail: Detail) -> bool:
@@ -262,13 +262,12 @@ def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Faults:
     expected = count if count is not None and count == required else total
     queries = detail.all("generated_query_count")
     sizes = detail.all("generated_samples_per_query")
-    generated = 0
-    for a, b in zip(queries, sizes, strict=False):
-        if isinstance(a, int) and isinstance(b, int):
-            generated += a * b
-    filled_up = 0
-    for one in detail.all(LOADED_SET):
-        filled_up += -len(counts.without_wraparound(one, detail, scenario)) % per_query
+    pairs = zip(queries, sizes, strict=False)
+    generated = sum(a * b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
+    each_once = [
+        counts.without_wraparound(one, detail, scenario) for one in detail.all(LOADED_SET)
+    ]
+    filled_up = sum(-len(one) % per_query for one in each_once)
     if not released(detail, subject.rules):  # it may log a performance test's count
         generated = loaded + filled_up
     if not count == expected == loaded == generated - filled_up:
@@ -298,8 +297,8 @@ def user_conf_keys(subject: Subject) -> Check:
     strangers = conf.models() - {benchmark}
     names = shorten(", ".join(sorted(strangers)))
     if place.run and strangers:
-        text = f"keys of {names}; LoadGen looked for {benchmark} and ignored them"
-        faults.append(Fault(text, benchmark, names))
+        sentence = "keys of {found}; LoadGen looked for {expected} and ignored them"
+        faults.append(differs(sentence, names, benchmark))
     if not faults and strangers and benchmark not in conf.models():
         why = (
             f"the keys are of {names} and the folder is {benchmark}: the files do not show which"
@@ -345,7 +344,7 @@ def of_the_round(subject: Subject) -> Checks:
     key = "effective_min_duration_ms"
     duration_ms = log.number(key)
     least_ms = log.rules.scenarios[log.scenario].min_duration_ms
-    faults = []
+    faults: list[Fault | str] = []
     if duration_ms is None or duration_ms < least_ms:
         faults.append(_required(duration_ms, "ms", f"{least_ms} ms", log.line(key)))
     results = [
@@ -353,7 +352,7 @@ def of_the_round(subject: Subject) -> Checks:
         _count(log, subject, file),
     ]
     if log.equal_issue or (official and official.equal_issue):
-        faults = [Fault(text) for text in explanation.equal_issue(log, subject)]
+        faults = [*explanation.equal_issue(log, subject)]
         if not log.equal_issue:
             key = "effective_sample_concatenate_permutation"
             text = f"off; {subject.official} requires every sample equally often"
@@ -374,7 +373,7 @@ def _count(log: Log, subject: Subject, file: str) -> Check:
     if count is None or count < least:
         faults.append(_required(count, rules.counts, str(least), None))
     other_size = rules.counts == "queries" and per_query != rules.samples_per_query
-    if other_size and subject.place.division != "open":
+    if other_size and not subject.is_open:
         size = str(rules.samples_per_query)
         faults.append(_required(per_query, "samples a query", size, log.line(size_key)))
     return judge("least-count", faults, f"{count} {rules.counts}", file)

@@ -324,7 +324,7 @@ def _measurements(subject: Subject, record: Record) -> Faults:
 def _readme(subject: Subject, record: Record) -> Faults:
     """Yield a fault for each value of the record that README.md does not have."""
     path = subject.place.measurements / "README.md"
-    text, _ = files.attempt(files.text, path)
+    text = files.maybe(files.text, path)
     if text is None:
         return
     cell = record.cell
