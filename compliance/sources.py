@@ -70,9 +70,7 @@ def read(directory: Path, record: Record, score: Accuracy | str) -> Sources:
     tests: tuple[str, ...] = TESTS
     if record.mode == "submission" and job:
         tests += compliance_tests.applicable(job, rules.load(record.round))
-    outcomes = {
-        test: files.maybe(files.outcome, raw / test / "outcome.json") for test in tests
-    }
+    outcomes = {test: files.maybe(files.outcome, raw / test / "outcome.json") for test in tests}
     log = files.maybe(logs.read_detail, raw / PERFORMANCE / "mlperf_log_detail.txt")
     steps = files.maybe(step_files.read, raw / PERFORMANCE / "steps.json")
     earlier = [path.name for path in files.listed(raw) if path.name.startswith(_EARLIER)]

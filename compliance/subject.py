@@ -177,7 +177,11 @@ class Subject:
     @cached_property
     def log(self) -> Log:
         """The log of the performance test, as the rules of its scenario read it."""
-        return Log.of(self.performance.detail, self.scenario, self.rules)
+        return self.log_of(self.performance)
+
+    def log_of(self, test: LoadGenRun) -> Log:
+        """The log of a test, as the rules of the scenario read it."""
+        return Log.of(test.detail, self.scenario, self.rules)
 
     @property
     def own_conf_name(self) -> str:

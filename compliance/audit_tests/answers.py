@@ -14,7 +14,7 @@ from compliance import logs
 from compliance.audit_tests import speed
 from compliance.checks.submission import accuracy, benchmark
 from compliance.findings.check import failed, judge, manual
-from compliance.loadgen import counts, sampling
+from compliance.loadgen import sampling
 from compliance.loadgen.random import MOST_SAMPLES
 from compliance.logs import LoggedAnswers, files
 from compliance.logs.entry import LOADED_SET
@@ -154,7 +154,7 @@ def _samples(
     detail = test.detail
     if not detail.values:
         return
-    rate = sampling.selection_rate(detail, subject.scenario)
+    rate = sampling.selection_rate(subject.log_of(test))
     seed = detail.get("effective_accuracy_log_rng_seed")
     if rate is None or type(seed) is not int or seed < 0:
         yield "a count, the sampling target or its seed is missing from the detail log"
@@ -207,7 +207,7 @@ def _order(
         indices, numbers: the sample's index and number of each row.
         count: how many samples the test issued.
     """
-    issued = counts.performance_order(test.detail, subject.scenario, count)
+    issued = subject.log_of(test).performance_order(count)
     if issued is None:
         yield "the loaded set, effective_min_query_count or the seed is missing from the detail log"
         return

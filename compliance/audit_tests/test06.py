@@ -14,7 +14,6 @@ import numpy as np
 
 from compliance.audit_tests import answers, speed
 from compliance.findings.check import judge, not_applicable
-from compliance.loadgen.counts import has_token_latencies
 from compliance.logs import Detail, LoggedAnswers, Row, files
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
@@ -41,7 +40,7 @@ class Required(NamedTuple):
 
 def required_of(performance: Detail, scenario: str) -> Required:
     """Return what a system must report, by the log of its performance test."""
-    streams = has_token_latencies(performance)
+    streams = performance.has_tokens
     return Required(first_token=streams and scenario != "Offline", token_count=streams)
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from compliance import explanation
 from compliance.findings.check import differs, failed, judge, manual, shorten
 from compliance.findings.entries import entry_fault
-from compliance.loadgen import counts
 from compliance.loadgen.log import Log
 from compliance.logs import Detail, user_conf
 from compliance.logs.digits import DIGITS, close
@@ -128,7 +127,7 @@ def _above(test: LoadGenRun) -> str:
     """The end of a sentence about a requested count above the library's size."""
     name = f"{test.name}_sample_count"
     count = test.detail.number(f"effective_{name}")
-    loaded = counts.loaded_samples(test.detail, test.name)
+    loaded = test.detail.loaded_samples(test.name)
     if count is None or loaded is None or count <= loaded:
         return ""
     return (
@@ -193,7 +192,7 @@ def _requested(test: LoadGenRun, subject: Subject) -> Faults:
         expected = user_conf.read(subject.scenario, key, word)
         requested = key == "use_token_latencies" and expected == 1
         # These settings are logged only with token latencies.
-        if key in _OF_TOKENS and not counts.has_token_latencies(detail) and not requested:
+        if key in _OF_TOKENS and not detail.has_tokens and not requested:
             continue
         logged = detail.get(logged_as)
         number = detail.number(logged_as)
@@ -219,15 +218,15 @@ def _in_force(conf: Conf, key: str, subject: Subject) -> tuple[str, str | None]:
 
 
 def _sample_set(test: LoadGenRun, subject: Subject) -> Faults:
-    detail = test.detail
+    detail = subject.log_of(test)
     total = detail.number("qsl_reported_total_count")
-    kept = counts.loaded_samples(detail)
+    kept = detail.loaded_samples()
     sets = detail.all(LOADED_SET)
     are_lists = sets and all(isinstance(each, array | list) for each in sets)
     if total is None or kept is None or not are_lists:
         yield "the library's size or the loaded sets are missing"
         return
-    each_once = [counts.without_wraparound(one, detail, subject.scenario) for one in sets]
+    each_once = [detail.once(one) for one in sets]
     loaded = sum(map(len, each_once))
     line = detail.line(LOADED_SET)
     whole = all(isinstance(one, array) for one in sets)
@@ -247,16 +246,14 @@ def _sample_set(test: LoadGenRun, subject: Subject) -> Faults:
         yield from _every_sample(detail, loaded, subject)
 
 
-def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Faults:
+def _every_sample(detail: Log, loaded: int, subject: Subject) -> Faults:
     """Yield a fault if an accuracy test does not take every sample of the library once, or as many
     samples as its benchmark takes.
 
     MultiStream fills up the last query of a set with repeated samples.
     """
-    scenario = subject.scenario
     row = subject.official_rules
-    count = counts.loaded_samples(detail, "accuracy")
-    per_query = counts.samples_per_query(detail, scenario)
+    count = detail.loaded_samples("accuracy")
     total = detail.number("qsl_reported_total_count")
     required = row.of(subject.place.scenario).accuracy_sample_count if row else None
     expected = count if count is not None and count == required else total
@@ -264,10 +261,7 @@ def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Faults:
     sizes = detail.all("generated_samples_per_query")
     pairs = zip(queries, sizes, strict=False)
     generated = sum(a * b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
-    each_once = [
-        counts.without_wraparound(one, detail, scenario) for one in detail.all(LOADED_SET)
-    ]
-    filled_up = sum(-len(one) % per_query for one in each_once)
+    filled_up = sum(-len(detail.once(one)) % detail.per_query for one in detail.all(LOADED_SET))
     if not released(detail, subject.rules):  # it may log a performance test's count
         generated = loaded + filled_up
     if not count == expected == loaded == generated - filled_up:

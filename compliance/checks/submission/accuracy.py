@@ -11,8 +11,7 @@ import numpy as np
 
 from compliance import logs
 from compliance.findings.check import differs, judge, manual, not_applicable, shorten
-from compliance.loadgen import counts, sample_order
-from compliance.loadgen.counts import logged_seed, logged_sets
+from compliance.loadgen import sample_order
 from compliance.loadgen.random import Draws
 from compliance.logs import files
 from compliance.rules import Rules, Truncation
@@ -219,7 +218,7 @@ def _unanswered(subject: Subject, answers: logs.Answers | None, fault: str) -> F
         yield fault
         return
     yield from _problems(answers, subject)
-    count = counts.loaded_samples(subject.accuracy.detail, "accuracy")
+    count = subject.accuracy.detail.loaded_samples("accuracy")
     different = len(answers.payloads)
     expected = different if count is None else int(count)
     # The keys are the samples' indices.
@@ -247,18 +246,17 @@ def _order(subject: Subject, rows: logs.Answers) -> Faults:
     """
     seq_ids = np.asarray(rows.seq_ids, np.int64)
     indices = np.asarray(rows.indices, np.int64)
-    detail = subject.accuracy.detail
-    sets = logged_sets(detail, subject.scenario)
-    seed = logged_seed(detail, "sample_index_rng_seed")
+    log = subject.log_of(subject.accuracy)
+    sets = log.sets
+    seed = log.seed("sample_index_rng_seed")
     if sets is None or seed is None:
         yield "the loaded sets or the seed are missing from the detail log"
         return
-    count = counts.accuracy_samples(sets, detail, subject.scenario)
+    count = log.accuracy_samples(sets)
     if not len(seq_ids) or seq_ids.min() < 0 or seq_ids.max() >= count:
         yield f"its sample numbers are not those of {count} samples"
         return
-    settings = counts.issue_settings(detail, subject.scenario, seed)
-    order = partial(sample_order.accuracy, settings, sets)
+    order = partial(sample_order.accuracy, log.issue_settings(seed), sets)
     yield from misplaced(order, indices, seq_ids, seed)
 
 

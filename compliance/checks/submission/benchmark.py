@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from compliance.findings.check import judge, manual, not_applicable, quoted, shorten
 from compliance.findings.entries import entry_fault
 from compliance.folders import subfolders
-from compliance.loadgen.counts import has_token_latencies
 from compliance.logs import files
 from compliance.rules import Benchmark, ScoredTest
 from compliance.subject import Subject
@@ -111,7 +110,7 @@ def _misfits(subject: Subject) -> Iterator[Fault]:
         count = test.detail.number(f"effective_{test.name}_sample_count") or 0
         if (test.detail.number(key) or 0) < count:
             yield entry_fault(test.detail, key, f"at least {count}", "the settings request")
-    if row.token_latencies and not has_token_latencies(detail):
+    if row.token_latencies and not detail.has_tokens:
         yield Fault(f"token latencies are not measured, and {official} requires them")
     yield from _late(subject, row)
     if subject.is_open and subject.accuracy_text is not None:

@@ -20,7 +20,6 @@ from compliance.findings.check import (
     not_applicable,
     shorten,
 )
-from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.logs.dates import log_date, power_date
 from compliance.subject import TESTS, LoadGenRun, Subject
@@ -219,7 +218,7 @@ def _small_trace(subject: Subject) -> Fault | None:
     limits = subject.rules.project_limits
     scenario = subject.place.scenario
     performance = subject.performance
-    issued = counts.samples(performance.detail, subject.scenario)
+    issued = subject.log.samples
     mode = subject.record.mode if subject.record else ""
     if issued is None or scenario not in limits.trace_sample_bytes:
         return None

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from compliance import logs, rules
-from compliance.loadgen import counts
 from compliance.loadgen import sample_order as order
+from compliance.loadgen.log import Log
 from compliance.loadgen.random import Draws
 from compliance.logs import trace
 
@@ -52,12 +52,16 @@ def measured(
     return logs.read_detail(folder / "mlperf_log_detail.txt")
 
 
+def log_of(detail: logs.Detail, scenario: str) -> Log:
+    return Log.of(detail, scenario, rules.load())
+
+
 def draws_of(detail: logs.Detail, total: int, loaded: int, kept: int | None) -> Draws:
     """The one that makes the loaded sets; both do where the sizes are powers of two."""
     seed = rules.load().seeds["qsl_rng_seed"]
     sets, each = (
         detail.all("loaded_qsl_set"),
-        counts.samples_per_query(detail, detail.get("effective_scenario")),
+        log_of(detail, detail.get("effective_scenario")).per_query,
     )
     return next(
         draws
@@ -67,7 +71,7 @@ def draws_of(detail: logs.Detail, total: int, loaded: int, kept: int | None) -> 
 
 
 def settings_of(scenario: str, equal: bool, detail: logs.Detail) -> order.IssueSettings:
-    each = counts.samples_per_query(detail, scenario)
+    each = log_of(detail, scenario).per_query
     return order.IssueSettings(
         scenario=scenario,
         equal_issue=equal,
@@ -107,12 +111,12 @@ def test_an_accuracy_test_takes_each_sample_once_in_the_order_of_the_seeds(
     answers = logs.read_accuracy(tmp_path / "mlperf_log_accuracy.json")
     settings, each = (
         settings_of(scenario, equal, detail),
-        counts.samples_per_query(detail, scenario),
+        log_of(detail, scenario).per_query,
     )
     wanted = order.accuracy(settings, detail.all("loaded_qsl_set"), draws)
     assert sorted(set(answers.indices)) == list(range(total))
     assert len(answers.indices) == sum(
-        -(-len(counts.without_wraparound(one, detail, scenario)) // each) * each
+        -(-len(log_of(detail, scenario).once(one)) // each) * each
         for one in detail.all("loaded_qsl_set")
     )
     assert wanted[np.array(answers.seq_ids)].tolist() == list(answers.indices)
