@@ -6,7 +6,6 @@ time.
 
 from __future__ import annotations
 
-
 from compliance.findings.check import differs, failed, judge, not_applicable
 from compliance.loadgen.log import Log
 from compliance.logs import Detail
