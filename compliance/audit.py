@@ -78,7 +78,7 @@ def _copies(directory: Path, places: Iterable[str]) -> Iterator[Check]:
     """Yield a failed check for each run directory with the trace of an earlier one."""
     first: dict[str, str] = {}
     for place in places:
-        record, _ = files.attempt(files.record, directory / place / "record.json")
+        record = files.maybe(files.record, directory / place / "record.json")
         trace = record.digests.trace if record else None
         if trace and first.setdefault(trace, place) != place:
             text = f"its trace is that of {first[trace]}: one of them is a copy"
@@ -215,7 +215,7 @@ def _earlier(directory: Path) -> Check | None:
     can read it. None: this release wrote it.
     """
     path = directory / "record.json"
-    record, _ = files.attempt(files.parsed, path)
+    record = files.maybe(files.parsed, path)
     if not record or record.get("schema") in (None, SCHEMA):
         return None
     _, text = files.attempt(files.record, path)

@@ -55,7 +55,7 @@ def checks(folder: Path, root: Path, rules: Rules, results: list[ResultLine]) ->
 def _judged(folder: Path, root: Path, rules: Rules) -> tuple[ResultLine, Checks]:
     """The line and the checks of a folder of logs."""
     detail, fault = files.attempt(logs.read_detail, folder / _DETAIL)
-    summary, _ = files.attempt(logs.read_summary, folder / _SUMMARY)
+    summary = files.maybe(logs.read_summary, folder / _SUMMARY)
     stated = summary.values if summary else {}
     scenario = detail and detail.get("effective_scenario")
     scenario = str(scenario or stated.get("Scenario") or "unknown")

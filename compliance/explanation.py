@@ -151,7 +151,7 @@ def equal_issue(log: Log, subject: Subject) -> Iterator[str]:
     sample once.
     """
     most = log.number("effective_max_query_count")
-    loaded = log.loaded
+    loaded = log.loaded_samples()
     if not (log.equal_issue and most and loaded) or log.scenario == "Offline":
         return
     if most * log.per_query < loaded:

@@ -120,7 +120,7 @@ def recognised_round(folder: Path) -> tuple[str, str]:
     paths = list(files.under(folder))
     details = [path for path in paths if path.name == _DETAIL]
     for path in details[:_MOST_LOGS]:
-        ends, _ = files.attempt(lambda path: files.ends(path, _HEAD_BYTES), path)
+        ends = files.maybe(lambda path: files.ends(path, _HEAD_BYTES), path)
         head = ends[0] if ends else b""
         found = [version.decode() for version in _VERSION.findall(head)]
         earlier.update(filter(rules.is_earlier, found))
@@ -149,7 +149,7 @@ def _endpoints_seeds(paths: Iterable[Path]) -> Counter[str]:
     votes: Counter[str] = Counter()
     configs = [path for path in paths if path.name in _CONFIGS]
     for path in configs[:_MOST_LOGS]:
-        config, _ = files.attempt(files.yaml_object, path)
+        config = files.maybe(files.yaml_object, path)
         settings = (config or {}).get("settings")
         runtime = settings.get("runtime") if isinstance(settings, dict) else None
         if not isinstance(runtime, dict):
@@ -166,7 +166,7 @@ def _endpoints_seeds(paths: Iterable[Path]) -> Counter[str]:
 
 def recorded_round(directory: Path) -> str | None:
     """The round that a run directory's record.json names; None if it names none."""
-    record, _ = files.attempt(files.parsed, directory / "record.json")
+    record = files.maybe(files.parsed, directory / "record.json")
     round = (record or {}).get("round")
     return round if round is None or isinstance(round, str) else repr(round)
 
@@ -241,7 +241,7 @@ def submitter_result_folders(submitter: Path, rules: Rules) -> list[ResultFolder
     """
     names = [submitter.parent.name]
     for path in files.listed(submitter / "systems"):
-        description, _ = files.attempt(files.json_object, path)
+        description = files.maybe(files.json_object, path)
         names.append(str((description or {}).get("division")).lower())
     division = next((name for name in names if name in rules.layout.divisions), "open")
     return list(_submitter(submitter, division, submitter, rules))
@@ -297,7 +297,7 @@ def _submitter(
 
 def subfolders(path: Path) -> list[Path]:
     """The folders in a folder, in order; none if it cannot be listed."""
-    entries, _ = files.attempt(lambda p: sorted(e for e in p.iterdir() if e.is_dir()), path)
+    entries = files.maybe(lambda p: sorted(e for e in p.iterdir() if e.is_dir()), path)
     return entries or []
 
 
@@ -308,7 +308,7 @@ def measurements_file(place: ResultFolder, rules: Rules) -> Path:
     get_measurement_path).
     """
     pattern = rules.layout.measurements_file
-    matches, _ = files.attempt(lambda folder: sorted(folder.glob(pattern)), place.measurements)
+    matches = files.maybe(lambda folder: sorted(folder.glob(pattern)), place.measurements)
     of_system = [path for path in matches or () if path.name.startswith(place.system)]
     of_scenario = [path for path in of_system if path.stem.endswith(f"_{place.folder.name}")]
     found = [*of_scenario, *of_system, *(matches or ())]

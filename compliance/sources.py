@@ -66,15 +66,13 @@ class Sources:
 def read(directory: Path, record: Record, score: Accuracy | str) -> Sources:
     """Read a run directory. A file that cannot be read is None or empty."""
     raw = directory / "raw"
-    job, _ = files.attempt(files.job, raw / PERFORMANCE / "job.json")
+    job = files.maybe(files.job, raw / PERFORMANCE / "job.json")
     tests: tuple[str, ...] = TESTS
     if record.mode == "submission" and job:
         tests += compliance_tests.applicable(job, rules.load(record.round))
-    outcomes = {
-        test: files.attempt(files.outcome, raw / test / "outcome.json")[0] for test in tests
-    }
-    log, _ = files.attempt(logs.read_detail, raw / PERFORMANCE / "mlperf_log_detail.txt")
-    steps, _ = files.attempt(step_files.read, raw / PERFORMANCE / "steps.json")
+    outcomes = {test: files.maybe(files.outcome, raw / test / "outcome.json") for test in tests}
+    log = files.maybe(logs.read_detail, raw / PERFORMANCE / "mlperf_log_detail.txt")
+    steps = files.maybe(step_files.read, raw / PERFORMANCE / "steps.json")
     earlier = [path.name for path in files.listed(raw) if path.name.startswith(_EARLIER)]
     return Sources(
         directory=str(directory),
@@ -93,5 +91,5 @@ def accuracy_text(directory: Path, record: Record) -> str:
     """The content of accuracy.txt in the submission. Empty if there is none."""
     pattern = f"open/*/results/*/{record.benchmark.name}/*/accuracy/accuracy.txt"
     paths = sorted(directory.glob(pattern))
-    text, _ = files.attempt(partial(files.text, errors="replace"), paths[0]) if paths else ("", "")
+    text = files.maybe(partial(files.text, errors="replace"), paths[0]) if paths else None
     return text or ""

@@ -135,10 +135,14 @@ class Subject:
         """The official benchmark of this folder: its own name, or the one it is mapped to in the
         open division. A name that means no official benchmark is returned unchanged.
         """
-        is_open = self.place.division == "open"
-        mapping = self.mapping if is_open and self.mapping else {}
+        mapping = self.mapping if self.is_open and self.mapping else {}
         target = self.rules.official(self.place.benchmark, mapping)
         return target if isinstance(target, str) else None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the result is in the open division, in which most rules do not apply."""
+        return self.place.division == "open"
 
     @property
     def official_rules(self) -> Benchmark | None:
@@ -173,7 +177,11 @@ class Subject:
     @cached_property
     def log(self) -> Log:
         """The log of the performance test, as the rules of its scenario read it."""
-        return Log.of(self.performance.detail, self.scenario, self.rules)
+        return self.log_of(self.performance)
+
+    def log_of(self, test: LoadGenRun) -> Log:
+        """The log of a test, as the rules of the scenario read it."""
+        return Log.of(test.detail, self.scenario, self.rules)
 
     @property
     def own_conf_name(self) -> str:

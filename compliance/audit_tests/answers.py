@@ -14,9 +14,9 @@ from compliance import logs
 from compliance.audit_tests import speed
 from compliance.checks.submission import accuracy, benchmark
 from compliance.findings.check import failed, judge, manual
-from compliance.loadgen import counts, sample_order, sampling
+from compliance.loadgen import sampling
 from compliance.loadgen.random import MOST_SAMPLES
-from compliance.logs import LoggedAnswers, Row, files
+from compliance.logs import LoggedAnswers, files
 from compliance.logs.entry import LOADED_SET
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
@@ -56,7 +56,7 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> tuple[Lo
     results = []
     if run and rule.truncated:
         results.append(_hash(test, path, submitted, subject))
-    count = len({row.index for row in answers.rows})
+    count = len(set(answers.indices))
     good = f"{len(answers.rows)} answers of {count} samples, which LoadGen selects"
     results.append(judge(f"{test.slug}-samples", _samples(answers, test, subject), good, file))
     return Log(answers, file), results
@@ -76,7 +76,7 @@ def _ends(test: LoadGenRun, path: Path, subject: Subject, file: str) -> Check:
 
 def _cut_faults(test: LoadGenRun, path: Path, subject: Subject) -> Faults:
     cut = subject.rules.truncation
-    content = files.attempt(files.whole_bytes, path)[0] or b""
+    content = files.maybe(files.whole_bytes, path) or b""
     content = content.replace(b"\r\n", b"\n")
     joint = cut.joint.encode()
     keep_bytes = cut.keep_bytes
@@ -99,17 +99,15 @@ def _cut_faults(test: LoadGenRun, path: Path, subject: Subject) -> Faults:
         # accuracies of both runs instead.
         texts = []
         for word in ("baseline", "compliance"):
-            texts.append(files.attempt(files.text, path.parent / f"{word}_accuracy.txt")[0])
+            texts.append(files.maybe(files.text, path.parent / f"{word}_accuracy.txt"))
         contradictions = speed.contradictions(test, "verify_accuracy.txt", speed.PASS, subject)
         if None in texts:
             yield from contradictions
-        elif contradictions and subject.place.division != "open":
+        elif contradictions and not subject.is_open:
             yield from benchmark.far_apart(subject, texts)
     # A row may be longer than the part that truncation keeps.
     if test.detail.values and rows.seq_ids and not rows.problems:
-        pairs = zip(rows.seq_ids, rows.indices, strict=True)
-        remainder = LoggedAnswers(tuple(Row(number, index, b"") for number, index in pairs), ())
-        yield from _samples(remainder, test, subject, whole=False)
+        yield from _samples(rows, test, subject, whole=False)
 
 
 def _hashes(path: Path) -> tuple[list[str], str]:
@@ -134,7 +132,7 @@ def _hash(test: LoadGenRun, whole: Path, submitted: Path, subject: Subject) -> C
 
 
 def _samples(
-    answers: LoggedAnswers, test: LoadGenRun, subject: Subject, whole: bool = True
+    answers: LoggedAnswers | logs.Answers, test: LoadGenRun, subject: Subject, whole: bool = True
 ) -> Faults:
     """Yield a sentence for each difference between the logged answers and LoadGen's selection.
 
@@ -142,12 +140,11 @@ def _samples(
         whole: whether `answers` are all logged answers.
     """
     yield from answers.problems
-    rows = answers.rows
-    if not rows:
+    indices = np.asarray(answers.indices, np.int64)
+    if not indices.size:
         yield "no answer was logged; at least one must be there"
         return
     loaded = subject.performance.detail.get(LOADED_SET)
-    indices = np.array([row.index for row in rows], np.int64)
     strange = indices
     if isinstance(loaded, array):
         strange = indices[~np.isin(indices, loaded)]
@@ -157,25 +154,25 @@ def _samples(
     detail = test.detail
     if not detail.values:
         return
-    rate = sampling.selection_rate(detail, subject.scenario)
+    rate = sampling.selection_rate(subject.log_of(test))
     seed = detail.get("effective_accuracy_log_rng_seed")
     if rate is None or type(seed) is not int or seed < 0:
         yield "a count, the sampling target or its seed is missing from the detail log"
         return
     count, share = rate
+    numbers = np.asarray(answers.seq_ids, np.int64)
     if count > MOST_SAMPLES:
-        yield from _plausible(answers, count, share) if whole else ()
+        yield from _plausible(numbers, count, share) if whole else ()
         return
-    numbers = np.sort(np.array([row.seq_id for row in rows], np.int64))
     expected = sampling.selected_samples(count, share, seed)
     if whole:
         others = np.setxor1d(numbers, expected)
-        agrees = np.array_equal(numbers, expected)
+        agrees = np.array_equal(np.sort(numbers), expected)
     else:
         others = np.setdiff1d(numbers, expected)
         agrees = not others.size
     if agrees:
-        yield from _order(answers, count, test, subject)
+        yield from _order(indices, numbers, count, test, subject)
         return
     first = f"the first is sample number {others[0]}" if others.size else "some occur twice"
     yield (
@@ -184,7 +181,7 @@ def _samples(
     )
 
 
-def _plausible(answers: LoggedAnswers, count: int, share: float) -> Faults:
+def _plausible(numbers: np.ndarray, count: int, share: float) -> Faults:
     """Yield the faults of the number of logged answers, for tests too long to repeat LoadGen's
     selection.
 
@@ -192,33 +189,28 @@ def _plausible(answers: LoggedAnswers, count: int, share: float) -> Faults:
     different samples.
     """
     expected = min(max(share, 0.0), 1.0) * count
-    rows = answers.rows
-    if abs(len(rows) - expected) > 6 * expected**0.5 + 1:
+    if abs(len(numbers) - expected) > 6 * expected**0.5 + 1:
         yield (
-            f"{len(rows)} answers are logged; LoadGen selects about {expected:.0f} of"
+            f"{len(numbers)} answers are logged; LoadGen selects about {expected:.0f} of"
             f" {count} samples"
         )
-    numbers = {row.seq_id for row in rows}
-    if len(numbers) != len(rows) or max(numbers) >= count:
+    if len(np.unique(numbers)) != len(numbers) or numbers.max() >= count:
         yield f"a sample number occurs twice, or is not below {count}"
 
 
-def _order(answers: LoggedAnswers, count: int, test: LoadGenRun, subject: Subject) -> Faults:
+def _order(
+    indices: np.ndarray, numbers: np.ndarray, count: int, test: LoadGenRun, subject: Subject
+) -> Faults:
     """Yield a sentence if a sample is not the one that LoadGen issues at this place.
 
     Args:
+        indices, numbers: the sample's index and number of each row.
         count: how many samples the test issued.
     """
-    issued = counts.performance_order(test.detail, subject.scenario, count)
+    issued = subject.log_of(test).performance_order(count)
     if issued is None:
         yield "the loaded set, effective_min_query_count or the seed is missing from the detail log"
         return
-    numbers = np.array([row.seq_id for row in answers.rows], np.int64)
-    indices = np.array([row.index for row in answers.rows], np.int64)
-    if stray := sample_order.misplaced(issued, indices, numbers):
-        at, expected = stray
-        seed = test.detail.get("effective_sample_index_rng_seed")
-        yield (
-            f"sample number {numbers[at]} has index {indices[at]}; with seed {seed} it has index"
-            f" {expected}"
-        )
+    seed = test.detail.get("effective_sample_index_rng_seed")
+    for fault in accuracy.misplaced(issued, indices, numbers, seed):
+        yield fault.text

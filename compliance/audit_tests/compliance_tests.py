@@ -134,7 +134,7 @@ def _files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Faults:
         size, fault = files.attempt(lambda path: path.stat().st_size, folder / name)
         if fault or not (folder / name).is_file() or not size:
             state = "missing" if fault else "empty or no file"
-            looked_for = name.startswith(_CHECKED) and subject.place.division != "open"
+            looked_for = name.startswith(_CHECKED) and not subject.is_open
             yield Fault(f"{name} is {state}", stricter=not looked_for)
     expected = {folder / name for name in (*rule.files, *rule.optional_files)}
     expected |= {parent for path in expected for parent in path.parents}

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compliance.findings.check import failed, judge
-from compliance.loadgen import counts
 from compliance.loadgen.latency_keys import QUERIES, SAMPLES
 from compliance.logs import Detail, files
 from compliance.rules import ComplianceTest, Rules
@@ -103,7 +102,7 @@ def compare(
     if not metric.higher_is_better:
         latency = QUERIES if scenario == "MultiStream" else SAMPLES
         plain = latency.percentile.format(f"{rules.scenarios[scenario].percentile:.2f}")
-        keys = [plain] if counts.has_token_latencies(performance) else [metric.key, plain]
+        keys = [plain] if performance.has_tokens else [metric.key, plain]
     for key in keys:
         reference = performance.number(key)
         value = test.number(key)
@@ -147,7 +146,7 @@ def check(test: LoadGenRun, rule: ComplianceTest, subject: Subject, reason: str 
     faults += contradictions(test, _FILE, speed.verdict, subject)
     # The submission checker reads only the file, and none in the open division.
     believed = not contradictions(test, _FILE, PASS, subject)
-    stricter = believed or subject.place.division == "open"
+    stricter = believed or subject.is_open
     found = [Fault(text, stricter=stricter) for text in faults]
     return judge(check_id, found, speed.sentence, file)
 

@@ -61,18 +61,6 @@ def compare(rows: tuple[Row, ...], answers: AnswerBytes) -> Compared:
     return Compared(len(answered) - len(different), different, unknown)
 
 
-def _mean_length(rows: tuple[Row, ...], answers: AnswerBytes) -> tuple[float, float] | None:
-    """(mean bytes of a test's answers, mean bytes of the accuracy run's answers to the same
-    samples); None if there is no answer to compare.
-    """
-    answered = [row for row in rows if row.index in answers]
-    if not answered:
-        return None
-    test = sum(len(row.data) for row in answered)
-    reference = sum(len(answers[row.index]) for row in answered)
-    return test / len(answered), reference / len(answered)
-
-
 def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Checks:
     """The checks of TEST01: its speed, every byte of its answers, and their mean length."""
     log, results = answers.checks(test, rule, subject)
@@ -182,14 +170,16 @@ def _output_length(
     """
     if subject.record and subject.record.cell.task == "predict":
         return not_applicable("output-length", "the model generates no tokens", file=file)
-    means = _mean_length(logged.rows, answers)
-    if means is None or not means[1]:
+    answered = [row for row in logged.rows if row.index in answers]
+    test = sum(len(row.data) for row in answered)
+    reference = sum(len(answers[row.index]) for row in answered)
+    if not reference:
         return failed("output-length", "there is no answer whose length can be compared", file)
-    test, reference = means
     tolerance = subject.rules.output_length.tolerance
+    token_bytes = _TOKEN_BYTES * len(answered)
     lengths = (
-        f"{test / _TOKEN_BYTES:.4g} tokens on average while measuring,"
-        f" {reference / _TOKEN_BYTES:.4g} in the accuracy run"
+        f"{test / token_bytes:.4g} tokens on average while measuring,"
+        f" {reference / token_bytes:.4g} in the accuracy run"
     )
     faults = []
     if abs(test - reference) > tolerance * reference:

@@ -6,14 +6,14 @@ Unlike the official script, this project takes the end token as a number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from compliance.audit_tests import answers, speed
 from compliance.findings.check import judge, not_applicable
-from compliance.loadgen.counts import has_token_latencies
 from compliance.logs import Detail, LoggedAnswers, Row, files
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
@@ -40,7 +40,7 @@ class Required(NamedTuple):
 
 def required_of(performance: Detail, scenario: str) -> Required:
     """Return what a system must report, by the log of its performance test."""
-    streams = has_token_latencies(performance)
+    streams = performance.has_tokens
     return Required(first_token=streams and scenario != "Offline", token_count=streams)
 
 
@@ -54,12 +54,22 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Checks:
     required = required_of(subject.performance.detail, subject.scenario)
     if subject.place.run is None:
         required = required._replace(token_bytes=_token_bytes(log.answers))
+    slug = test.slug
+    rows = log.answers
+    several = _several_ends(rows, ends) if ends else None
+    names = " or ".join(map(str, sorted(ends)))
+    good = f"no answer ends with more than one of {names}"
+    say = partial(_last_tokens, ends=ends)
+    firsts = _wrong_first_tokens(rows, required)
+    first = "each answer begins with its first token"
+    lengths = _wrong_counts(rows, required)
+    length = "each answer has as many tokens as reported"
     return [
         *results,
         _tokens(test, log, ends, required, subject),
-        _last_tokens(test, log, ends),
-        _first_tokens(test, log, required),
-        _token_counts(test, log, required),
+        _of_rows(f"{slug}-eos", log, several, _NO_END_TOKEN, say, good),
+        _of_rows(f"{slug}-first-token", log, firsts, _NO_FIRST_TOKEN, _first_token, first),
+        _of_rows(f"{slug}-token-count", log, lengths, _NO_TOKEN_COUNT, _token_count, length),
     ]
 
 
@@ -117,38 +127,38 @@ def _tokens(
     return judge(f"{test.slug}-tokens", faults, good, log.file)
 
 
-def _last_tokens(test: LoadGenRun, log: answers.Log, ends: frozenset[int]) -> Check:
-    check_id = f"{test.slug}-eos"
-    if not ends:
-        return not_applicable(check_id, _NO_END_TOKEN, file=log.file)
-    faults = []
-    for row in _several_ends(log.answers, ends):
-        count = _end_tokens(row, ends)
-        faults.append(f"the answer of sample {row.index} ends with {count} end tokens")
-    names = " or ".join(map(str, sorted(ends)))
-    return judge(check_id, faults, f"no answer ends with more than one of {names}", log.file)
+def _of_rows(
+    check_id: str,
+    log: answers.Log,
+    wrong: Sequence[Row] | None,
+    why_not: str,
+    say: Callable[[Row], str],
+    good: str,
+) -> Check:
+    """The check that no row is wrong.
 
-
-def _first_tokens(test: LoadGenRun, log: answers.Log, required: Required) -> Check:
-    check_id = f"{test.slug}-first-token"
-    wrong = _wrong_first_tokens(log.answers, required)
+    Args:
+        wrong: the wrong rows; None: the check does not apply, and `why_not` says why.
+        say: returns the sentence about a wrong row.
+    """
     if wrong is None:
-        return not_applicable(check_id, _NO_FIRST_TOKEN, file=log.file)
-    faults = [f"the first token of sample {row.index} is not that of its answer" for row in wrong]
-    return judge(check_id, faults, "each answer begins with its first token", log.file)
+        return not_applicable(check_id, why_not, file=log.file)
+    return judge(check_id, map(say, wrong), good, log.file)
 
 
-def _token_counts(test: LoadGenRun, log: answers.Log, required: Required) -> Check:
-    check_id = f"{test.slug}-token-count"
-    wrong = _wrong_counts(log.answers, required)
-    if wrong is None:
-        return not_applicable(check_id, _NO_TOKEN_COUNT, file=log.file)
-    faults = [
+def _last_tokens(row: Row, ends: frozenset[int]) -> str:
+    return f"the answer of sample {row.index} ends with {_end_tokens(row, ends)} end tokens"
+
+
+def _first_token(row: Row) -> str:
+    return f"the first token of sample {row.index} is not that of its answer"
+
+
+def _token_count(row: Row) -> str:
+    return (
         f"the answer of sample {row.index} has {len(row.data)} bytes, and {row.token_count or 'no'}"
         " tokens were reported"
-        for row in wrong
-    ]
-    return judge(check_id, faults, "each answer has as many tokens as reported", log.file)
+    )
 
 
 def _wrong_first_tokens(logged: LoggedAnswers, required: Required) -> Sequence[Row] | None:
@@ -195,7 +205,7 @@ def _failed_checks(test: LoadGenRun, subject: Subject) -> Iterator[str]:
     """Yield a sentence for each check that failed according to TEST06's own script, and for each
     that the closed division requires (submission checker, compliance_check.py).
     """
-    text, _ = files.attempt(files.text, subject.place.compliance / test.name / _FILE)
+    text = files.maybe(files.text, subject.place.compliance / test.name / _FILE)
     if text is None:
         return
     lines = [line.strip() for line in text.splitlines()]

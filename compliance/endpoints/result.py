@@ -163,7 +163,7 @@ def _two_configs(folder: Path) -> Iterator[str]:
     """Yield a sentence if there are two configurations that differ."""
     if not all(os.path.lexists(folder / name) for name in CONFIGS):
         return
-    first, second = (files.attempt(files.yaml_object, folder / name)[0] for name in CONFIGS)
+    first, second = (files.maybe(files.yaml_object, folder / name) for name in CONFIGS)
     if first is None or first != second:
         yield f"{CONFIGS[0]} and {CONFIGS[1]} are there and differ"
 
@@ -251,7 +251,7 @@ def _official(place: ResultFolder, rules: Rules, accuracy: Document, config: Doc
         mapping: Document = {}
         if place.division == "open":
             path = place.submitter_folder / rules.layout.model_mapping
-            mapping = files.attempt(files.json_object, path)[0] or {}
+            mapping = files.maybe(files.json_object, path) or {}
         return str(rules.official(place.benchmark, mapping))
     for name in (place.folder.parent.name, str(lookup(config, "submission_ref.model"))):
         if name in rules.benchmarks:

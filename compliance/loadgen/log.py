@@ -1,4 +1,4 @@
-"""A performance test's detail log, and what LoadGen computes from its figures (loadgen/results.cc):
+"""The detail log of a test, and what LoadGen computes from its figures (loadgen/results.cc):
 counts, durations, latencies over their limits, rates, and the parts of the verdict.
 
 Nothing here reads a file. A value is None if a figure is missing.
@@ -6,11 +6,16 @@ Nothing here reads a file. A value is None if a figure is missing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
+from typing import TypeVar
 
-from compliance.loadgen import counts, early_stopping
+import numpy as np
+
+from compliance.loadgen import early_stopping, sample_order
 from compliance.loadgen.latency_keys import (
     FIRST_TOKENS,
     LATER_TOKENS,
@@ -18,18 +23,25 @@ from compliance.loadgen.latency_keys import (
     SAMPLES,
     LatencyKeys,
 )
+from compliance.loadgen.random import Draws
+from compliance.loadgen.sample_order import IssueSettings
 from compliance.logs import Detail
 from compliance.logs.dates import wall_seconds
 from compliance.logs.digits import DIGITS
+from compliance.logs.entry import LOADED_SET
 from compliance.rules import Rules
 
+T = TypeVar("T", array, list)
+# Far more samples than any query has.
+_MOST_PER_QUERY = 1 << 16
+_LARGEST_INDEX = 1 << 40
 # The uncertainty of the difference of two dates that are logged in whole milliseconds.
 _CALENDAR_NS = 2e6
 
 
 @dataclass(frozen=True, kw_only=True)
 class Log(Detail):
-    """The detail log of a performance test of one of LoadGen's four scenarios."""
+    """The detail log of a test of one of LoadGen's four scenarios."""
 
     scenario: str
     rules: Rules
@@ -41,13 +53,83 @@ class Log(Detail):
 
     @property
     def per_query(self) -> int:
-        """The number of samples of one query; see `counts.samples_per_query`."""
-        return counts.samples_per_query(self, self.scenario)
+        """The number of samples of one query. In MultiStream there are several, which are
+        neighbours in the loaded set. In the other scenarios it is 1.
+        """
+        count = self.get("effective_samples_per_query")
+        if self.scenario != "MultiStream" or type(count) is not int:
+            return 1
+        return count if 0 < count <= _MOST_PER_QUERY else 1
 
     @property
     def samples(self) -> float | None:
-        """The number of samples that were issued."""
-        return counts.samples(self, self.scenario)
+        """The number of samples that a performance test issued."""
+        if self.scenario == "Offline":
+            return self.number("generated_samples_per_query")
+        queries = self.number("result_query_count")
+        return None if queries is None else queries * self.per_query
+
+    def batches(self, batch_size: object) -> tuple[int | None, int | None]:
+        """(samples, batches) of a performance test; (None, None) if the log has no count, or
+        `batch_size` is no valid size.
+        """
+        count = self.samples
+        if count is None or not 0 < count < 1 << 53 or type(batch_size) is not int:
+            return None, None
+        return (int(count), -(-int(count) // batch_size)) if batch_size > 0 else (None, None)
+
+    @property
+    def sets(self) -> list[array] | None:
+        """The sets that LoadGen loaded, as arrays of sample indices. None if one is no such list,
+        or shorter than a query.
+        """
+        sets = self.all(LOADED_SET)
+        for one in sets:
+            if not isinstance(one, array) or len(one) < self.per_query:
+                return None
+            if len(one) and np.asarray(one).max() >= _LARGEST_INDEX:
+                return None
+        return sets or None
+
+    def once(self, loaded: T) -> T:
+        """A loaded set with each sample once. MultiStream repeats the first samples after the last
+        one (GenerateLoadableSets).
+        """
+        again = self.per_query - 1
+        return loaded[: len(loaded) - again] if again else loaded
+
+    def accuracy_samples(self, sets: Sequence[array]) -> int:
+        """The number of samples that an accuracy test issues: each one once, and in MultiStream
+        more of them, to fill up the last query of each of the loaded `sets`.
+        """
+        per_query = self.per_query
+        return sum(-(-len(self.once(one)) // per_query) * per_query for one in sets)
+
+    def issue_settings(self, seed: int) -> IssueSettings:
+        """The settings that decide the order of its samples. `seed`: sample_index_rng_seed."""
+        return IssueSettings(
+            scenario=self.scenario,
+            equal_issue=self.equal_issue,
+            seed=seed,
+            per_query=self.per_query,
+        )
+
+    def performance_order(self, count: int) -> Callable[[Draws], np.ndarray] | None:
+        """How the indices of a performance test's first `count` samples follow from its seeds; None
+        if its loaded set, effective_min_query_count or the seed is missing.
+        """
+        sets = self.sets
+        seed = self.seed("sample_index_rng_seed")
+        least = self.get("effective_min_query_count")
+        if sets is None or seed is None or type(least) is not int:
+            return None
+        return partial(
+            sample_order.performance,
+            self.issue_settings(seed),
+            sets[0],
+            count=count,
+            min_query_count=sample_order.bounded(max(least, 1), count),
+        )
 
     @property
     def queries(self) -> int | None:
@@ -56,16 +138,6 @@ class Log(Detail):
         return (
             int(count) if count is not None and 0 < count <= early_stopping.MOST_QUERIES else None
         )
-
-    @property
-    def loaded(self) -> float | None:
-        """The number of samples that the test loads; see `counts.loaded_samples`."""
-        return counts.loaded_samples(self)
-
-    @property
-    def has_tokens(self) -> bool:
-        """Whether LoadGen measured the latencies of tokens."""
-        return counts.has_token_latencies(self)
 
     @property
     def equal_issue(self) -> bool:

@@ -12,51 +12,37 @@ from __future__ import annotations
 
 import numpy as np
 
-from compliance.loadgen import counts
+from compliance.loadgen.log import Log
 from compliance.loadgen.random import canonical, joined, mersenne_twister
-from compliance.logs import Detail
 
 _DEFAULT_SEED = 5489
 _BLOCK = 1 << 16
 
 
-def selection_rate(detail: Detail, scenario: str) -> tuple[int, float] | None:
+def selection_rate(log: Log) -> tuple[int, float] | None:
     """(samples issued, the share of them whose answers are logged); None if a setting is missing.
 
     LoadGen divides accuracy_log_sampling_target by the samples it expects from the minimum duration
     and the target rate.
     """
-    count = counts.samples(detail, scenario)
+    count = log.samples
     keys = (
         "effective_accuracy_log_sampling_target",
         "effective_min_duration_ms",
         "effective_min_sample_count",
     )
-    target, duration_ms, min_samples = (detail.number(key) for key in keys)
+    target, duration_ms, min_samples = (log.number(key) for key in keys)
     # Rate and expected latency are logged with six digits.
-    name = {"SingleStream": "single_stream", "MultiStream": "multi_stream"}.get(scenario)
-    latency_ns = detail.number(f"requested_{name}_expected_latency_ns")
-    rate = (
-        detail.number("effective_target_qps")
-        if name is None
-        else 1e9 / latency_ns
-        if latency_ns
-        else None
-    )
-    if (
-        count is None
-        or target is None
-        or duration_ms is None
-        or min_samples is None
-        or rate is None
-        or not 0 < count < 1 << 40
-    ):
+    name = {"SingleStream": "single_stream", "MultiStream": "multi_stream"}.get(log.scenario)
+    latency_ns = log.number(f"requested_{name}_expected_latency_ns")
+    rate = log.number("effective_target_qps")
+    if name:
+        rate = 1e9 / latency_ns if latency_ns else None
+    if count is None or target is None or duration_ms is None or min_samples is None:
         return None
-    if not abs(rate * duration_ms) < 1e300:
+    if rate is None or not 0 < count < 1 << 40 or not abs(rate * duration_ms) < 1e300:
         return None
-    samples = max(
-        int(rate * duration_ms / 1000) * counts.samples_per_query(detail, scenario), min_samples
-    )
+    samples = max(int(rate * duration_ms / 1000) * log.per_query, min_samples)
     return int(count), (target / samples if samples > 0 else 0.0)
 
 

@@ -149,6 +149,16 @@ class LoggedAnswers:
     rows: tuple[Row, ...]
     problems: tuple[str, ...]
 
+    @property
+    def seq_ids(self) -> list[int]:
+        """The sample number of each row."""
+        return [row.seq_id for row in self.rows]
+
+    @property
+    def indices(self) -> list[int]:
+        """The qsl_idx of each row."""
+        return [row.index for row in self.rows]
+
 
 def read_accuracy(path: Path) -> Answers:
     """Reads the whole log, a JSON array with one row a line. Raises OSError if the file cannot be

@@ -114,6 +114,31 @@ class Detail:
             return None
         return value if abs(value) < 1e20 else None
 
+    def count(self, key: str, at_most: int = 1 << 32) -> int | None:
+        """The count under `key`; None if it is no integer from 1 to `at_most`."""
+        value = self.get(key)
+        return value if type(value) is int and 0 < value <= at_most else None
+
+    def seed(self, name: str) -> int | None:
+        """The effective seed, for example `qsl_rng_seed`; None if it is no integer from 0 on."""
+        value = self.get(f"effective_{name}")
+        return value if type(value) is int and value >= 0 else None
+
+    def loaded_samples(self, test: str = "performance") -> float | None:
+        """The number of samples that a test loads: performance_sample_count or
+        accuracy_sample_count, but no more than the library has. None if the log does not have both.
+        """
+        count = self.number(f"effective_{test}_sample_count")
+        total = self.number("qsl_reported_total_count")
+        return None if count is None or total is None else min(count, total)
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether LoadGen was set to measure the latency of the first token and of each later
+        one.
+        """
+        return self.get("requested_use_token_latencies") is True
+
 
 def read_detail(path: Path) -> Detail:
     """Reads a detail log, whose lines are `:::MLLOG {"key": …, "value": …, "metadata": {…}}`.

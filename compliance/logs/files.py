@@ -121,6 +121,11 @@ def attempt(read: Callable[[Path], T], path: Path) -> tuple[T | None, str]:
         return None, f"{path.name} is damaged ({_first_line(e)})"
 
 
+def maybe(read: Callable[[Path], T], path: Path) -> T | None:
+    """The result of `read`; None if the file could not be read."""
+    return attempt(read, path)[0]
+
+
 def packed(path: Path) -> str:
     """The end of a sentence about a missing file, if a compressed one is in its place, or a log
     whose name has a prefix or a suffix by LoadGen's settings.
@@ -198,8 +203,7 @@ def stated_size(path: Path) -> int:
 
 def size(path: Path) -> int:
     """The bytes of a file; 0 if it is not there, or may not be read."""
-    found, _ = attempt(stated_size, path)
-    return found or 0
+    return maybe(stated_size, path) or 0
 
 
 def text(path: Path, errors: str = "strict") -> str:
@@ -471,8 +475,8 @@ def _listed(folder: Path) -> list[Entry]:
 
 def listed(folder: Path) -> list[Path]:
     """The entries of one folder, in order; empty if it cannot be listed."""
-    entries, _ = attempt(_listed, folder)
-    return [entry.path for entry in entries or ()][:_MOST_ENTRIES]
+    entries = maybe(_listed, folder) or ()
+    return [entry.path for entry in entries][:_MOST_ENTRIES]
 
 
 def under(folder: Path) -> Iterator[Path]:

@@ -12,7 +12,7 @@ from compliance.checks.run import evidence
 from compliance.checks.run.answers_while_measuring import UNKNOWN_SPEED, speed
 from compliance.checks.run.record import Pairs, differing, of_jobs
 from compliance.checks.submission import dates_and_digests
-from compliance.findings.check import judge, mismatch, not_applicable, shorten
+from compliance.findings.check import differs, judge, mismatch, not_applicable, shorten
 from compliance.logs import files
 from compliance.rules import EvidenceRule
 from compliance.training import losses
@@ -162,9 +162,9 @@ def _steps(training: TrainingRun) -> Faults:
 def _count(training: TrainingRun) -> Faults:
     steps = training.steps["performance"]
     least = limits()["least_steps"]
-    count = steps and steps.count
-    if count is None or count < least:
+    if steps is None or steps.count < least:
         what = "the number of timed steps"
+        count = steps and steps.count
         yield mismatch(what, count, f"{least} or more", "mode valid requires")
 
 
@@ -182,11 +182,11 @@ def _window(training: TrainingRun) -> Faults:
     took_s = (steps.returned_ns - steps.closed_ns - steps.queued_ns) / 1e9
     most_s = tail["window_fraction"] * steps.window_ns / 1e9 + tail["seconds"]
     if took_s > most_s:
-        text = (
-            f"the framework's loop and its device went on for {took_s:.3g} s after the end of the"
-            f" last step; {most_s:.3g} s are allowed"
+        sentence = (
+            "the framework's loop and its device went on for {found} after the end of the last"
+            " step; {expected} are allowed"
         )
-        yield Fault(text, f"at most {most_s:.3g}", f"{took_s:.3g}")
+        yield differs(sentence, f"{took_s:.3g} s", f"{most_s:.3g} s")
 
 
 def _evidence(training: TrainingRun, record: Record) -> Iterator[Check]:

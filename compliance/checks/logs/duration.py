@@ -7,7 +7,6 @@ time.
 from __future__ import annotations
 
 from compliance.findings.check import differs, failed, judge, not_applicable
-from compliance.loadgen import counts
 from compliance.loadgen.log import Log
 from compliance.logs import Detail
 from compliance.logs.dates import wall_seconds
@@ -126,7 +125,7 @@ def whole_batches(subject: Subject) -> Check:
     if subject.scenario != "Offline":
         return not_applicable(check_id, f"{subject.scenario} has no batches", file)
     size = record.cell.batch_size
-    samples, batches = counts.batches(subject.performance.detail, subject.scenario, size)
+    samples, batches = subject.log.batches(size)
     if samples is None or batches is None:
         return failed(check_id, "the number of samples or the batch size is missing", file)
     rows = batches * size

@@ -74,8 +74,9 @@ def _counts(subject: Subject) -> Faults:
     key = "generated_samples_per_query"
     line = log.line("result_query_count")
     if log.scenario == "Offline":
-        if log.loaded and log.get("effective_sample_concatenate_permutation"):
-            expected = -(-expected // log.loaded) * log.loaded
+        loaded = log.loaded_samples()
+        if loaded and log.get("effective_sample_concatenate_permutation"):
+            expected = -(-expected // loaded) * loaded
         if each != expected:
             yield entry_fault(log, key, expected, "the effective settings give")
         if generated != 1 or issued != 1:

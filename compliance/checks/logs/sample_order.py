@@ -6,13 +6,10 @@ from __future__ import annotations
 
 import itertools
 
-from compliance.findings.check import judge, not_applicable
-from compliance.findings.entries import of_the_log
-from compliance.loadgen import counts
+from compliance.findings.check import differs, judge, not_applicable
 from compliance.loadgen import sample_order as order
-from compliance.loadgen.counts import logged_count, logged_seed, logged_sets
+from compliance.loadgen.log import Log
 from compliance.loadgen.random import Draws
-from compliance.logs import Detail
 from compliance.logs.trace import Trace
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject, released
@@ -26,85 +23,70 @@ _CHOSEN = ("effective_performance_issue_same", "effective_performance_issue_uniq
 
 def loaded_sets(subject: Subject) -> Checks:
     """The checks of the sets that each test loaded."""
+    good = "the set that follows from the seed"
     return [
-        judge(
-            f"{test.name}-loaded-set",
-            _loaded(test, subject.rules),
-            "the set that follows from the seed",
-            file=test.file,
-        )
+        judge(f"{test.name}-loaded-set", _loaded(test, subject.rules), good, test.file)
         for test in subject.tests
     ]
 
 
 def performance(subject: Subject) -> Check:
     """The check of the order in which the performance test issued its samples, by the trace."""
+    file = subject.trace_file
     if subject.trace is None:
-        return not_applicable("performance-order", subject.no_trace, file=subject.trace_file)
-    faults = of_the_log(
-        _order(subject.trace, subject.performance.detail, subject.scenario),
-        subject.performance.file,
-    )
-    good = "the order that follows from the seeds"
-    return judge(
-        "performance-order",
-        faults,
-        good,
-        file=subject.trace_file,
-    )
+        return not_applicable("performance-order", subject.no_trace, file)
+    faults = _order(subject.trace, subject.log)
+    return judge("performance-order", faults, "the order that follows from the seeds", file)
 
 
 def _loaded(test: LoadGenRun, rules: Rules) -> Faults:
-    detail = test.detail
-    scenario = str(test.detail.get("effective_scenario"))
-    sets = logged_sets(detail, scenario)
-    per_query = counts.samples_per_query(detail, scenario)
-    total = logged_count(detail, "qsl_reported_total_count", _LARGEST_LIBRARY)
-    size = logged_count(detail, "effective_performance_sample_count")
+    log = Log.of(test.detail, str(test.detail.get("effective_scenario")), rules)
+    sets = log.sets
+    total = log.count("qsl_reported_total_count", _LARGEST_LIBRARY)
+    size = log.count("effective_performance_sample_count")
     requested = size
     if test.name != "performance":
-        requested = logged_count(detail, "effective_accuracy_sample_count")
-    seed = logged_seed(detail, "qsl_rng_seed")
+        requested = log.count("effective_accuracy_sample_count")
+    seed = log.seed("qsl_rng_seed")
     if sets is None or total is None or size is None or requested is None or seed is None:
         yield "the sets, a count or the seed is missing from the log"
         return
-    count = sum(len(counts.without_wraparound(one, detail, scenario)) for one in sets)
+    count = sum(len(log.once(one)) for one in sets)
     expected_count = min(requested, total)
     if count != expected_count:
-        text = f"{count} samples were loaded; {expected_count} were requested"
-        yield Fault(text, str(expected_count), str(count), line=detail.line("loaded_qsl_set"))
+        sentence = "{found} samples were loaded; {expected} were requested"
+        yield differs(sentence, count, expected_count, line=log.line("loaded_qsl_set"))
         return
     libraries = [total if rules.draws_from_library else expected_count]
-    if not released(detail, rules):
+    if not released(log, rules):
         libraries = [total, expected_count]
     for drawn_from, draws in itertools.product(libraries, Draws):
-        expected = order.loaded_sets(drawn_from, size, seed, draws, per_query)[: len(sets)]
+        expected = order.loaded_sets(drawn_from, size, seed, draws, log.per_query)[: len(sets)]
         if sets == expected:
             return
-    first = str(sets[0][:5].tolist())
-    by_seed = str(expected[0][:5].tolist())
-    text = (
-        f"the loaded sets are not those of the seed {seed}: they begin with {first}, the seed's"
-        f" with {by_seed}"
+    sentence = (
+        "the loaded sets are not those of the seed {seed}: they begin with {found}, the seed's with"
+        " {expected}"
     )
-    line = detail.occurrences["loaded_qsl_set"][0].number
-    yield Fault(text, by_seed, first, line=line)
+    line = log.occurrences["loaded_qsl_set"][0].number
+    first, by_seed = (one[:5].tolist() for one in (sets[0], expected[0]))
+    yield differs(sentence, first, by_seed, line=line, seed=seed)
 
 
-def _order(trace: Trace, detail: Detail, scenario: str) -> Faults:
+def _order(trace: Trace, log: Log) -> Faults:
     if trace.problems:
         yield trace.problems[0]
         return
     index = trace.index
-    issued = counts.performance_order(detail, scenario, len(index))
+    issued = log.performance_order(len(index))
     if issued is None:
         yield "the loaded set, effective_min_query_count or the seed is missing from the log"
         return
-    if any(detail.get(key) for key in _CHOSEN):
+    if any(log.get(key) for key in _CHOSEN):
         yield "the samples were chosen by audit settings"
         return
     if stray := order.misplaced(issued, index):
         first, sample = stray
-        seed = detail.get("effective_sample_index_rng_seed")
+        seed = log.get("effective_sample_index_rng_seed")
         text = f"from sample {first} on the samples are not those of the seed {seed}"
         yield Fault(text, f"sample {first} has index {sample}", f"index {int(index[first])}")

@@ -9,9 +9,8 @@ from array import array
 import numpy as np
 
 from compliance import explanation
-from compliance.findings.check import judge, manual, shorten
+from compliance.findings.check import differs, failed, judge, manual, shorten
 from compliance.findings.entries import entry_fault
-from compliance.loadgen import counts
 from compliance.loadgen.log import Log
 from compliance.logs import Detail, user_conf
 from compliance.logs.digits import DIGITS, close
@@ -73,7 +72,6 @@ def inferred(subject: Subject) -> Checks:
         return []
     name = shorten(logged)
     system_type = shorten((subject.system or {}).get("system_type"))
-    text = ""
     if logged not in folder.inferred_from:
         others = " or ".join(folder.inferred_from) or "no other"
         text = f"the logs are of {name}; {scenario} is inferred from {others}"
@@ -82,13 +80,14 @@ def inferred(subject: Subject) -> Checks:
             f"the logs are of {name} and the system is {system_type}; only edge systems infer"
             f" {scenario} from it"
         )
-    line = detail.line("effective_scenario")
-    faults = [Fault(text, folder.logged_as, name, line=line)] if text else []
-    good = (
-        f"the system is {system_type}: {scenario} is inferred from {name}, whose rules judge the"
-        " logs"
-    )
-    return [judge("inferred-scenario", faults, good, subject.performance.file)]
+    else:
+        good = (
+            f"the system is {system_type}: {scenario} is inferred from {name}, whose rules judge"
+            " the logs"
+        )
+        return [judge("inferred-scenario", (), good, subject.performance.file)]
+    fault = Fault(text, folder.logged_as, name, line=detail.line("effective_scenario"))
+    return [failed("inferred-scenario", fault, subject.performance.file)]
 
 
 def has_several_tests(detail: Detail) -> bool:
@@ -128,7 +127,7 @@ def _above(test: LoadGenRun) -> str:
     """The end of a sentence about a requested count above the library's size."""
     name = f"{test.name}_sample_count"
     count = test.detail.number(f"effective_{name}")
-    loaded = counts.loaded_samples(test.detail, test.name)
+    loaded = test.detail.loaded_samples(test.name)
     if count is None or loaded is None or count <= loaded:
         return ""
     return (
@@ -193,7 +192,7 @@ def _requested(test: LoadGenRun, subject: Subject) -> Faults:
         expected = user_conf.read(subject.scenario, key, word)
         requested = key == "use_token_latencies" and expected == 1
         # These settings are logged only with token latencies.
-        if key in _OF_TOKENS and not counts.has_token_latencies(detail) and not requested:
+        if key in _OF_TOKENS and not detail.has_tokens and not requested:
             continue
         logged = detail.get(logged_as)
         number = detail.number(logged_as)
@@ -219,15 +218,15 @@ def _in_force(conf: Conf, key: str, subject: Subject) -> tuple[str, str | None]:
 
 
 def _sample_set(test: LoadGenRun, subject: Subject) -> Faults:
-    detail = test.detail
+    detail = subject.log_of(test)
     total = detail.number("qsl_reported_total_count")
-    kept = counts.loaded_samples(detail)
+    kept = detail.loaded_samples()
     sets = detail.all(LOADED_SET)
     are_lists = sets and all(isinstance(each, array | list) for each in sets)
     if total is None or kept is None or not are_lists:
         yield "the library's size or the loaded sets are missing"
         return
-    each_once = [counts.without_wraparound(one, detail, subject.scenario) for one in sets]
+    each_once = [detail.once(one) for one in sets]
     loaded = sum(map(len, each_once))
     line = detail.line(LOADED_SET)
     whole = all(isinstance(one, array) for one in sets)
@@ -247,28 +246,22 @@ def _sample_set(test: LoadGenRun, subject: Subject) -> Faults:
         yield from _every_sample(detail, loaded, subject)
 
 
-def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Faults:
+def _every_sample(detail: Log, loaded: int, subject: Subject) -> Faults:
     """Yield a fault if an accuracy test does not take every sample of the library once, or as many
     samples as its benchmark takes.
 
     MultiStream fills up the last query of a set with repeated samples.
     """
-    scenario = subject.scenario
     row = subject.official_rules
-    count = counts.loaded_samples(detail, "accuracy")
-    per_query = counts.samples_per_query(detail, scenario)
+    count = detail.loaded_samples("accuracy")
     total = detail.number("qsl_reported_total_count")
     required = row.of(subject.place.scenario).accuracy_sample_count if row else None
     expected = count if count is not None and count == required else total
     queries = detail.all("generated_query_count")
     sizes = detail.all("generated_samples_per_query")
-    generated = 0
-    for a, b in zip(queries, sizes, strict=False):
-        if isinstance(a, int) and isinstance(b, int):
-            generated += a * b
-    filled_up = 0
-    for one in detail.all(LOADED_SET):
-        filled_up += -len(counts.without_wraparound(one, detail, scenario)) % per_query
+    pairs = zip(queries, sizes, strict=False)
+    generated = sum(a * b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
+    filled_up = sum(-len(detail.once(one)) % detail.per_query for one in detail.all(LOADED_SET))
     if not released(detail, subject.rules):  # it may log a performance test's count
         generated = loaded + filled_up
     if not count == expected == loaded == generated - filled_up:
@@ -298,8 +291,8 @@ def user_conf_keys(subject: Subject) -> Check:
     strangers = conf.models() - {benchmark}
     names = shorten(", ".join(sorted(strangers)))
     if place.run and strangers:
-        text = f"keys of {names}; LoadGen looked for {benchmark} and ignored them"
-        faults.append(Fault(text, benchmark, names))
+        sentence = "keys of {found}; LoadGen looked for {expected} and ignored them"
+        faults.append(differs(sentence, names, benchmark))
     if not faults and strangers and benchmark not in conf.models():
         why = (
             f"the keys are of {names} and the folder is {benchmark}: the files do not show which"
@@ -345,7 +338,7 @@ def of_the_round(subject: Subject) -> Checks:
     key = "effective_min_duration_ms"
     duration_ms = log.number(key)
     least_ms = log.rules.scenarios[log.scenario].min_duration_ms
-    faults = []
+    faults: list[Fault | str] = []
     if duration_ms is None or duration_ms < least_ms:
         faults.append(_required(duration_ms, "ms", f"{least_ms} ms", log.line(key)))
     results = [
@@ -353,7 +346,7 @@ def of_the_round(subject: Subject) -> Checks:
         _count(log, subject, file),
     ]
     if log.equal_issue or (official and official.equal_issue):
-        faults = [Fault(text) for text in explanation.equal_issue(log, subject)]
+        faults = [*explanation.equal_issue(log, subject)]
         if not log.equal_issue:
             key = "effective_sample_concatenate_permutation"
             text = f"off; {subject.official} requires every sample equally often"
@@ -374,7 +367,7 @@ def _count(log: Log, subject: Subject, file: str) -> Check:
     if count is None or count < least:
         faults.append(_required(count, rules.counts, str(least), None))
     other_size = rules.counts == "queries" and per_query != rules.samples_per_query
-    if other_size and subject.place.division != "open":
+    if other_size and not subject.is_open:
         size = str(rules.samples_per_query)
         faults.append(_required(per_query, "samples a query", size, log.line(size_key)))
     return judge("least-count", faults, f"{count} {rules.counts}", file)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from compliance.findings.check import judge, not_applicable, shorten
+from compliance.findings.check import differs, judge, not_applicable, shorten
 from compliance.findings.entries import entry_fault, of_the_log
 from compliance.loadgen import schedule
 from compliance.loadgen.early_stopping import discards
@@ -46,9 +46,8 @@ def checks(subject: Subject) -> Checks:
         ),
         "trace-times": (_times(subject, trace), _GOOD_TIMES[log.scenario]),
     }
-    logged = subject.performance.file
     return [
-        judge(check_id, of_the_log(faults, logged), good, file)
+        judge(check_id, of_the_log(faults, subject.performance.file), good, file)
         for check_id, (faults, good) in found.items()
     ]
 
@@ -64,11 +63,11 @@ def _samples(trace: Trace, log: Log) -> Faults:
         of_each = f" of {per_query} samples" if per_query > 1 else ""
         text = f"the trace shows {count} samples; {key} is {value}{of_each}"
         yield Fault(text, value, str(count))
-    if (missing := np.flatnonzero(sequence != np.arange(count))).size:
-        expected = int(missing[0])
-        at = int(sequence[expected])
-        text = f"sample numbers do not run from 0 on, each once: {at} is in the place of {expected}"
-        yield Fault(text, str(expected), str(at))
+    for place in _first(sequence != np.arange(count)):
+        sentence = (
+            "sample numbers do not run from 0 on, each once: {found} is in the place of {expected}"
+        )
+        yield differs(sentence, sequence[place], place)
     if log.scenario == "Offline":
         if trace.query.any():
             yield "queries and samples do not match: Offline has one query"
@@ -84,10 +83,8 @@ def _figures(trace: Trace, log: Log) -> Faults:
         yield "the trace shows no sample"
         return
     if _needs_tokens(log) and not _has_tokens(trace, log):
-        count = str(len(trace.first_token_ns))
-        expected = str(len(trace.latency_ns))
-        text = f"the trace shows {count} first tokens of {expected} samples"
-        yield Fault(text, expected, count)
+        sentence = "the trace shows {found} first tokens of {expected} samples"
+        yield differs(sentence, len(trace.first_token_ns), len(trace.latency_ns))
         return
     for key, value in exact(trace, log).items():
         if log.get(key) != value:
@@ -247,11 +244,11 @@ def _times(subject: Subject, trace: Trace) -> Faults:
     spent_s = float(ends.max() - start_ns.min()) / 1e9
     tolerance_s = subject.rules.dates.clock_tolerance_s + 1e-3 * spent_s
     if wall_s is None or abs(wall_s - spent_s) > tolerance_s:
-        text = (
-            f"from the first issue to the last completion {spent_s:.3f} s passed; power_begin and"
-            f" power_end say {wall_s}"
+        sentence = (
+            "from the first issue to the last completion {found} passed; power_begin and power_end"
+            " say {wall_s}"
         )
-        yield Fault(text, f"{wall_s} s", f"{spent_s:.3f} s")
+        yield differs(sentence, f"{spent_s:.3f} s", f"{wall_s} s", wall_s=wall_s)
 
 
 def _all_at_once(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
@@ -265,8 +262,7 @@ def _one_by_one(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
     if (np.repeat(starts, per_query)[: len(ends)] != trace.start_ns).any():
         yield "not all samples of a query were issued at one time"
     done = np.maximum.reduceat(ends, np.arange(0, len(ends), per_query))
-    if (early := np.flatnonzero(starts[1:] < done[:-1])).size:
-        first = int(early[0])
+    for first in _first(starts[1:] < done[:-1]):
         by_ns = int(done[first] - starts[first + 1])
         text = f"query {first + 1} was issued {by_ns} ns before query {first} was answered"
         yield Fault(text, "one query after the other", f"{by_ns} ns early")
@@ -287,31 +283,30 @@ def _scheduled(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
             " compute when each is due"
         )
     elif len(starts) >= len(due):
-        count = len(starts)
-        expected = len(due) - 1
-        text = f"the trace shows {count} queries and {expected} are due"
-        yield Fault(text, str(expected), str(count))
+        sentence = "the trace shows {found} queries and {expected} are due"
+        yield differs(sentence, len(starts), len(due) - 1)
     else:
         # Another implementation of the logarithm may round the last bit differently, which is a
         # nanosecond.
         gaps = np.diff(starts)
         expected_gaps = np.diff(due[: len(starts)])
         allowed = 1 if rate[1] else 1 + expected_gaps * DIGITS
-        strays = np.flatnonzero(np.abs(gaps - expected_gaps) > allowed)
-        if strays.size:
-            gap = gaps[strays[0]]
-            expected_gap = expected_gaps[strays[0]]
-            text = (
-                f"query {int(strays[0]) + 1} is due {gap} ns after the one before it; by the seed"
-                f" it is due after {expected_gap} ns"
+        for stray in _first(np.abs(gaps - expected_gaps) > allowed):
+            sentence = (
+                "query {query} is due {found} ns after the one before it; by the seed it is due"
+                " after {expected} ns"
             )
-            yield Fault(text, str(expected_gap), str(gap))
-    if (hasty := np.flatnonzero(trace.delay_ns > trace.latency_ns)).size:
-        yield f"query {int(hasty[0])} was answered before it was issued"
+            yield differs(sentence, gaps[stray], expected_gaps[stray], query=stray + 1)
+    for query in _first(trace.delay_ns > trace.latency_ns):
+        yield f"query {query} was answered before it was issued"
     if log.get("requested_server_num_issue_query_threads") == 0:
-        issued = start_ns + trace.delay_ns
-        if (back := np.flatnonzero(np.diff(issued) < 0)).size:
-            yield f"query {int(back[0]) + 1} was issued before query {int(back[0])}"
+        for query in _first(np.diff(start_ns + trace.delay_ns) < 0):
+            yield f"query {query + 1} was issued before query {query}"
+
+
+def _first(wrong: np.ndarray) -> list[int]:
+    """The first place that is true; empty if there is none."""
+    return np.flatnonzero(wrong)[:1].tolist()
 
 
 _TIMES: Mapping[str, Callable[[Subject, Trace, np.ndarray], Faults]] = {

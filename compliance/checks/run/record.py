@@ -248,9 +248,10 @@ def _follows(record: Record, job: Job) -> Pairs:
     ends = tuple(work.config.get("end_tokens", ()))
     made_with = job.made_with
     eos = "stop" if ends else "ignore"
-    names = cell.replica_count if cell.cluster else 0
+    of_job = job.cell
+    names = of_job.replica_count if of_job.cluster else 0
     values: Pairs = {
-        f"cell.{each.name}": (getattr(cell, each.name), getattr(job.cell, each.name))
+        f"cell.{each.name}": (getattr(cell, each.name), getattr(of_job, each.name))
         for each in fields(Cell)
     }
     values |= {
@@ -265,8 +266,8 @@ def _follows(record: Record, job: Job) -> Pairs:
         "git.worker_source_sha256": (record.git.worker_source_sha256, made_with.get("source")),
         "the number of nodes": (len(record.nodes), names),
     }
-    if cell.seq_len and qsl.padded_to:
-        values["qsl.padded_to"] = (qsl.padded_to, cell.seq_len)
+    if of_job.seq_len and qsl.padded_to:
+        values["qsl.padded_to"] = (qsl.padded_to, of_job.seq_len)
     if cell.replicas:
         values["the number of replicas"] = (cell.replica_count, len(job.places))
     return values
@@ -324,7 +325,7 @@ def _measurements(subject: Subject, record: Record) -> Faults:
 def _readme(subject: Subject, record: Record) -> Faults:
     """Yield a fault for each value of the record that README.md does not have."""
     path = subject.place.measurements / "README.md"
-    text, _ = files.attempt(files.text, path)
+    text = files.maybe(files.text, path)
     if text is None:
         return
     cell = record.cell

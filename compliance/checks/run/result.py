@@ -6,7 +6,7 @@ import math
 from itertools import chain
 
 from compliance.findings.check import judge, mismatch
-from compliance.loadgen import counts
+from compliance.loadgen.log import Log
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check, Fault, Faults
 from formats.outcome import WorkerOutcome
@@ -78,7 +78,7 @@ def _outcome(test: LoadGenRun, subject: Subject) -> Faults:
     if outcome.status != "ok":
         return
     count = outcome.answered.get("samples")
-    samples = _issued_samples(test, subject.scenario)
+    samples = _issued_samples(test, subject.log_of(test))
     if samples is not None and count != samples:
         what = f"{test.name}: answered.samples"
         yield mismatch(what, repr(count), f"{samples:.0f}", "LoadGen issued", file=file)
@@ -100,15 +100,14 @@ def _outcome(test: LoadGenRun, subject: Subject) -> Faults:
         yield mismatch(what, outcome.test_ns, expected, who, file=file)
 
 
-def _issued_samples(test: LoadGenRun, scenario: str) -> float | None:
+def _issued_samples(test: LoadGenRun, log: Log) -> float | None:
     """The number of samples that a test issued, by its log; None if the log does not say."""
-    detail = test.detail
     if test.name != "accuracy":
-        return counts.samples(detail, scenario)
-    sets = counts.logged_sets(detail, scenario)
+        return log.samples
+    sets = log.sets
     if sets is None:
-        return detail.number("effective_accuracy_sample_count")
-    return counts.accuracy_samples(sets, detail, scenario)
+        return log.number("effective_accuracy_sample_count")
+    return log.accuracy_samples(sets)
 
 
 def _logged_ms(test: LoadGenRun) -> float | None:

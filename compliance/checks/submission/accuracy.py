@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from compliance import logs
-from compliance.findings.check import judge, manual, not_applicable, shorten
-from compliance.loadgen import counts, sample_order
-from compliance.loadgen.counts import logged_seed, logged_sets
+from compliance.findings.check import differs, judge, manual, not_applicable, shorten
+from compliance.loadgen import sample_order
+from compliance.loadgen.random import Draws
 from compliance.logs import files
 from compliance.rules import Rules, Truncation
 from compliance.subject import Subject
@@ -92,7 +93,7 @@ def checks_of_truncated(subject: Subject, why: str) -> Checks:
     """
     submitted = subject.accuracy.folder / _LOG
     file = subject.place.show(submitted)
-    content, _ = files.attempt(files.whole_bytes, submitted)
+    content = files.maybe(files.whole_bytes, submitted)
     # On Windows the joint and the rows end with a carriage return too.
     head, _, tail = (
         (content or b"").replace(b"\r\n", b"\n").partition(subject.rules.truncation.joint.encode())
@@ -126,7 +127,7 @@ def whole_log(subject: Subject) -> Path | None:
 
 def is_cut(path: Path, rules: Rules) -> bool:
     """Whether a submitted log is truncated."""
-    content, _ = files.attempt(files.whole_bytes, path)
+    content = files.maybe(files.whole_bytes, path)
     return content is not None and rules.truncation.is_cut(content)
 
 
@@ -217,7 +218,7 @@ def _unanswered(subject: Subject, answers: logs.Answers | None, fault: str) -> F
         yield fault
         return
     yield from _problems(answers, subject)
-    count = counts.loaded_samples(subject.accuracy.detail, "accuracy")
+    count = subject.accuracy.detail.loaded_samples("accuracy")
     different = len(answers.payloads)
     expected = different if count is None else int(count)
     # The keys are the samples' indices.
@@ -245,25 +246,33 @@ def _order(subject: Subject, rows: logs.Answers) -> Faults:
     """
     seq_ids = np.asarray(rows.seq_ids, np.int64)
     indices = np.asarray(rows.indices, np.int64)
-    detail = subject.accuracy.detail
-    sets = logged_sets(detail, subject.scenario)
-    seed = logged_seed(detail, "sample_index_rng_seed")
+    log = subject.log_of(subject.accuracy)
+    sets = log.sets
+    seed = log.seed("sample_index_rng_seed")
     if sets is None or seed is None:
         yield "the loaded sets or the seed are missing from the detail log"
         return
-    count = counts.accuracy_samples(sets, detail, subject.scenario)
+    count = log.accuracy_samples(sets)
     if not len(seq_ids) or seq_ids.min() < 0 or seq_ids.max() >= count:
         yield f"its sample numbers are not those of {count} samples"
         return
-    settings = counts.issue_settings(detail, subject.scenario, seed)
-    stray = sample_order.misplaced(partial(sample_order.accuracy, settings, sets), indices, seq_ids)
+    order = partial(sample_order.accuracy, log.issue_settings(seed), sets)
+    yield from misplaced(order, indices, seq_ids, seed)
+
+
+def misplaced(
+    order: Callable[[Draws], np.ndarray], indices: np.ndarray, seq_ids: np.ndarray, seed: int
+) -> Iterator[Fault]:
+    """Yield a fault for the first row whose sample does not follow from the seed; see
+    `sample_order.misplaced`.
+    """
+    stray = sample_order.misplaced(order, indices, seq_ids)
     if stray:
         at, expected = stray
-        text = (
-            f"sample number {seq_ids[at]} has index {indices[at]}; with seed {seed} it has index"
-            f" {expected}"
+        sentence = (
+            "sample number {number} has index {found}; with seed {seed} it has index {expected}"
         )
-        yield Fault(text, str(expected), str(indices[at]))
+        yield differs(sentence, indices[at], expected, number=seq_ids[at], seed=seed)
 
 
 def _problems(answers: logs.Answers, subject: Subject) -> list[str]:

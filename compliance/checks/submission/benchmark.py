@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from compliance.findings.check import judge, manual, not_applicable, quoted, shorten
 from compliance.findings.entries import entry_fault
 from compliance.folders import subfolders
-from compliance.loadgen.counts import has_token_latencies
 from compliance.logs import files
 from compliance.rules import Benchmark, ScoredTest
 from compliance.subject import Subject
@@ -55,7 +54,7 @@ def checks(subject: Subject) -> Checks:
         faults = list(_not_finite(subject))
         found = [judge("accuracy-target", faults, "", fix=_SCORE_AGAIN)] if faults else []
         return [*found, *scored]
-    if subject.place.division == "open":
+    if subject.is_open:
         why = f"the open division may differ from {subject.official}; see the check `eligibility`"
         accuracies = not_applicable("accuracy-target", why)
         if impossible := list(_impossible(subject)):
@@ -76,7 +75,7 @@ def scenarios(subject: Subject) -> Checks:
     """
     if subject.official_rules is None:
         return []
-    if subject.place.division == "open":
+    if subject.is_open:
         why = f"the open division may differ from {subject.official}; see the check `eligibility`"
         return [not_applicable("scenarios", why)]
     good = "the scenarios of the system's suite"
@@ -111,10 +110,10 @@ def _misfits(subject: Subject) -> Iterator[Fault]:
         count = test.detail.number(f"effective_{test.name}_sample_count") or 0
         if (test.detail.number(key) or 0) < count:
             yield entry_fault(test.detail, key, f"at least {count}", "the settings request")
-    if row.token_latencies and not has_token_latencies(detail):
+    if row.token_latencies and not detail.has_tokens:
         yield Fault(f"token latencies are not measured, and {official} requires them")
     yield from _late(subject, row)
-    if place.division == "open" and subject.accuracy_text is not None:
+    if subject.is_open and subject.accuracy_text is not None:
         first = next(iter(row.accuracy))
         if not list(_values(subject, first)):
             rule = f"it is the metric of {official}"
@@ -330,7 +329,7 @@ def _wrong_scenarios(subject: Subject) -> Faults:
 
 
 def _concerns(name: str, rule: ScoredTest, subject: Subject) -> bool:
-    required = subject.place.division != "open" and subject.official in rule.required_by
+    required = not subject.is_open and subject.official in rule.required_by
     return required or (subject.place.compliance / name).exists()
 
 
@@ -378,7 +377,7 @@ def _ineligible(subject: Subject) -> Iterator[str]:
             yield "the SUT is a mock"
         if record.mode == "quick":
             yield "it is a quick run"
-    if subject.place.division == "open":
+    if subject.is_open:
         yield from (fault.text for fault in (*_misfits(subject), *_unsuited(subject)))
     official = subject.record.official if subject.record else None
     if official:

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from compliance.findings.check import (
+    differs,
     fail_or_manual,
     failed,
     judge,
@@ -19,7 +20,6 @@ from compliance.findings.check import (
     not_applicable,
     shorten,
 )
-from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.logs.dates import log_date, power_date
 from compliance.subject import TESTS, LoadGenRun, Subject
@@ -126,17 +126,11 @@ def _power_dates(test: LoadGenRun, at: datetime) -> Iterator[Fault]:
 
 
 def _overlap(subject: Subject) -> Iterator[Fault]:
-    starts = []
-    lengths = []
-    for test in subject.tests:
-        begin = power_date(test.detail.get("power_begin"))
-        end = power_date(test.detail.get("power_end"))
-        if begin is None or end is None:
-            return
-        starts.append(begin)
-        lengths.append(end - begin)
-    later = starts[1] - starts[0]
-    common = min(lengths[0], later + lengths[1]) - max(timedelta(0), later)
+    begins = [power_date(test.detail.get("power_begin")) for test in subject.tests]
+    ends = [power_date(test.detail.get("power_end")) for test in subject.tests]
+    if None in begins or None in ends:
+        return
+    common = min(filter(None, ends)) - max(filter(None, begins))
     if common > timedelta(seconds=1):  # test_datetime is in whole seconds
         seconds = f"{common.total_seconds():.0f} s"
         text = (
@@ -154,8 +148,8 @@ def _apart(subject: Subject) -> Iterator[Fault]:
     most = subject.rules.dates.session_days
     apart = abs(first - second)
     if apart > timedelta(days=most):
-        text = f"the two tests are {apart.days} days apart; in one session at most {most}"
-        yield Fault(text, f"at most {most} days", f"{apart.days} days")
+        sentence = "the two tests are {found} apart; in one session at most {most}"
+        yield differs(sentence, f"{apart.days} days", f"at most {most} days", most=most)
 
 
 def recorded_digests(subject: Subject) -> Check:
@@ -224,7 +218,7 @@ def _small_trace(subject: Subject) -> Fault | None:
     limits = subject.rules.project_limits
     scenario = subject.place.scenario
     performance = subject.performance
-    issued = counts.samples(performance.detail, subject.scenario)
+    issued = subject.log.samples
     mode = subject.record.mode if subject.record else ""
     if issued is None or scenario not in limits.trace_sample_bytes:
         return None

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from compliance.findings.check import judge, not_applicable, shorten
 from compliance.folders import ResultFolder, measurements_file, subfolders
-from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.rules import Layout, Rules
 from compliance.subject import TESTS, LoadGenRun, Subject, released
@@ -226,7 +225,7 @@ def missing_keys(test: LoadGenRun, subject: Subject) -> list[str]:
 
 def _expected_keys(test: LoadGenRun, subject: Subject) -> list[str]:
     keys = subject.rules.detail_keys
-    kind = "tokens" if counts.has_token_latencies(test.detail) else "plain"
+    kind = "tokens" if test.detail.has_tokens else "plain"
     parts = (
         "common",
         test.name,

@@ -13,7 +13,15 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
 
-from compliance.findings.check import judge, manual, mismatch, not_applicable, quoted, shorten
+from compliance.findings.check import (
+    differs,
+    judge,
+    manual,
+    mismatch,
+    not_applicable,
+    quoted,
+    shorten,
+)
 from compliance.folders import measurements_file
 from compliance.logs import files, strict_json
 from compliance.subject import Subject
@@ -169,7 +177,7 @@ def _mapping(subject: Subject, file: str) -> Faults:
         official = shorten(subject.official)
         if official != name:
             text = f"{name} is mapped to {official}"
-        elif subject.place.division == "open":
+        elif subject.is_open:
             text = f"{name} is not an official benchmark, and not mapped to one"
         else:
             text = f"{name} is not an official benchmark, and only the open division has mappings"
@@ -180,7 +188,7 @@ def _of_division(subject: Subject, system: str, measurements: str) -> Checks:
     """The checks of the rules that apply in the closed and network divisions, and not in the open
     division.
     """
-    if subject.place.division == "open":
+    if subject.is_open:
         why = "the open division does not require it"
         ids = ("retraining", "calibration", "network")
         return [not_applicable(check_id, why) for check_id in ids]
@@ -246,7 +254,7 @@ def _readme(subject: Subject) -> Faults:
 
 
 def _says_something(path: Path) -> bool:
-    content, _ = files.attempt(files.whole_bytes, path)
+    content = files.maybe(files.whole_bytes, path)
     text = (content or b"").decode("utf-8", "replace")
     return any(c.isprintable() and not c.isspace() for c in text)
 
@@ -289,11 +297,11 @@ def _submitted_source(subject: Subject) -> Faults:
         digest, fault = files.attempt(files.source_digest, folder)
         recorded_digest = subject.record.git.worker_source_sha256 if subject.record else ""
         if digest != recorded_digest:
-            text = (
-                f"its scenarios/, sut/ and formats/ have sha256 {digest}; by record.json"
-                f" {recorded_digest} ran"
+            sentence = (
+                "its scenarios/, sut/ and formats/ have sha256 {found}; by record.json {expected}"
+                " ran"
             )
-            yield fault or Fault(text, recorded_digest, str(digest))
+            yield fault or differs(sentence, digest, recorded_digest)
 
 
 def _is_program(path: Path) -> bool:
@@ -308,7 +316,7 @@ def _is_program(path: Path) -> bool:
 def record_json(subject: Subject) -> Check:
     """The check of record.json by its schema."""
     assert subject.place.run is not None
-    document, _ = files.attempt(files.parsed, subject.place.run / "record.json")
+    document = files.maybe(files.parsed, subject.place.run / "record.json")
     faults = _schema(subject, document, "record", "record.json")
     if not faults and subject.record is None:
         faults = [subject.faults["record.json"]]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from compliance import logs, rules
-from compliance.loadgen import counts
 from compliance.loadgen import sample_order as order
+from compliance.loadgen.log import Log
 from compliance.loadgen.random import Draws
 from compliance.logs import trace
 from tests.support.mutations import ANSWERS, DETAIL
@@ -23,11 +23,15 @@ def measured(folder, scenario, mode, total, loaded, equal):
     return logs.read_detail(folder / DETAIL)
 
 
+def log_of(detail, scenario):
+    return Log.of(detail, scenario, rules.load())
+
+
 def draws_of(detail, total, loaded, kept):
     """The one that makes the loaded sets; both do where the sizes are powers of two."""
     seed = rules.load().seeds["qsl_rng_seed"]
     sets = detail.all("loaded_qsl_set")
-    each = counts.samples_per_query(detail, detail.get("effective_scenario"))
+    each = log_of(detail, detail.get("effective_scenario")).per_query
     return next(
         draws
         for draws in Draws
@@ -36,7 +40,7 @@ def draws_of(detail, total, loaded, kept):
 
 
 def settings_of(scenario, equal, detail):
-    each = counts.samples_per_query(detail, scenario)
+    each = log_of(detail, scenario).per_query
     return order.IssueSettings(
         scenario=scenario,
         equal_issue=equal,
@@ -78,7 +82,8 @@ def test_an_accuracy_test_takes_each_sample_once_in_the_order_of_the_seeds(
     wanted = order.accuracy(settings, detail.all("loaded_qsl_set"), draws)
     assert sorted(set(answers.indices)) == list(range(total))
     each = settings.per_query
-    whole = [counts.without_wraparound(s, detail, scenario) for s in detail.all("loaded_qsl_set")]
+    log = log_of(detail, scenario)
+    whole = [log.once(one) for one in detail.all("loaded_qsl_set")]
     assert len(answers.indices) == sum(-(-len(one) // each) * each for one in whole)
     assert wanted[np.array(answers.seq_ids)].tolist() == list(answers.indices)
 
