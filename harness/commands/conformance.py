@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import re
 import shlex
 import shutil
@@ -16,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from formats.writing import write_json
 from harness import terminal
-from harness.conformance import parts, table
+from harness.conformance import parts, running, table
+from harness.conformance.parts import PARTS
 from harness.conformance.running import Runner
-from harness.conformance.table import Table
-from harness.conformance.verdicts import Row, Verdict
+from harness.conformance.table import Conformance
+from harness.conformance.verdicts import LIMITS, Agreement, Finding
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from harness.inputs.architectures import keras_file
@@ -29,23 +28,8 @@ from harness.inputs.keras_file import SUFFIX
 from harness.locks import held
 from harness.request.flags import Parser, add_common
 from harness.request.pins import spelt_all
-from sut.conformance import FOLDERS, OPERATIONS, PARTS
 
 _ROWS = 4
-_USUAL_S = {None: 1500, FOLDERS: 700, OPERATIONS: 800}
-"""Part → seconds that it takes."""
-_LIMITS = {
-    "folders": (
-        "A folder differs if its answers are farther than"
-        f" {parts.OF_FOLDERS.of_noise:.0f} times the distance"
-        " between Transformers in float32 and in float64, and at least"
-        f" {parts.OF_FOLDERS.least:g} of their deviation."
-    ),
-    "operations": (
-        f"An operation differs if an output is farther than {parts.OF_OPERATIONS:g} of its largest"
-        " value from that in float64."
-    ),
-}
 
 
 def main(arguments: list[str]) -> int:
@@ -53,40 +37,18 @@ def main(arguments: list[str]) -> int:
     flags = _parser().parse_args(arguments)
     _check(flags)
     before = table.read(flags.expect) if flags.expect else None
-    reporter = terminal.Terminal(flags.quiet)
-    given = spelt_all(flags.packages)
-    if not (flags.file or flags.only):
-        reporter.say(f"about {terminal.duration(_USUAL_S[flags.of])} on two quiet cores")
-    cache = flags.cache.absolute()
-    folder = _folder(cache, flags, given)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with held(folder.with_suffix(".lock"), lambda: reporter.say("waiting for the same command")):
-        folder.mkdir(exist_ok=True)
-        runner = Runner(cache, folder, given, reporter.say)
-        with _counted(folder / "seconds.txt"):
-            rows = _rows(flags, runner)
-        seconds = float((folder / "seconds.txt").read_text(encoding="utf-8"))
-        shutil.rmtree(folder)
-    made = Table(
-        schema=table.SCHEMA,
-        made=time.strftime("%Y-%m-%d"),
-        command=shlex.join(["./run.sh", "conformance", *arguments]),
-        versions=runner.versions,
-        limits=_LIMITS,
-        seconds=seconds,
-        rows=tuple(rows),
-    )
+    made = _compared(flags, shlex.join(["./run.sh", "conformance", *arguments]))
+    news = table.news(before, made) if before else []
     if flags.out:
-        flags.out.mkdir(parents=True, exist_ok=True)
-        write_json(flags.out / "conformance.json", made)
-        page = "\n".join(table.page(made)) + "\n"
-        (flags.out / "conformance.md").write_text(page, encoding="utf-8")
-    found = table.news(before, made) if before else []
+        table.write(made, flags.out)
     if flags.json:
-        terminal.document({**asdict(made), "news": found})
-    else:
-        _show(made, found if before else None)
-    return 1 if found else 0
+        terminal.document({**asdict(made), "news": news})
+        return 1 if news else 0
+    _show(made.rows)
+    if before:
+        for sentence in news or ["nothing is new"]:
+            terminal.line(sentence)
+    return 1 if news else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -138,32 +100,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _folder(cache: Path, flags: argparse.Namespace, given: Sequence[str]) -> Path:
-    """The folder in which an interrupted comparison goes on: one for its flags, its cases, and the
-    sources and environments that compute them.
-    """
-    files = [*(ROOT / "environments").glob("*.txt"), *(ROOT / "sut").rglob("*.py"), *parts.DATA]
-    digest = hashlib.sha256(json.dumps([flags.of, flags.only, *given]).encode())
-    for file in sorted(files):
-        digest.update(file.read_bytes())
-    if flags.file and flags.file.is_file():
-        digest.update(flags.file.read_bytes())
-    part = "file" if flags.file else flags.of or "all"
-    return cache / "conformance" / f"{part}-{digest.hexdigest()[:12]}"
-
-
-@contextmanager
-def _counted(path: Path) -> Iterator[None]:
-    """A context whose seconds are added to those in a file."""
-    before = float(path.read_text(encoding="utf-8")) if path.exists() else 0.0
-    begun = time.monotonic()
-    try:
-        yield
-    finally:
-        seconds = round(before + time.monotonic() - begun, 1)
-        path.write_text(str(seconds), encoding="utf-8")
-
-
 def _check(flags: argparse.Namespace) -> None:
     """Raises UsageError for flags that do not fit."""
     if flags.file and flags.of:
@@ -174,18 +110,43 @@ def _check(flags: argparse.Namespace) -> None:
         raise UsageError(f"--only {flags.only}: is no regular expression ({e})") from None
 
 
-def _rows(flags: argparse.Namespace, runner: Runner) -> list[Row]:
-    """The rows of what the flags name. Raises UsageError if there are none."""
+def _compared(flags: argparse.Namespace, command: str) -> Conformance:
+    """Compare, or go on with the same comparison that was interrupted. Raises UsageError if there
+    is nothing of the name of --only.
+    """
+    given = spelt_all(flags.packages)
+    chosen = [PARTS[flags.of]] if flags.of else [*PARTS.values()]
     if flags.file:
-        return parts.file(runner, flags.file, _inputs(flags.file))
-    rows = []
-    if flags.of != OPERATIONS:
-        rows += parts.folders(runner, flags.only)
-    if flags.of != FOLDERS:
-        rows += parts.operations(runner, flags.only)
-    if not rows:
-        raise UsageError(f"--only {flags.only}: no type of model and no operation has such a name")
-    return rows
+        chosen = [parts.of_file(flags.file, _inputs(flags.file))]
+    say = terminal.Terminal(flags.quiet).say
+    usual_s = sum(part.usual_s for part in chosen)
+    if usual_s and not flags.only:
+        say(f"about {terminal.duration(usual_s)} on two quiet cores")
+    folder = _folder(flags, given)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with held(folder.with_suffix(".lock"), lambda: say("waiting for the same command")):
+        folder.mkdir(exist_ok=True)
+        times = folder / "seconds.txt"
+        with _added_to(times):
+            suts = dict.fromkeys(sut for part in chosen for sut in part.suts)
+            environments = running.prepared(flags.cache.absolute(), suts, given, say)
+            runner = Runner(folder=folder, environments=environments, say=say)
+            rows = tuple(row for part in chosen for row in part.find(runner, flags.only))
+        if not rows:
+            raise UsageError(
+                f"--only {flags.only}: no type of model and no operation has such a name"
+            )
+        seconds = sum(map(float, times.read_text(encoding="utf-8").split()))
+        shutil.rmtree(folder)
+    return Conformance(
+        schema=table.SCHEMA,
+        made=time.strftime("%Y-%m-%d"),
+        command=command,
+        versions=running.versions(environments.values()),
+        limits=LIMITS,
+        seconds=round(seconds, 1),
+        rows=rows,
+    )
 
 
 def _inputs(path: Path) -> dict[str, np.ndarray]:
@@ -198,16 +159,36 @@ def _inputs(path: Path) -> dict[str, np.ndarray]:
     return dict(keras_file.ARCHITECTURE.synthetic(size, _ROWS, 0))
 
 
-def _show(made: Table, news: list[str] | None) -> None:
-    """Print the counts, what differs, and what is new."""
-    counts = table.counts(made.rows)
-    lines = [[name, *(str(found[each]) for each in Verdict)] for name, found in counts.items()]
-    terminal.table("Compared", ("backend", *Verdict), lines)
+def _folder(flags: argparse.Namespace, given: Sequence[str]) -> Path:
+    """The folder in which an interrupted comparison goes on: one for its flags, its cases, and the
+    sources and environments that compute them.
+    """
+    files = [*(ROOT / "environments").glob("*.txt"), *(ROOT / "sut").rglob("*.py"), *parts.DATA]
+    if flags.file:
+        files.append(flags.file)
+    digest = hashlib.sha256(repr((flags.of, flags.only, given)).encode())
+    for file in sorted(files):
+        digest.update(file.read_bytes())
+    part = "file" if flags.file else flags.of or "all"
+    return flags.cache.absolute() / "conformance" / f"{part}-{digest.hexdigest()[:12]}"
+
+
+@contextmanager
+def _added_to(path: Path) -> Iterator[None]:
+    """A context whose seconds are added to a file, a line for each time."""
+    begun = time.monotonic()
+    try:
+        yield
+    finally:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{time.monotonic() - begun:.1f}\n")
+
+
+def _show(rows: Sequence[Finding]) -> None:
+    """Print the counts, and what does not agree."""
+    terminal.table("Compared", ("backend", *Agreement), table.counts(rows))
     lines = []
-    for names, row in table.same_on(made.rows):
+    for names, row in table.same_on(rows):
         why = row.layer or row.words
         lines.append([row.case, names, str(row.verdict), table.text_of(row.size), why])
     terminal.table("What does not agree", ("case", "on", "verdict", "size", "why, or from"), lines)
-    if news is not None:
-        for sentence in news or ["nothing is new"]:
-            terminal.line(sentence)

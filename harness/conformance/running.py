@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from formats import reading
 from formats.writing import write_json
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, interpreter, pins, programs
 from harness.execution.environments import Environment
 from harness.execution.pins import Pin, name_of
 from harness.request.pins import of_cell
-from sut.conformance import PACKAGES
+from sut import conformance
+from sut.conformance import cases
+from sut.conformance.cases import LIST, UNFINISHED, Answer, Case
 from sut.devices import HOST
-from sut.registry import SUTS, spec_of
+from sut.registry import REFERENCES, spec_of
 
 _LIMIT_S = 3600
 _AT_A_TIME = 2  # processes; each has its own gigabyte
+_LIBRARIES = {"keras_hub_folders": "KerasHub", "keras_files": "Keras"}
+"""Program → the library whose answers it computes."""
+_PACKAGES = (
+    *("keras", "keras-hub", "jax", "jaxlib", "tensorflow-cpu", "torch", "openvino"),
+    *("transformers", "numpy"),
+)
+"""Distributions whose versions a table names."""
 Say = Callable[[str], None]
-UNFINISHED = "the process ended in it"
-"""The words of a case while a program computes it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,112 +60,129 @@ JUDGES = {
     "PyTorch in float64": Way(sut="keras-file-on-torch", precision="float64"),
 }
 """The judges of `.keras` cells (`sut.reference.keras_file`)."""
-OF_HUB = ("JAX", "TensorFlow", "PyTorch")
+HUB = {name: BACKENDS[name] for name in ("JAX", "TensorFlow", "PyTorch")}
 """The backends on which KerasHub's models are compared. They compute eagerly."""
 TRANSFORMERS = "native-torch-eager"
 """The SUT in whose environment Transformers makes folders."""
+KERAS = "keras-file-on-torch"
+"""The reference in whose environment Keras makes files."""
 
 
-@dataclass
+def prepared(
+    cache: Path, suts: Iterable[str], given: Sequence[str], say: Say
+) -> dict[str, Environment]:
+    """The environment of each SUT, made on first use. Raises UsageError if none has a package of
+    --with, and EnvironmentFailure.
+
+    `given`: the values of --with, spelt.
+    """
+    own = {sut: _pins(sut, given) for sut in suts}
+    used = {pin.name for each in own.values() for pin in each}
+    for text in given:
+        if name_of(text) not in used:
+            raise UsageError(
+                f"--with {text}: no environment of this comparison has it: leave it out"
+            )
+    return {
+        sut: pins.ensure(cache, spec_of(sut).environment, HOST, each, say)
+        for sut, each in own.items()
+    }
+
+
+def _pins(sut: str, given: Sequence[str]) -> Sequence[Pin]:
+    """Those packages of --with that the environment of a SUT has. Judges are as they are locked."""
+    if sut in REFERENCES or sut == TRANSFORMERS:
+        return ()
+    lock = environments.lock_files(spec_of(sut).environment, HOST)[0]
+    there = set(map(environments.block_name, environments.lock_blocks(lock)))
+    return of_cell([text for text in given if name_of(text) in there], None, sut, HOST)
+
+
+def versions(made: Iterable[Environment]) -> dict[str, dict[str, str]]:
+    """Name of each environment → package → version."""
+    found = {}
+    for environment in made:
+        there = interpreter.inventory(str(environment.python))
+        found[environment.name] = {name: there[name] for name in _PACKAGES if name in there}
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
 class Runner:
-    """Runs programs, in environments that are made on first use.
+    """Runs programs.
 
     Attributes:
-        folder: for what the programs write. They go on with what is there.
-        given: the values of --with, spelt.
-        versions: name of an environment, with its --with → the versions of its packages.
+        folder: for their files. A program goes on with those that are there.
+        environments: that of each SUT.
     """
 
-    cache: Path
     folder: Path
-    given: Sequence[str]
+    environments: Mapping[str, Environment]
     say: Say
-    versions: dict[str, dict[str, str]] = field(default_factory=dict)
-    _made: dict[str, Environment] = field(default_factory=dict)
 
-    def prepare(self, suts: Iterable[str]) -> None:
-        """Make the environments of these SUTs. Raises UsageError if none has a package of --with,
-        and EnvironmentFailure.
+    def cases(self, program: str, sut: str, job: Mapping[str, Any], failure: str) -> list[Case]:
+        """The cases that a program makes. Raises EnvironmentFailure: `failure`, and its last
+        words.
         """
-        used: set[str] = set()
-        for sut in suts:
-            environment = spec_of(sut).environment
-            own: list[Pin] = []
-            if sut in SUTS and sut != TRANSFORMERS:  # what judges is always as it is locked
-                lock = environments.lock_files(environment, HOST)[0]
-                there = {environments.block_name(b) for b in environments.lock_blocks(lock)}
-                texts = [text for text in self.given if name_of(text) in there]
-                own = list(of_cell(texts, None, sut, HOST))
-            used |= {name_of(pin.text) for pin in own}
-            if sut not in self._made:
-                made = pins.ensure(self.cache, environment, HOST, own, self.say)
-                self._made[sut] = made
-                found = interpreter.inventory(str(made.python))
-                kept = {name: found[name] for name in PACKAGES if name in found}
-                self.versions.setdefault(made.name, kept)
-        for text in self.given:
-            if name_of(text) not in used:
-                raise UsageError(
-                    f"--with {text}: no environment of this comparison has it: leave it out"
-                )
+        path = self.folder / program / LIST
+        if not path.exists():
+            self._run(program, sut, job, program, f": {failure}")
+        return reading.from_file(path, list[Case])
 
-    def run(self, module: str, sut: str, job: Mapping[str, Any], name: str) -> str:
-        """Run a program. A program that died goes on with the case after it. → its last words, if
-        it failed for good; else an empty text.
+    def answers(
+        self, program: str, ways: Mapping[str, Way], tried: Sequence[Case], *, layers: bool = False
+    ) -> Iterator[tuple[Case, dict[str, Answer]]]:
+        """Run a program on several backends. Yield each case, and backend → its answer, without
+        the backends that did not try it.
 
-        Args:
-            name: of this run, for its files.
+        `layers`: whether the answers have the values of all layers. Raises EnvironmentFailure with
+        the last words of a program that failed.
         """
-        environment = self._made[sut]
-        folder = self.folder / name
-        folder.mkdir(parents=True, exist_ok=True)
+        library = _LIBRARIES[program]
+        folders = [case.folder for case in tried if not case.reason]
+
+        def run(backend: str) -> Path:
+            way = ways[backend]
+            job = {**asdict(way), "folders": folders, "layers": layers}
+            what = f"{library} on {backend}"
+            folder = self._run(program, way.sut, job, f"{library}-{backend}", f" of {what}")
+            self.say(f"{what}: done")
+            return folder
+
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            found = dict(zip(ways, pool.map(run, ways), strict=True))
+        for case in tried:
+            yield case, cases.answers(found, case)
+
+    def _run(
+        self, program: str, sut: str, job: Mapping[str, Any], place: str, failure: str
+    ) -> Path:
+        """Run a program. If it dies, it goes on with the case after it. → the folder of its files.
+
+        `place`: the name of this folder.
+        """
+        folder = self.folder / place
+        folder.mkdir(exist_ok=True)
         for refusal in folder.glob("*.txt"):
             if refusal.read_text(encoding="utf-8") == UNFINISHED:  # when this was interrupted
                 refusal.unlink()
                 refusal.with_suffix(".npz").unlink(missing_ok=True)
         path = folder / "job.json"
-        write_json(path, {**job, "out": str(folder)})
-        program = f"sut.conformance.{module}"
+        write_json(path, {**job, "out": folder})
         # TensorFlow writes a line for each fusion that it does not make.
         variables = {**spec_of(sut).process_env, "TF_CPP_MIN_LOG_LEVEL": "3"}
-        before = -1
+        environment = self.environments[sut]
         while True:
-            words = programs.run(program, environment, variables, [path], folder, limit_s=_LIMIT_S)
-            count = len(list(folder.iterdir()))
-            if not words or count == before:
-                return words
-            before = count
-
-    def run_all(
-        self, module: str, ways: Mapping[str, Way], job: Mapping[str, Any], prefix: str
-    ) -> dict[str, Path]:
-        """Run a program on several backends. → name of each backend → the folder with its files.
-
-        Raises EnvironmentFailure with the last words of a program that failed.
-        """
-
-        def one(item: tuple[str, Way]) -> tuple[str, str]:
-            name, way = item
-            own = {"precision": way.precision, "jit_compile": way.jit_compile}
-            words = self.run(module, way.sut, {**job, **own}, f"{prefix}-{name}")
-            self.say(f"{prefix} on {name}: done")
-            return name, words
-
-        with ThreadPoolExecutor(_AT_A_TIME) as pool:
-            ended = dict(pool.map(one, ways.items()))
-        for name, words in ended.items():
-            if words:
-                raise EnvironmentFailure(f"conformance of {prefix} on {name}: {words}")
-        return {name: self.folder / f"{prefix}-{name}" for name in ways}
-
-
-def read(folder: Path, case: str) -> dict[str, np.ndarray] | str | None:
-    """The arrays of a case, or the words of a refusal. None: it was not tried."""
-    refusal = folder / f"{case}.txt"
-    if refusal.exists():
-        return refusal.read_text(encoding="utf-8")
-    path = folder / f"{case}.npz"
-    if not path.exists():
-        return None
-    with np.load(path) as arrays:
-        return dict(arrays)
+            before = len(list(folder.iterdir()))
+            fault = programs.run(
+                conformance.__name__,
+                environment,
+                variables,
+                [program, path],
+                folder,
+                limit_s=_LIMIT_S,
+            )
+            if not fault:
+                return folder
+            if len(list(folder.iterdir())) == before:
+                raise EnvironmentFailure(f"conformance{failure}: {fault}")

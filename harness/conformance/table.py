@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import jinja2
+
 from formats import reading
-from harness.conformance.verdicts import Row, Verdict
-from harness.errors import Refused
+from formats.writing import write_json
+from harness.conformance.verdicts import Agreement, Finding
+from harness.errors import Refused, about
 from sut import known_differences
 
 SCHEMA = "conformance-1"
-_SHOWN = 60  # characters of a refusal in a table
+_SHOWN = 60  # characters by which refusals are compared
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class Conformance:
     """A finished comparison.
 
     Attributes:
@@ -34,55 +37,49 @@ class Table:
     versions: dict[str, dict[str, str]]
     limits: dict[str, str]
     seconds: float
-    rows: tuple[Row, ...]
+    rows: tuple[Finding, ...]
 
 
-def read(path: Path) -> Table:
+def read(path: Path) -> Conformance:
     """Read an earlier table. Raises UsageError if it is none."""
-    try:
-        table = reading.from_file(path, Table)
-    except OSError as e:
-        raise Refused(f"--expect {path}: cannot be read ({e.strerror})") from None
-    except ValueError as e:
-        raise Refused(f"--expect {path}: is no conformance.json ({e})") from None
-    if table.schema != SCHEMA:
-        raise Refused(
-            f"--expect {path}: has the schema {table.schema}, and this command reads {SCHEMA}: make"
-            " it again with --out"
-        )
+    with about(f"--expect {path}"):
+        try:
+            table = reading.from_file(path, Conformance)
+        except OSError as e:
+            raise Refused(f"cannot be read ({e.strerror})") from None
+        except ValueError as e:
+            raise Refused(f"is no conformance.json ({e})") from None
+        if table.schema != SCHEMA:
+            raise Refused(
+                f"has the schema {table.schema}, and this command reads {SCHEMA}: make it again"
+                " with --out"
+            )
     return table
 
 
-def news(before: Table, after: Table) -> list[str]:
+def news(before: Conformance, after: Conformance) -> list[str]:
     """A sentence for each row whose verdict is new. Only the parts that both have are compared, and
     of these the cases that both have or that have a new verdict.
     """
-    old, new = ({_key(row): row for row in table.rows} for table in (before, after))
+    old, new = (
+        {(row.part, row.case, row.backend): row.verdict for row in table.rows}
+        for table in (before, after)
+    )
     parts = {row.part for row in before.rows} & {row.part for row in after.rows}
     found = []
     for key in dict.fromkeys((*old, *new)):
-        if key[0] not in parts:
-            continue
-        was, now = _verdict(old.get(key)), _verdict(new.get(key))
-        if was != now:
-            found.append(f"{key[1]} on {key[2]}: {was} before, {now} now")
+        part, case, backend = key
+        was, now = (verdicts.get(key, "not tried") for verdicts in (old, new))
+        if part in parts and was != now:
+            found.append(f"{case} on {backend}: {was} before, {now} now")
     return found
 
 
-def _verdict(row: Row | None) -> str:
-    return str(row.verdict) if row else "not tried"
-
-
-def _key(row: Row) -> tuple[str, str, str]:
-    return row.part, row.case, row.backend
-
-
-def counts(rows: Sequence[Row]) -> dict[str, Counter[str]]:
-    """Backend → verdict → number of rows."""
-    found: dict[str, Counter[str]] = {}
-    for row in rows:
-        found.setdefault(row.backend, Counter())[str(row.verdict)] += 1
-    return found
+def counts(rows: Sequence[Finding]) -> list[list[str]]:
+    """A line for each backend: its name, and how many rows have each verdict."""
+    found = Counter((row.backend, row.verdict) for row in rows)
+    backends = dict.fromkeys(row.backend for row in rows)
+    return [[name, *(str(found[name, verdict]) for verdict in Agreement)] for name in backends]
 
 
 def text_of(size: float | None) -> str:
@@ -92,91 +89,38 @@ def text_of(size: float | None) -> str:
     return f"{size:.1e}" if size < float("inf") else "another shape, dtype or NaN"
 
 
-def same_on(rows: Sequence[Row]) -> list[tuple[str, Row]]:
+def same_on(rows: Sequence[Finding]) -> list[tuple[str, Finding]]:
     """The rows that do not agree, (backends, row): one for all backends with the same verdict,
     layer and size.
     """
-    merged: dict[tuple[str, ...], tuple[list[str], Row]] = {}
+    merged: dict[Finding, list[Finding]] = {}
     for row in rows:
-        if row.verdict is Verdict.AGREES:
-            continue
-        words = row.words if row.verdict is Verdict.UNJUDGED else row.words[:_SHOWN]
-        size = f"{row.size:.0e}" if row.size is not None else ""
-        key = (row.part, row.case, str(row.verdict), row.layer, size, words)
-        merged.setdefault(key, ([], row))[0].append(row.backend)
-    return [(", ".join(names), row) for names, row in merged.values()]
+        if row.verdict is not Agreement.AGREES:
+            size = row.size and float(f"{row.size:.0e}")
+            alike = replace(row, backend="", size=size, words=row.words[:_SHOWN])
+            merged.setdefault(alike, []).append(row)
+    return [(", ".join(each.backend for each in group), group[0]) for group in merged.values()]
 
 
-_TITLES = {
-    "folders": "Hugging Face folders, converted by KerasHub",
-    "operations": "Layers, operations, losses and metrics of Keras",
-    "file": "Your file",
-}
+def write(table: Conformance, folder: Path) -> None:
+    """Write conformance.json and conformance.md to the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "conformance.json", table)
+    (folder / "conformance.md").write_text(page(table), encoding="utf-8")
 
 
-def page(table: Table) -> Iterator[str]:
-    """The lines of conformance.md."""
-    yield "# What released frameworks compute differently"
-    yield ""
-    yield f"Made by `{table.command}` on {table.made}. Each row"
-    yield "compares a library with another one that computes the same, with the same weights and"
-    yield "inputs ([how](../trust/conformance.md)). Differing is no failure of the command."
-    yield ""
-    yield "| environment | versions |"
-    yield "|---|---|"
-    for name, versions in table.versions.items():
-        yield f"| {name} | {', '.join(f'{p} {v}' for p, v in versions.items())} |"
-    for part, title in _TITLES.items():
-        rows = [row for row in table.rows if row.part == part]
-        if rows:
-            yield from _section(part, title, rows, table.limits.get(part, ""))
-
-
-def _section(part: str, title: str, rows: Sequence[Row], limit: str) -> Iterator[str]:
-    yield from (
-        "",
-        f"## {title}",
-        "",
-        limit,
-        "",
-        "| backend | agrees | differs | refused | not judged |",
+def page(table: Conformance) -> str:
+    """The text of conformance.md."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
     )
-    yield "|---|---|---|---|---|"
-    for backend, found in counts(rows).items():
-        yield f"| {backend} | {' | '.join(str(found[verdict]) for verdict in Verdict)} |"
-    agreeing = [row.size for row in rows if row.verdict is Verdict.AGREES and row.size is not None]
-    differing = [
-        row.size for row in rows if row.verdict is Verdict.DIFFERS and row.size is not None
-    ]
-    yield ""
-    yield (
-        f"The largest difference that agrees is {text_of(max(agreeing, default=None))}, and the"
-        f" smallest that differs {text_of(min(differing, default=None))}."
-    )
-    merged = same_on(rows)
-    for verdict, heads in (
-        (Verdict.DIFFERS, ("case", "backends", "size", "from")),
-        (Verdict.REFUSED, ("case", "backends", "in the words of", "")),
-        (Verdict.UNJUDGED, ("case", "backends", "why", "")),
-    ):
-        chosen = [(names, row) for names, row in merged if row.verdict is verdict]
-        if not chosen:
-            continue
-        yield from (
-            "",
-            f"### {'Not judged' if verdict is Verdict.UNJUDGED else str(verdict).capitalize()}",
-            "",
-        )
-        yield f"| {' | '.join(filter(None, heads))} |"
-        yield "|" + "---|" * len(list(filter(None, heads)))
-        for names, row in chosen:
-            last = (
-                [text_of(row.size), _cell(row.layer or row.words)]
-                if verdict is Verdict.DIFFERS
-                else [_cell(row.words)]
-            )
-            cells = [_cell(row.case) + _remark(row.case), names, *last]
-            yield f"| {' | '.join(cells)} |"
+    environment.filters |= {"cell": _cell, "remark": _remark, "size": text_of}
+    template = environment.get_template("page.md")
+    return template.render(table=table, counts=counts, same_on=same_on)
 
 
 def _cell(text: str) -> str:

@@ -1,20 +1,47 @@
-"""Compares arrays of several frameworks, and says who agrees. Reads no file."""
+"""Judges the answers of backends, and says who agrees. Reads no file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
+from itertools import product
 
 import numpy as np
 
-Arrays = Mapping[str, np.ndarray]
-_LAYER = "layer|"
+from sut.conformance.cases import Answer, Arrays
+
+BEFORE = "before it was saved"
+"""The name of a judge: the value of a loss or a metric, before a file stored it."""
+_NOISES = 10
+"""Ten times as far as the float32 of Transformers from its float64. Models whose every value is
+read are at most three times as far.
+"""
+_LEAST_OF_FOLDERS, _MOST_OF_FOLDERS = 1e-5, 1e-3
+"""The bounds of this limit, in deviations."""
+_OF_OPERATIONS = 1e-4
+"""Of the largest value. Operations that agree are nearer than 1e-5, others farther than 1e-3."""
+_OF_JUDGES = 1e-6
+"""How near two judges are. Some have constants in float32, such as the slope of a leaky ReLU."""
 _LEAST = 1e-30
+LIMITS = {
+    "folders": (
+        f"A folder differs if its answers are farther than {_NOISES} times the distance between"
+        f" Transformers in float32 and in float64, and at least {_LEAST_OF_FOLDERS:g} of their"
+        " deviation."
+    ),
+    "operations": (
+        f"An operation differs if an output is farther than {_OF_OPERATIONS:g} of its largest"
+        " value from that in float64."
+    ),
+}
+"""Part → what counts as a difference."""
 
 
-class Verdict(StrEnum):
-    """The result of one case on one backend."""
+class Agreement(StrEnum):
+    """How a backend's answer compares with the reference."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -23,7 +50,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class Finding:
     """One case on one backend.
 
     Attributes:
@@ -38,135 +65,194 @@ class Row:
     part: str
     case: str
     backend: str
-    verdict: Verdict
+    verdict: Agreement
     size: float | None = None
     layer: str = ""
     words: str = ""
 
 
-def folder(
-    case: str, backend: str, wanted: Arrays, made: Arrays, mask: np.ndarray | None, limit: Limit
-) -> Row:
-    """The verdict on KerasHub's answers of a folder.
-
-    Args:
-        wanted, made: see `sut.conformance`.
-        mask: [rows, tokens], 1 for a token and 0 for padding, whose answers do not count.
-    """
+def of_folder(case: str, backend: str, reference: Arrays, answer: Answer) -> Finding:
+    """The finding on KerasHub's answer of a folder. `reference`: that of Transformers."""
+    finding = partial(Finding, part="folders", case=case, backend=backend)
+    if isinstance(answer, str):
+        return finding(verdict=Agreement.REFUSED, words=answer)
+    distance = partial(_of_deviation, mask=reference.get("mask"))
     noise = 0.0
-    if "output64" in wanted:
-        noise = _of_deviation(wanted["output64"], wanted["output"], mask)
-    allowed = limit.of(noise)
+    if "output64" in reference:
+        noise = distance(reference["output64"], reference["output"])
+    limit = min(_MOST_OF_FOLDERS, max(_LEAST_OF_FOLDERS, _NOISES * noise))
     sizes = {
-        key: _of_deviation(wanted[key], made[key], mask)
+        key: distance(reference[key], answer[key])
         for key in ("output", "pooled")
-        if key in wanted and key in made
+        if key in reference and key in answer
     }
-    key, size = max(sizes.items(), key=lambda item: item[1])
-    row = Row(part="folders", case=case, backend=backend, verdict=Verdict.AGREES, size=size)
-    if size <= allowed:
-        return row
-    first = _first_layer(wanted, made, mask, allowed)
-    if not first and key == "pooled" and sizes["output"] <= allowed:
-        first = "the pooler"
-    return replace(row, verdict=Verdict.DIFFERS, layer=first)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limit:
-    """How far an answer may be from the reference: a multiple of the case's own noise, which is the
-    distance of the reference's float32 from its float64, between a least and a largest distance.
-    """
-
-    least: float
-    most: float
-    of_noise: float
-
-    def of(self, noise: float) -> float:
-        """The largest distance that agrees."""
-        return min(self.most, max(self.least, self.of_noise * noise))
+    size = max(sizes.values())
+    if size <= limit:
+        return finding(verdict=Agreement.AGREES, size=size)
+    layer = _first_of_list(reference, answer, distance, limit)
+    if not layer and sizes["output"] <= limit:
+        layer = "the pooler"
+    return finding(verdict=Agreement.DIFFERS, size=size, layer=layer)
 
 
 def _of_deviation(wanted: np.ndarray, made: np.ndarray, mask: np.ndarray | None) -> float:
     """The largest difference, in standard deviations of the wanted values. Infinite if the shapes
     differ, or if a value is no number.
+
+    `mask`: [rows, tokens], 1 for a token and 0 for padding, whose answers do not count.
     """
+    if wanted.shape != made.shape and wanted.ndim == made.ndim == 4:  # channels first and last
+        wanted = np.moveaxis(wanted, 1, -1)
+    if wanted.size == made.size and wanted.shape[-1:] == made.shape[-1:]:  # places in a row
+        made = made.reshape(wanted.shape)
     if wanted.shape != made.shape:
-        wanted, made = _alike(wanted, made)
-    if wanted.shape != made.shape:
-        return float("inf")
+        return math.inf
     if mask is not None and wanted.shape[: mask.ndim] == mask.shape:
         wanted, made = wanted[mask == 1], made[mask == 1]
-    apart = np.abs(wanted.astype(np.float64) - made)
-    size = float(apart.max(initial=0.0) / max(float(wanted.std()), _LEAST))
-    return size if np.isfinite(size) else float("inf")
+    return _share(wanted.astype(np.float64) - made, wanted.std())
 
 
-def _alike(wanted: np.ndarray, made: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The arrays in one layout, if they are a picture with channels first and one with channels
-    last, or the places of a picture in a row.
-    """
-    if wanted.ndim == made.ndim == 4:
-        wanted = np.moveaxis(wanted, 1, -1)
-    if wanted.size == made.size and wanted.shape[-1] == made.shape[-1]:
-        return wanted, made.reshape(wanted.shape)
-    return wanted, made
+def _share(apart: np.ndarray, unit: float) -> float:
+    """The largest difference in these units. Infinite if it is no number."""
+    size = float(np.abs(apart).max(initial=0.0)) / max(float(unit), _LEAST)
+    return size if math.isfinite(size) else math.inf
 
 
-def _first_layer(wanted: Arrays, made: Arrays, mask: np.ndarray | None, allowed: float) -> str:
+def _first_of_list(
+    reference: Arrays, answer: Arrays, distance: Callable[..., float], limit: float
+) -> str:
     """The first layer of a list of layers that differs. Layers of two libraries are compared if as
     many of one class were called as the other has in a list, with outputs of the same shape.
     """
-    lists: dict[str, list[np.ndarray]] = {}
-    for key in wanted:
-        if key.startswith(_LAYER):
-            lists.setdefault(key.rpartition("|")[0], []).append(wanted[key])
-    classes: dict[str, list[tuple[str, np.ndarray]]] = {}
-    for key in made:
-        if key.startswith(_LAYER):
-            _, _, name, kind = key.split("|")
-            classes.setdefault(kind, []).append((name, made[key]))
-    nearest: tuple[float, str] = (float("inf"), "")
-    for theirs in lists.values():
-        for kind, ours in classes.items():
-            pairs = list(zip(theirs, ours, strict=False))
-            if len(theirs) != len(ours) or any(a.shape != b.shape for a, (_, b) in pairs):
-                continue
-            sizes = [_of_deviation(a, b, mask) for a, (_, b) in pairs]
-            # A class of other layers, such as their attentions, is farther away.
-            if sizes[0] < nearest[0]:
-                first = next((n for n, size in enumerate(sizes) if size > allowed), None)
-                words = "after the last layer"
-                if first is not None:
-                    words = f"layer {first} of {len(sizes)} ({kind}, {sizes[first]:.1g})"
-                nearest = (sizes[0], words)
-    return nearest[1]
+    compared = [
+        (kind, list(map(distance, theirs, ours)))
+        for theirs, (kind, ours) in product(_lists(reference).values(), _lists(answer).items())
+        if [each.shape for each in theirs] == [each.shape for each in ours]
+    ]
+    # A class of other layers, such as their attentions, is farther away.
+    kind, sizes = min(compared, key=lambda each: each[1][0], default=("", [math.inf]))
+    if sizes[0] == math.inf:
+        return ""
+    for number, size in enumerate(sizes):
+        if size > limit:
+            return f"layer {number} of {len(sizes)} ({kind}, {size:.1g})"
+    return "after the last layer"
 
 
-def outputs(wanted: Arrays, made: Arrays) -> float:
+def _lists(arrays: Arrays) -> dict[str, list[np.ndarray]]:
+    """Name of a list or a class → the outputs of its layers, which are called
+    `layer|number|name`.
+    """
+    found: dict[str, list[np.ndarray]] = {}
+    for key, array in arrays.items():
+        kind, _, name = key.partition("|")
+        if kind == "layer":
+            found.setdefault(name.partition("|")[2], []).append(array)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Bench:
+    """Who judges a case.
+
+    Attributes:
+        judge: with whom backends are compared; empty: nobody can judge.
+        far: the verdict on a backend that is far from the judge. A single judge may be wrong
+            itself.
+        words: for a reader.
+    """
+
+    judge: str = ""
+    far: Agreement = Agreement.UNJUDGED
+    words: str = ""
+
+
+def of_file(
+    part: str, case: str, answers: Mapping[str, Answer], backends: Collection[str]
+) -> Iterator[Finding]:
+    """Yield the finding on a `.keras` file for each backend.
+
+    Args:
+        answers: those of backends and of judges: outputs called `0`, `1` and so on, and if they are
+            known the values of layers.
+        backends: the names of all that do not judge.
+    """
+    made = {name: each for name, each in answers.items() if not isinstance(each, str)}
+    bench = _bench(made, backends)
+    for backend, answer in answers.items():
+        finding = partial(Finding, part=part, case=case, backend=backend, words=bench.words)
+        if backend not in backends:
+            continue
+        if isinstance(answer, str):
+            yield finding(verdict=Agreement.REFUSED, words=answer)
+        elif not bench.judge:
+            yield finding(verdict=Agreement.UNJUDGED)
+        else:
+            size = apart(made[bench.judge], answer)
+            verdict = bench.far if size > _OF_OPERATIONS else Agreement.AGREES
+            layer = ""
+            if verdict is Agreement.DIFFERS:
+                layer = _first_of_all(made[bench.judge], answer)
+            yield finding(verdict=verdict, size=size, layer=layer)
+
+
+def _bench(made: Mapping[str, Arrays], backends: Collection[str]) -> _Bench:
+    """Who judges. `made`: the answers of backends and judges that compute the case."""
+    judges = {name: each for name, each in made.items() if name not in backends}
+    if BEFORE in judges:
+        return _Bench(judge=BEFORE, far=Agreement.DIFFERS)
+    if not judges:
+        return _Bench(words="both judges refuse it")
+    first, *others = judges
+    outputs = [array for each in judges.values() for array in _outputs(each).values()]
+    is_exact = all(array.dtype == np.float64 for array in outputs if array.dtype.kind == "f")
+    agreeing = groups({**judges, **made}, _OF_OPERATIONS)
+    if len(groups(judges, _OF_JUDGES if is_exact else _OF_OPERATIONS)) > 1:
+        return _Bench(words=f"the judges differ: {in_words(agreeing)}")
+    if others:
+        words = "" if is_exact else "a judge computes in float32"
+        return _Bench(judge=first, far=Agreement.DIFFERS, words=words)
+    words = f"only {first} judges"
+    if len(agreeing) > 1:
+        words += f": {in_words(agreeing)}"
+    return _Bench(judge=first, words=words)
+
+
+def _first_of_all(wanted: Arrays, made: Arrays) -> str:
+    """The first layer that differs, by the names of `sut.reference.keras_layers`."""
+    for key, array in wanted.items():
+        if not key.isdigit() and key in made:
+            size = _of_largest(array, made[key])
+            if size > _OF_OPERATIONS:
+                name, kind, given, result = key.partition("|")[2].rsplit("|", 3)
+                return f"{name} ({kind}, {given} → {result}, {size:.1g})"
+    return ""
+
+
+def apart(wanted: Arrays, made: Arrays) -> float:
     """The largest difference of two backends' outputs, as a share of the largest wanted value.
     Infinite if shapes, kinds of numbers, or places that are no numbers differ.
     """
-    if wanted.keys() != made.keys():
-        return float("inf")
-    return max((_of_largest(wanted[key], made[key]) for key in wanted), default=0.0)
+    theirs, ours = _outputs(wanted), _outputs(made)
+    if theirs.keys() != ours.keys():
+        return math.inf
+    return max((_of_largest(theirs[key], ours[key]) for key in theirs), default=0.0)
+
+
+def _outputs(answer: Arrays) -> Arrays:
+    """The outputs of a model, without the values of its layers."""
+    return {key: array for key, array in answer.items() if key.isdigit()}
 
 
 def _of_largest(wanted: np.ndarray, made: np.ndarray) -> float:
-    kinds = {"i" if each.dtype.kind in "iu" else each.dtype.kind for each in (wanted, made)}
+    kinds = {each.dtype.kind.replace("u", "i") for each in (wanted, made)}
     if wanted.shape != made.shape or len(kinds) > 1:
-        return float("inf")
+        return math.inf
     if wanted.dtype.kind not in "fc":
-        return float("inf") if (wanted != made).any() else 0.0
-    if (np.isfinite(wanted) != np.isfinite(made)).any():
-        return float("inf")
-    finite = np.isfinite(wanted)
-    if not np.array_equal(wanted[~finite], made[~finite].astype(wanted.dtype), equal_nan=True):
-        return float("inf")
-    wanted, made = wanted[finite], made[finite]
-    if not wanted.size:
-        return 0.0
-    return float(np.abs(wanted - made).max()) / max(float(np.abs(wanted).max()), _LEAST)
+        return 0.0 if np.array_equal(wanted, made) else math.inf
+    differs = (wanted != made) & ~(np.isnan(wanted) & np.isnan(made))
+    unit = np.abs(wanted[np.isfinite(wanted)]).max(initial=0.0)
+    return _share(wanted[differs] - made[differs], unit)
 
 
 def groups(answers: Mapping[str, Arrays], limit: float) -> list[list[str]]:
@@ -174,7 +260,7 @@ def groups(answers: Mapping[str, Arrays], limit: float) -> list[list[str]]:
     found: list[list[str]] = []
     for name, arrays in answers.items():
         for group in found:
-            if outputs(answers[group[0]], arrays) <= limit:
+            if apart(answers[group[0]], arrays) <= limit:
                 group.append(name)
                 break
         else:

@@ -1,21 +1,20 @@
 """Makes small `.keras` files, one for each layer, operation, loss and metric of Keras and each of
-its settings: `python -m sut.conformance.gauntlet JOB`.
+its settings.
 
-JOB is a JSON file with `operations.toml` of the harness. The cases follow from Keras' signatures: a
-required argument gets the value that the data have for its name, and each optional one each of its
-values there. Each case is a folder below `out` with `inputs.npz` and `model.keras`, or, for a loss
-or a metric, `object.json`, as a file stores it, and `expected.npz`, its value before that.
-`cases.json` lists the cases, and says why others were not made.
+The job has `operations.toml` of the harness. The settings follow from Keras' signatures: a required
+argument gets the value that the data have for its name, and each optional one each of its values
+there. The folder of a case gets `inputs.npz` and `model.keras`, or, for a loss or a metric,
+`object.json`, as a file stores it, and `expected.npz`, its value before that.
 """
 
 from __future__ import annotations
 
 import hashlib
 import inspect
-import json
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,214 +23,164 @@ import numpy as np
 from keras import ops
 
 from formats.writing import write_json
-from sut.conformance import composed
+from sut.conformance import cases, composed
+from sut.conformance.cases import Case, Wanted
+from sut.reference.keras_model import name_of
 
-_Arguments = dict[str, Any]
-_Shape = list[int]
+_Job = Mapping[str, Any]
+_OPERATIONS = "ops"
 _SEED = 65
-_IN_A_NAME = 80
-_OF_OBJECTS = {"losses": keras.losses.Loss, "metrics": keras.metrics.Metric}
-_ABSTRACT = ("Layer", "Loss", "Metric", "Wrapper")
 
 
-class _NotMade(Exception):
-    """No case can be made of it. The message says why."""
+@dataclass(frozen=True, kw_only=True)
+class _Setting:
+    """A class or a function of Keras with its arguments.
 
-
-def main(path: Path) -> None:
-    """Make the cases of the job at this path."""
-    job = json.loads(path.read_text(encoding="utf-8"))
-    out = Path(job["out"])
-    keras.config.disable_traceback_filtering()
-    cases: list[dict[str, str]] = []
-    only = re.compile(job["only"])
-    for kind, make in {
-        "layers": _layer,
-        "ops": _operation,
-        "losses": _object,
-        "metrics": _object,
-    }.items():
-        for name in sorted(dir(getattr(keras, kind))):
-            is_left_out = re.fullmatch(job["left_out"], name)
-            if is_left_out or not only.search(f"{kind}.{name}"):
-                continue
-            for words, arguments, shapes in _settings(kind, name, job):
-                case = f"{kind}.{name}({words})"
-                folder = _folder(case)
-                row = {"case": case, "folder": folder, "reason": ""}
-                (out / folder).mkdir(exist_ok=True)
-                try:
-                    make(kind, name, arguments, shapes, out / folder, job)
-                except Exception as e:  # noqa: BLE001  whatever Keras raises for these arguments
-                    row["reason"] = f"{type(e).__name__}: {' '.join(str(e).split())[:200]}"
-                cases.append(row)
-    for name, function in composed.ALL.items():
-        if only.search(f"composed.{name}"):
-            folder = _folder(name)
-            (out / folder).mkdir(exist_ok=True)
-            inputs, outputs = function()
-            _save(inputs, outputs, out / folder)
-            cases.append({"case": name, "folder": folder, "reason": ""})
-    write_json(out / "cases.json", {"cases": cases, "version": keras.__version__})
-
-
-def _folder(case: str) -> str:
-    """The name of the folder of a case."""
-    digest = hashlib.sha256(case.encode()).hexdigest()[:8]
-    return re.sub(r"\W+", "-", case).strip("-")[:_IN_A_NAME] + f"-{digest}"
-
-
-def _settings(
-    kind: str, name: str, job: Mapping[str, Any]
-) -> Iterator[tuple[str, _Arguments, list[_Shape]]]:
-    """Yield (words, arguments, shapes of its tensors or none) of each case of a class or function.
-    A class or a function without a case yields nothing.
+    Attributes:
+        name: such as `ops.pad(mode=reflect on [2, 5, 4])`.
+        made_of: the class or the function.
+        arguments: those that are no tensors.
+        shapes: those of the tensors; empty: the first ones that it takes.
     """
-    function = getattr(getattr(keras, kind), name)
-    is_class = inspect.isclass(function)
-    if is_class and function.__name__ != name:  # another name of the same class
-        return
-    if kind == "ops" and (is_class or not callable(function)):
-        return
-    if kind != "ops":
-        base = _OF_OBJECTS.get(kind, keras.Layer)
-        if not is_class or not issubclass(function, base) or name in _ABSTRACT:
-            return
+
+    name: str
+    made_of: Callable[..., Any]
+    arguments: Mapping[str, Any]
+    shapes: list[list[int]]
+
+
+def main(job: _Job, out: Path) -> None:
+    """Make the cases."""
+    keras.config.disable_traceback_filtering()
+    cases.make(out, f"Keras {keras.__version__}", _wanted(job, out))
+
+
+def _wanted(job: _Job, out: Path) -> Wanted:
+    """Yield each case and the function that fills its folder."""
+    for kind, fill in _KINDS.items():
+        is_one = inspect.isfunction if kind == _OPERATIONS else inspect.isclass
+        for name, made_of in inspect.getmembers(getattr(keras, kind), is_one):
+            is_alias = inspect.isclass(made_of) and made_of.__name__ != name
+            is_left_out = is_alias or re.fullmatch(job["left_out"], name)
+            if not is_left_out and re.search(job["only"], f"{kind}.{name}"):
+                for setting in _settings(f"{kind}.{name}", made_of, job):
+                    yield _case(setting.name, out), partial(fill, setting, job)
+    for name, build in composed.ALL.items():
+        if re.search(job["only"], f"composed.{name}"):
+            inputs, outputs = build()
+            yield _case(name, out), partial(_save, inputs, outputs)
+
+
+def _case(name: str, out: Path) -> Case:
+    slug = re.sub(r"\W+", "-", name)
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return Case(name=name, folder=out / f"{slug}-{digest}")
+
+
+def _settings(name: str, made_of: Callable[..., Any], job: _Job) -> Iterator[_Setting]:
+    """Yield the settings of a class or a function, first that with its required arguments."""
+    known = inspect.signature(made_of).parameters.keys()
+    alone = [{"arguments": {key: value}} for key, values in job["odd"].items() for value in values]
+    needed = {key: job["required"][key] for key in _required(made_of) if key in job["required"]}
+    for each in ({"arguments": {}}, *alone, *job["setting"]):
+        own = each["arguments"]
+        shapes = each.get("shapes", [])
+        if each.get("of", name) == name and own.keys() <= known:
+            arguments = ", ".join(f"{key}={value}" for key, value in own.items())
+            words = " on ".join(filter(None, (arguments, " and ".join(map(str, shapes)))))
+            yield _Setting(
+                name=f"{name}({words})", made_of=made_of, arguments=needed | own, shapes=shapes
+            )
+
+
+def _required(function: Callable[..., Any]) -> list[str]:
+    """The names of the arguments without a default."""
     parameters = inspect.signature(function).parameters
-    needed = {}
-    for key, parameter in parameters.items():
-        is_tensor = kind == "ops" and key in job["tensors"]
-        if parameter.default is parameter.empty and key in job["required"] and not is_tensor:
-            needed[key] = job["required"][key]
-    yield "", needed, []
-    for key, values in job["odd"].items():
-        if key in parameters:
-            for value in values:
-                yield _words({key: value}), {**needed, key: value}, []
-    for together in job["together"]:
-        if together.keys() <= parameters.keys():
-            yield _words(together), {**needed, **together}, []
-    for own in job["case"]:
-        if own["of"] == f"{kind}.{name}":
-            shapes = own.get("shapes", [])
-            words = " on ".join(filter(None, (_words(own["arguments"]), _listed(shapes))))
-            yield words, {**needed, **own["arguments"]}, shapes
+    return [name for name, each in parameters.items() if each.default is each.empty]
 
 
-def _words(arguments: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in arguments.items())
+def _fill_with_model(setting: _Setting, job: _Job, folder: Path) -> None:
+    """Save a model of one layer or one operation."""
+    inputs, outputs = _built(setting, job)
+    name = setting.made_of.__name__
+    _save(inputs, outputs, folder, name in job["absolute"], name in job["definite"])
 
 
-def _listed(shapes: Sequence[_Shape]) -> str:
-    return " and ".join(map(str, shapes))
+def _built(setting: _Setting, job: _Job) -> tuple[list[Any], Any]:
+    """Symbolic inputs of the first shapes that Keras takes, and the outputs.
 
-
-def _layer(
-    kind: str, name: str, arguments: _Arguments, shapes: list[_Shape], folder: Path, job: Any
-) -> None:
-    """Save a model of one layer, on the first shapes that it takes."""
-    inner = dict(arguments)
-    if "layer" in inner or "forward_layer" in inner:
-        raise _NotMade("it wraps another layer")
-    tried = [shapes] if shapes else job["shapes_of_layers"]
-    for each in tried:
-        layer = getattr(keras.layers, name)(**inner)
-        dtype = "int32" if name in job["whole_numbers"] else "float32"
-        inputs = [keras.Input(batch_shape=shape, dtype=dtype) for shape in each]
+    Keras takes some shapes on which no backend computes an operation. They are left out if there
+    are others.
+    """
+    tensors = [key for key in _required(setting.made_of) if key in job["tensors"]]
+    dtype = "int32" if re.fullmatch(job["whole"], setting.made_of.__name__) else "float32"
+    tried = job["shapes"][_OPERATIONS if tensors else "layers"]
+    built = []
+    refusals = []
+    for shapes in [setting.shapes] if setting.shapes else tried:
+        if tensors and len(tensors) != len(shapes):
+            shapes = shapes[:1] * len(tensors)
+        inputs = [keras.Input(batch_shape=shape, dtype=dtype) for shape in shapes]
         try:
-            made = layer(*inputs) if name in job["calls"] else layer(_alone(inputs))
-        except Exception as e:  # noqa: BLE001  whatever Keras raises
-            refusal = e
-            continue
-        _save(inputs, made, folder)
-        return
-    raise refusal
+            built.append((inputs, _called(setting, tensors, inputs, job)))
+            if tensors:
+                values = [_drawn(each, np.random.default_rng(_SEED)) for each in inputs]
+                _called(setting, tensors, values, job)
+        except Exception as e:  # noqa: BLE001  whatever Keras or its backend raises
+            refusals.append(e)
+        else:
+            return built[-1]
+    if not built:
+        raise refusals[-1]
+    return built[0]
 
 
-def _alone(inputs: list[Any]) -> Any:
-    """The one input, or the list of them."""
-    return inputs if len(inputs) > 1 else inputs[0]
-
-
-def _operation(
-    kind: str, name: str, arguments: _Arguments, shapes: list[_Shape], folder: Path, job: Any
-) -> None:
-    """Save a model of one operation, on the first shapes that it takes."""
-    function = getattr(ops, name)
-    parameters = inspect.signature(function).parameters
-    tensors = [
-        key
-        for key, each in parameters.items()
-        if key in job["tensors"] and each.default is each.empty
-    ]
-    if not tensors:
-        raise _NotMade("it has no argument that is known to be a tensor")
-    several = [key for key in tensors if key in job["lists"]]
-    dtype = "int32" if re.fullmatch(job["whole"], name) else "float32"
-    absolute = job["absolute"] if name in job["absolute"] else []
-    symbolic: list[tuple[list[Any], Any]] = []
-    tried = [shapes] if shapes else job["shapes_of_operations"]
-    for shape in tried:
-        own = shape if len(shape) == len(tensors) else [shape[0]] * len(tensors)
-        inputs = [keras.Input(batch_shape=each, dtype=dtype) for each in own]
-        try:
-            made = function(**_given(tensors, several, inputs), **arguments)
-        except Exception as e:  # noqa: BLE001  whatever Keras raises
-            refusal = e
-            continue
-        if not any(map(keras.utils.is_keras_tensor, keras.tree.flatten(made))):
-            raise _NotMade("it gives no tensor of its inputs")
-        symbolic.append((inputs, made))
-        # Keras takes some shapes that no backend computes.
-        values = [_drawn(each, np.random.default_rng(_SEED)) for each in inputs]
-        try:
-            function(**_given(tensors, several, values), **arguments)
-        except Exception:  # noqa: BLE001, S112  whatever Keras or its backend raises
-            continue
-        _save(inputs, made, folder, absolute, name in job["definite"])
-        return
-    if not symbolic:
-        raise refusal
-    _save(*symbolic[0], folder, absolute, name in job["definite"])
-
-
-def _given(tensors: Sequence[str], several: Sequence[str], values: Sequence[Any]) -> _Arguments:
-    """The arguments that are tensors, each a list of two if it is one of `several`."""
-    pairs = zip(tensors, values, strict=True)
-    return {key: [value, value] if key in several else value for key, value in pairs}
+def _called(setting: _Setting, tensors: Sequence[str], values: Sequence[Any], job: _Job) -> Any:
+    """The outputs of a layer, or of an operation whose arguments `tensors` have these values."""
+    if tensors:
+        given = dict(zip(tensors, values, strict=True))
+        given |= {key: [given[key]] * 2 for key in job["lists"] if key in given}
+        return setting.made_of(**given, **setting.arguments)
+    layer = setting.made_of(**setting.arguments)
+    if len(values) == 1 or setting.made_of.__name__ in job["calls"]:
+        return layer(*values)
+    return layer(values)
 
 
 def _save(
     inputs: Sequence[Any],
-    made: Any,
+    outputs: Any,
     folder: Path,
-    absolute: Sequence[str] = (),
-    definite: bool = False,
+    is_absolute: bool = False,
+    is_definite: bool = False,
 ) -> None:
     """Save the model and its inputs.
 
     Args:
-        absolute: not empty if the sign of the outputs is open.
-        definite: whether the inputs are positive definite matrices.
+        is_absolute: whether the sign of the outputs is open.
+        is_definite: whether the inputs are positive definite matrices.
     """
-    outputs = [each for each in keras.tree.flatten(made) if keras.utils.is_keras_tensor(each)]
-    if absolute:
-        outputs = [ops.abs(each) for each in outputs]
-    model = keras.Model(list(inputs), outputs)
+    flat = [each for each in keras.tree.flatten(outputs) if keras.utils.is_keras_tensor(each)]
+    if not flat:
+        raise ValueError("it gives no tensor of its inputs")
+    if is_absolute:
+        flat = list(map(ops.abs, flat))
+    model = keras.Model(list(inputs), flat)
     generator = np.random.default_rng(_SEED)
     for weight in model.weights:
         if "float" in weight.dtype:
-            drawn = generator.standard_normal(weight.shape) * 0.3
-            value = np.asarray(weight) * (0.0 if len(weight.shape) > 1 else 1.0) + drawn
+            value = generator.standard_normal(weight.shape) * 0.3
+            if len(weight.shape) < 2:
+                value += np.asarray(weight)
             weight.assign(np.abs(value) + 0.1 if "variance" in weight.name else value)
     model.save(folder / "model.keras")
     arrays = {}
     for each in model.inputs:
         array = _drawn(each, generator)
-        if definite:
+        if is_definite:
             square = array @ np.swapaxes(array, -1, -2)
             array = (square + np.eye(square.shape[-1])).astype(array.dtype)
-        arrays[each._keras_history.operation.name] = array
+        arrays[name_of(each)] = array
     np.savez(folder / "inputs.npz", allow_pickle=False, **arrays)
 
 
@@ -242,20 +191,17 @@ def _drawn(tensor: Any, generator: np.random.Generator) -> np.ndarray:
     return generator.standard_normal(tensor.shape).astype(tensor.dtype)
 
 
-def _object(
-    kind: str, name: str, arguments: _Arguments, shapes: list[_Shape], folder: Path, job: Any
-) -> None:
+def _fill_with_object(setting: _Setting, job: _Job, folder: Path) -> None:
     """Store a loss or a metric as a file does, with labels, predictions, and its value."""
-    made = getattr(getattr(keras, kind), name)(**arguments)
+    name = setting.made_of.__name__
+    made = setting.made_of(**setting.arguments)
     generator = np.random.default_rng(_SEED)
     predicted = generator.random((6, 4, 5), np.float32) + 0.05
-    if not arguments.get("from_logits"):
+    if not setting.arguments.get("from_logits"):
         predicted /= predicted.sum(-1, keepdims=True)
     if name.startswith("Sparse"):
         true: np.ndarray = generator.integers(0, 5, (6, 4)).astype(np.int32)
-    elif "class_weighting" in arguments or re.search(
-        "Cross|Hinge|Accura|Precis|Recall|True|False|AUC", name
-    ):
+    elif re.search(job["classes"], name):
         true = np.eye(5, dtype=np.float32)[generator.integers(0, 5, (6, 4))]
     else:
         true = generator.standard_normal((6, 4, 5)).astype(np.float32) * 2
@@ -271,8 +217,10 @@ def value_of(made: Callable[..., Any], true: np.ndarray, predicted: np.ndarray) 
     return np.asarray(ops.convert_to_numpy(made(*given)))
 
 
-_MAKERS = {"layers": _layer, "ops": _operation, "losses": _object, "metrics": _object}
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+_KINDS = {
+    "layers": _fill_with_model,
+    _OPERATIONS: _fill_with_model,
+    "losses": _fill_with_object,
+    "metrics": _fill_with_object,
+}
+"""Module of Keras → the function that fills the folder of a setting."""

@@ -1,29 +1,25 @@
-"""Computes Hugging Face folders by KerasHub on the backend of this process:
-`python -m sut.conformance.keras_hub_folders JOB`.
+"""Computes Hugging Face folders by KerasHub on the backend of this process.
 
-JOB is a JSON file. With `types` it names a file to which the types of models with a converter are
-written, as KerasHub's own loader has them; no framework is imported. With `folders` it names those
-to be computed: for each one, `out` gets an .npz with `output`, `pooled` if there is one, and for
-each call of a layer `layer|number|name|class`, or a .txt with the words of a refusal.
+The job has the `folders` of the cases (`transformers_folders`). The answers of a case are `output`,
+`pooled` if there is one, and for each call of a layer `layer|number|class`.
 """
 
 from __future__ import annotations
 
-import ast
-import importlib
-import importlib.util
 import json
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import keras
+import keras_hub
 import numpy as np
 
-from formats.writing import write_json
-from sut.evidence import causes
+from sut.conformance import cases
+from sut.conformance.cases import Arrays
 
-_LOADER = "src/utils/transformers/preset_loader.py"
+_GENERATING = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+"""Ends of the names of Transformers' classes that generate."""
 _GIVEN = {
     "token_ids": "input_ids",
     "padding_mask": "attention_mask",
@@ -37,69 +33,35 @@ _GIVEN = {
 }
 """KerasHub's name of an input → that of Transformers."""
 _OUTPUTS = {
-    "output": ("sequence_output", "decoder_sequence_output"),
-    "pooled": ("pooled_output",),
+    "sequence_output": "output",
+    "decoder_sequence_output": "output",
+    "pooled_output": "pooled",
 }
+"""KerasHub's name of an output → the name of the answer. The first one counts."""
 
 
-def main(path: Path) -> None:
-    """Do what the job at this path says."""
-    job = json.loads(path.read_text(encoding="utf-8"))
-    if "types" in job:
-        write_json(Path(job["types"]), {"types": _types()})
-        return
-    for folder in job["folders"]:
-        kind = Path(folder).name.partition("--")[0]
-        made, refusal, plain = (
-            Path(job["out"]) / name
-            for name in (
-                f"{Path(folder).name}.npz",
-                f"{Path(folder).name}.txt",
-                f"{kind}--plain.txt",
-            )
-        )
-        # Those from before this process was started again, and those of a type that is refused.
-        if any(each.exists() for each in (made, refusal, plain)):
-            continue
-        refusal.write_text("the process ended in it", encoding="utf-8")
-        try:
-            found = _computed(Path(folder))
-        except Exception as e:  # noqa: BLE001  whatever KerasHub or its backend raises
-            refusal.write_text(causes.words(e), encoding="utf-8")
-            continue
-        np.savez(made, allow_pickle=False, **found)
-        refusal.unlink()
+def main(job: Mapping[str, Any], out: Path) -> None:
+    """Compute the cases."""
+    cases.compute(_tried(job["folders"], out), out, _answers)
 
 
-def _types() -> list[str]:
-    """The types of models that the loader of KerasHub compares `model_type` with."""
-    package = importlib.util.find_spec("keras_hub")
-    assert package and package.origin
-    tree = ast.parse((Path(package.origin).parent / _LOADER).read_text(encoding="utf-8"))
-    names: dict[str, None] = {}
-    for node in ast.walk(tree):
-        left = node.left if isinstance(node, ast.Compare) else None
-        if isinstance(left, ast.Name) and left.id == "model_type":
-            for each in ast.walk(node):
-                if isinstance(each, ast.Constant) and isinstance(each.value, str):
-                    names[each.value] = None
-    return sorted(names)
+def _tried(folders: list[str], out: Path) -> Iterator[Path]:
+    """Yield the folders. After the plain one of a type was refused, its others are left out."""
+    for folder in map(Path, folders):
+        kind = folder.name.partition("--")[0]
+        if not (out / f"{kind}--plain.txt").exists():
+            yield folder
 
 
-def _computed(folder: Path) -> dict[str, np.ndarray]:
+def _answers(folder: Path) -> Arrays:
     """The answers of KerasHub's model of a folder, and those of its layers, computed eagerly."""
-    keras = importlib.import_module("keras")
-    hub = importlib.import_module("keras_hub")
     architectures = json.loads((folder / "config.json").read_text("utf-8"))["architectures"]
-    generates = any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in architectures)
-    generates |= any(name.endswith("ForConditionalGeneration") for name in architectures)
-    if generates:
-        kind = hub.models.CausalLM
+    if any(name.endswith(_GENERATING) for name in architectures):
+        kind = keras_hub.models.CausalLM
         model = kind.from_preset(str(folder), preprocessor=None, dtype="float32")
     else:
-        model = hub.models.Backbone.from_preset(str(folder), dtype="float32")
-    with np.load(folder / "inputs.npz") as arrays:
-        given = _given(model, dict(arrays))
+        model = keras_hub.models.Backbone.from_preset(str(folder), dtype="float32")
+    given = _given(model, cases.arrays(folder / "inputs.npz"))
     layers: dict[str, np.ndarray] = {}
     own = keras.Layer.__call__
 
@@ -107,29 +69,30 @@ def _computed(folder: Path) -> dict[str, np.ndarray]:
         made = own(layer, *rest, **named)
         first = made[0] if isinstance(made, tuple | list) and made else made
         if keras.ops.is_tensor(first) and "float" in keras.backend.standardize_dtype(first.dtype):
-            key = f"layer|{len(layers)}|{layer.name}|{type(layer).__name__}"
+            key = f"layer|{len(layers)}|{type(layer).__name__}"
             layers[key] = keras.ops.convert_to_numpy(first)
         return made
 
     keras.Layer.__call__ = call
     try:
-        made = model(given, training=False)
+        outputs = model(given, training=False)
     finally:
         keras.Layer.__call__ = own
-    found = {}
-    for key, names in _OUTPUTS.items():
-        if isinstance(made, dict):
-            values = [made[name] for name in names if name in made]
-        else:
-            values = [made] if key == "output" else []
-        if values:
-            found[key] = keras.ops.convert_to_numpy(values[0])
-    return found | layers
+    if not isinstance(outputs, dict):
+        outputs = {"sequence_output": outputs}
+    answers: dict[str, np.ndarray] = {}
+    for name, key in _OUTPUTS.items():
+        if name in outputs:
+            answers.setdefault(key, keras.ops.convert_to_numpy(outputs[name]))
+    return answers | layers
 
 
-def _given(model: Any, inputs: Mapping[str, np.ndarray]) -> Any:
-    """The inputs under KerasHub's names. Raises ValueError if there is none for a name."""
-    names = model.input if isinstance(model.input, dict) else {"images": model.input}
+def _given(model: Any, inputs: Arrays) -> Any:
+    """The inputs under KerasHub's names, channels last. Raises ValueError if there is none for a
+    name.
+    """
+    is_picture = not isinstance(model.input, dict)
+    names = ["images"] if is_picture else [*model.input]
     lacking = sorted(name for name in names if _GIVEN.get(name) not in inputs)
     if lacking:
         raise ValueError(f"this command makes no input {', '.join(lacking)} of KerasHub's model")
@@ -137,8 +100,4 @@ def _given(model: Any, inputs: Mapping[str, np.ndarray]) -> Any:
     for name, array in given.items():
         if array.ndim == 4:
             given[name] = np.moveaxis(array, 1, -1)
-    return given if isinstance(model.input, dict) else given["images"]
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    return given["images"] if is_picture else given

@@ -14,6 +14,8 @@ from sut.evidence import causes
 from sut.registry import loader
 
 _MODELS_OF = "native-torch-eager"
+Shapes = Mapping[str, tuple[str, list[int]]]
+"""Name of an input → (its dtype, its shape)."""
 
 
 class Named(torch.nn.Module):
@@ -70,27 +72,35 @@ _PARTS: dict[str, Callable[[Any], tuple[torch.nn.Module, Callable[[Any], Any]]]]
 """Part of Stable Diffusion → (its module, its outputs → its answers)."""
 
 
-def example(dtype: str, shape: list[int], any_size: bool) -> torch.Tensor:
+def traced(
+    module: torch.nn.Module, shapes: Shapes, any_size: bool
+) -> tuple[dict[str, torch.Tensor], tuple[dict[str, dict[int, Any]]] | None, list[str]]:
+    """Return inputs of a module, those of their sides that may have any size, and the names of its
+    outputs.
+    """
+    inputs = {name: _example(*each, any_size) for name, each in shapes.items()}
+    sides = {name: _dynamic(each) for name, each in inputs.items()}
+    with torch.no_grad():
+        outputs = module(inputs)
+    if not isinstance(outputs, dict):
+        outputs = {f"output_{number}": each for number, each in enumerate(outputs)}
+    return inputs, (sides,) if any_size else None, list(outputs)
+
+
+def _example(dtype: str, shape: list[int], any_size: bool) -> torch.Tensor:
     """An input of this shape. A side of 1 would become a constant of the graph."""
     sides = [max(2, side) for side in shape[:2]] + shape[2:] if any_size else shape
     return torch.ones(sides, dtype=getattr(torch, dtype))
 
 
-def dynamic(tensor: torch.Tensor) -> dict[int, Any]:
+def _dynamic(tensor: torch.Tensor) -> dict[int, Any]:
     """The sides of an input that may have any size."""
     any_length = torch.export.Dim.DYNAMIC
     is_text = tensor.ndim == 2 and not tensor.is_floating_point()
     return {0: any_length, 1: any_length} if is_text else {0: any_length}
 
 
-def numbered(outputs: Any) -> list[str]:
-    """Names for outputs without names."""
-    return [f"output_{number}" for number in range(len(outputs))]
-
-
-def export_by_keras(
-    workload: Workload, shapes: Mapping[str, tuple[str, list[int]]], path: Path, kind: str
-) -> None:
+def export_by_keras(workload: Workload, shapes: Shapes, path: Path, kind: str) -> None:
     """Write Keras' own export of a `.keras` file, for inputs of these shapes. `kind`: onnx or
     openvino. Raises Unsupported in Keras' words.
     """

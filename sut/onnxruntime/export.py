@@ -5,29 +5,22 @@ The model is that of `native-torch-eager`. The folder gets model.onnx with its d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from sut import converted_models
 from sut.contract import Workload
 from sut.exported import modules, onnx_file
+from sut.exported.modules import Shapes
 from sut.registry import QUANTIZE
 
 _KERAS_FILE = "keras_file"
 
 
-def export(
-    workload: Workload,
-    folder: Path,
-    model: str,
-    shapes: Mapping[str, tuple[str, list[int]]],
-    any_size: bool,
-) -> None:
+def export(workload: Workload, folder: Path, model: str, shapes: Shapes, any_size: bool) -> None:
     """Fill the folder. Raises Unsupported in the exporter's words.
 
     Args:
         model: an architecture, or a part of it (`stable_diffusion.unet`).
-        shapes: name of an input → (its dtype, its shape).
         any_size: whether the batch, and the length of texts, may be of any size.
     """
     path = folder / "model.onnx"

@@ -5,7 +5,7 @@ The model is that of `native-torch-eager`. The folder gets model.xml with its we
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 from sut import converted_models
 from sut.contract import Unsupported, Workload
 from sut.exported import modules, onnx_file
+from sut.exported.modules import Shapes
 from sut.registry import QUANTIZE
 
 _KERAS_FILE = "keras_file"
@@ -26,18 +27,11 @@ dim index: 1 mismatch`).
 """
 
 
-def convert(
-    workload: Workload,
-    folder: Path,
-    model: str,
-    shapes: Mapping[str, tuple[str, list[int]]],
-    any_size: bool,
-) -> None:
+def convert(workload: Workload, folder: Path, model: str, shapes: Shapes, any_size: bool) -> None:
     """Fill the folder. Raises Unsupported in OpenVINO's words.
 
     Args:
         model: an architecture, or a part of it (`stable_diffusion.unet`).
-        shapes: name of an input → (its dtype, its shape).
         any_size: whether the batch, and the length of texts, may be of any size.
     """
     if model == _KERAS_FILE:
@@ -57,7 +51,7 @@ def convert(
 
 def _of_torch(
     module: torch.nn.Module,
-    shapes: Mapping[str, tuple[str, list[int]]],
+    shapes: Shapes,
     any_size: bool,
     ways: Sequence[Callable[..., Any]],
     path: Path,
@@ -74,32 +68,21 @@ def _of_torch(
     raise Unsupported(f"OpenVINO does not convert it: {modules.words(errors[0])}") from errors[0]
 
 
-def _exported(
-    module: torch.nn.Module, shapes: Mapping[str, tuple[str, list[int]]], any_size: bool, _: Path
-) -> Any:
+def _exported(module: torch.nn.Module, shapes: Shapes, any_size: bool, _: Path) -> Any:
     """By an exported program of PyTorch."""
-    example = {name: modules.example(*each, any_size) for name, each in shapes.items()}
-    dynamic = ({name: modules.dynamic(each) for name, each in example.items()},)
+    inputs, sides, names = modules.traced(module, shapes, any_size)
     with torch.no_grad():
-        outputs = module(example)
-        program = torch.export.export(
-            module, (example,), dynamic_shapes=dynamic if any_size else None
-        )
-    names = list(outputs) if isinstance(outputs, dict) else modules.numbered(outputs)
+        program = torch.export.export(module, (inputs,), dynamic_shapes=sides)
     return _named(openvino.convert_model(program), shapes, names, any_size)
 
 
-def _by_file(
-    module: torch.nn.Module, shapes: Mapping[str, tuple[str, list[int]]], any_size: bool, path: Path
-) -> Any:
+def _by_file(module: torch.nn.Module, shapes: Shapes, any_size: bool, path: Path) -> Any:
     """By a file of ONNX, which OpenVINO reads."""
     onnx_file.save(module, shapes, any_size, path)
     return openvino.convert_model(path)
 
 
-def _named(
-    converted: Any, shapes: Mapping[str, tuple[str, list[int]]], names: list[str], any_size: bool
-) -> Any:
+def _named(converted: Any, shapes: Shapes, names: list[str], any_size: bool) -> Any:
     """The model with the names and the shapes of its inputs, and the names of its outputs."""
     for given, (name, (_, shape)) in zip(converted.inputs, shapes.items(), strict=True):
         given.get_tensor().set_names({name})
@@ -116,7 +99,7 @@ def _sides(shape: list[int], any_size: bool) -> list[int]:
     return [_ANY, *(_ANY if len(shape) == 2 else side for side in shape[1:])]
 
 
-def _by_keras(workload: Workload, shapes: Mapping[str, tuple[str, list[int]]], folder: Path) -> Any:
+def _by_keras(workload: Workload, shapes: Shapes, folder: Path) -> Any:
     """Keras' own export of a `.keras` file, for inputs of these shapes."""
     path = folder / "keras.xml"
     modules.export_by_keras(workload, shapes, path, "openvino")

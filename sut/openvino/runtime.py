@@ -87,7 +87,7 @@ class Program:
 
     Attributes:
         held: dtype → elements of its weights.
-        computes: the dtype in which it computes.
+        computes: the dtype in which it computes, as a tuple of one.
     """
 
     def __init__(self, path: Path, workload: Workload):
@@ -100,7 +100,7 @@ class Program:
         self.compiled = openvino.Core().compile_model(model, DEVICE, given)
         self.idle: list[openvino.InferRequest] = []
         hint = self.compiled.get_property("INFERENCE_PRECISION_HINT")
-        self.computes = DTYPES[hint.get_type_name()]
+        self.computes = (DTYPES[hint.get_type_name()],)
         self.names = [each.any_name for each in model.outputs]
 
     def __call__(self, batch: Batch) -> Batch:

@@ -7,19 +7,21 @@ import pytest
 from formats.writing import write_json
 from harness import cli
 from harness.conformance import table
-from harness.conformance.table import Table
-from harness.conformance.verdicts import Row, Verdict
+from harness.conformance.table import Conformance
+from harness.conformance.verdicts import Agreement, Finding
 from sut import known_differences
 
-AGREES = Row(part="folders", case="qwen2, plain", backend="JAX", verdict=Verdict.AGREES, size=1e-6)
+AGREES = Finding(
+    part="folders", case="qwen2, plain", backend="JAX", verdict=Agreement.AGREES, size=1e-6
+)
 DIFFERS = replace(AGREES, case="qwen2, windows of the last two layers", size=2.9)
-DIFFERS = replace(DIFFERS, verdict=Verdict.DIFFERS, layer="layer 0 of 4 (Block, 2)")
-REFUSED = replace(AGREES, case="phi, plain", verdict=Verdict.REFUSED, size=None)
+DIFFERS = replace(DIFFERS, verdict=Agreement.DIFFERS, layer="layer 0 of 4 (Block, 2)")
+REFUSED = replace(AGREES, case="phi, plain", verdict=Agreement.REFUSED, size=None)
 REFUSED = replace(REFUSED, words="ValueError: /home/somebody/folder lacks <it>")
 
 
 def made(*rows):
-    return Table(
+    return Conformance(
         schema=table.SCHEMA,
         made="2026-11-28",
         command="./run.sh conformance",
@@ -39,7 +41,7 @@ def test_another_size_is_no_news():
 
 
 def test_another_verdict_a_new_row_and_a_lost_one_are_news():
-    after = made(replace(AGREES, verdict=Verdict.DIFFERS), REFUSED)
+    after = made(replace(AGREES, verdict=Agreement.DIFFERS), REFUSED)
     assert table.news(made(AGREES, DIFFERS), after) == [
         "qwen2, plain on JAX: agrees before, differs now",
         "qwen2, windows of the last two layers on JAX: differs before, not tried now",
@@ -58,7 +60,7 @@ def test_a_table_is_read_as_it_was_written(tmp_path):
 
 
 def test_the_page_has_counts_versions_sizes_and_what_is_known():
-    page = "\n".join(table.page(made(AGREES, DIFFERS, REFUSED)))
+    page = table.page(made(AGREES, DIFFERS, REFUSED))
     assert "keras 3.15.1" in page
     assert "| JAX | 1 | 1 | 1 | 0 |" in page
     assert "| 2.9e+00 | layer 0 of 4 (Block, 2) |" in page
@@ -66,7 +68,7 @@ def test_the_page_has_counts_versions_sizes_and_what_is_known():
 
 
 def test_the_page_names_no_folder_of_this_machine():
-    page = "\n".join(table.page(made(REFUSED)))
+    page = table.page(made(REFUSED))
     assert "somebody" not in page
     assert "lacks &lt;it>" in page
 
