@@ -330,10 +330,12 @@ def ratio(a: Group, b: Group, compared: int = 2) -> statistics.Ratio:
     x = a.figures
     y = b.figures
     paired = in_turns(a, b)
-    of_a, of_b = ({run.turn: run for run in group.good if run.turn} for group in (a, b))
+    of_a = {run.turn: run for run in a.good if run.turn}
+    of_b = {run.turn: run for run in b.good if run.turn}
     common = [turn for turn in of_a if turn in of_b]
     if len(common) >= min(len(x), len(y), statistics.FEWEST):
-        x, y = (Group(runs=tuple(each[of] for of in common)).figures for each in (of_a, of_b))
+        x = Group(runs=tuple(of_a[turn] for turn in common)).figures
+        y = Group(runs=tuple(of_b[turn] for turn in common)).figures
         paired = True
     better = b.metric is None or b.metric.higher_is_better
     return statistics.compare(x, y, higher_is_better=better, paired=paired, compared=compared)
@@ -379,9 +381,11 @@ def in_turns(a: Group, b: Group) -> bool:
 
     False if A and B have different numbers of repeats, or if a start is unknown.
     """
-    pairs = [sorted((x.started_s, y.started_s)) for x, y in zip(a.good, b.good, strict=False)]
-    is_known = len(a.good) == len(b.good) and all(first for first, _ in pairs)
-    return is_known and all(earlier[1] < later[0] for earlier, later in pairwise(pairs))
+    if len(a.good) != len(b.good):
+        return False
+    pairs = [sorted((x.started_s, y.started_s)) for x, y in zip(a.good, b.good, strict=True)]
+    is_known = all(first for first, _ in pairs)
+    return is_known and all(last < first for (_, last), (first, _) in pairwise(pairs))
 
 
 def _median(values: Iterable[float | None]) -> float | None:

@@ -96,7 +96,8 @@ def _remarks(comparison: Comparison) -> list[str]:
             f" {comparison.threads} (--threads N makes them equal)"
         )
     found += _adopted(comparison.groups)
-    left_out = [f"{listed(suts)} ({why})" for why, suts in _left_out(comparison).items()]
+    reasons = _left_out(comparison)
+    left_out = [f"{listed(suts)} ({why})" for why, suts in reasons.items()]
     if left_out:
         found.append(f"without {', '.join(left_out)}")
     if comparison.unranked and not comparison.doubt:

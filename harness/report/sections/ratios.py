@@ -138,7 +138,9 @@ def _more(keras: Group, bare: Group) -> str:
     if not all(times):
         return ""
     text = f"{1000 * (times[0] - times[1]):+,.0f} µs a batch"
-    return f"{text}, {short(tokens[0])} and {short(tokens[1])} ms a token" if all(tokens) else text
+    if all(tokens):
+        text += f", {short(tokens[0])} and {short(tokens[1])} ms a token"
+    return text
 
 
 def _token_ms(group: Group) -> float | None:
