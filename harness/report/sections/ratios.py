@@ -27,7 +27,7 @@ _REPLICAS = "Replicas: efficiency"
 _COLUMNS = ("SUT", "compared with", "its figure", "the other's", "speed over it", "remark")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Contrast:
     """Two groups that differ in one thing.
 
@@ -105,12 +105,23 @@ def _keras(comparison: Comparison, groups: Sequence[Group]) -> Iterator[Contrast
             continue
         published = _published(keras, rival)
         if rival.cell.sut in (spec.without_keras, NATIVE_TORCH, _COMPILED_TORCH):
-            ratio = comparison.ratio(keras, rival)
-            remark = ", ".join(filter(None, (_more(keras, rival), published)))
-            yield Contrast(_COSTS, f"{work}{other}", keras, rival, ratio, remark)
+            yield Contrast(
+                kind=_COSTS,
+                work=f"{work}{other}",
+                a=keras,
+                b=rival,
+                ratio=comparison.ratio(keras, rival),
+                remark=", ".join(filter(None, (_more(keras, rival), published))),
+            )
         elif rival.cell.sut == spec.on_keras2:
-            ratio = comparison.ratio(keras, rival)
-            yield Contrast(_UPGRADES, work, keras, rival, ratio, published)
+            yield Contrast(
+                kind=_UPGRADES,
+                work=work,
+                a=keras,
+                b=rival,
+                ratio=comparison.ratio(keras, rival),
+                remark=published,
+            )
 
 
 def _overhead(pair: Contrast) -> dict[str, Any]:
@@ -178,8 +189,14 @@ def _paybacks(comparison: Comparison, groups: Sequence[Group]) -> Iterator[Contr
             calls = calls_until_paid(seconds, (times[base] - ms) / 1e3)
             if calls is not None:
                 texts.append(f"pays after {calls:,.0f} batches {state}")
-        remark = ", ".join(texts) or "does not pay here"
-        yield Contrast(_COMPILED, comparison.name, group, base, ratio, remark)
+        yield Contrast(
+            kind=_COMPILED,
+            work=comparison.name,
+            a=group,
+            b=base,
+            ratio=ratio,
+            remark=", ".join(texts) or "does not pay here",
+        )
 
 
 def _tuned(content: Content) -> Iterator[Contrast]:
@@ -193,8 +210,14 @@ def _tuned(content: Content) -> Iterator[Contrast]:
             remarks.append("not ranked")
         if accuracy:
             remarks.append(f"error {accuracy.value:.3g} of {accuracy.threshold:.3g}")
-        work = compare.describe(plain, content.shared)
-        yield Contrast(_TUNED, work, tuned, plain, gain, ", ".join(remarks))
+        yield Contrast(
+            kind=_TUNED,
+            work=compare.describe(plain, content.shared),
+            a=tuned,
+            b=plain,
+            ratio=gain,
+            remark=", ".join(remarks),
+        )
 
 
 def _best_gains(pairs: Iterable[Contrast]) -> list[str]:
@@ -215,9 +238,15 @@ def _replicas(content: Content) -> Iterator[Contrast]:
     """Each cell of several replicas compared with one of them."""
     found = partners.replicated(content.current)
     for many, one, efficiency in sorted(found, key=lambda each: each[0].cell.replica_count):
-        work = compare.describe(one, ("replicas", *content.shared))
         remark = f"{many.cell.replica_count} replicas" if efficiency else _obstacle(many, one)
-        yield Contrast(_REPLICAS, work, many, one, efficiency, remark)
+        yield Contrast(
+            kind=_REPLICAS,
+            work=compare.describe(one, ("replicas", *content.shared)),
+            a=many,
+            b=one,
+            ratio=efficiency,
+            remark=remark,
+        )
 
 
 def _efficiencies(pairs: Iterable[Contrast]) -> list[str]:
