@@ -144,11 +144,12 @@ def _overhead(pair: Contrast) -> dict[str, Any]:
 
 def _more(keras: Group, bare: Group) -> str:
     """How much longer a batch takes with Keras, and the time of a token with it and without."""
-    times = (keras.numbers["ms_per_step"], bare.numbers["ms_per_step"])
+    with_keras = keras.numbers["ms_per_step"]
+    without = bare.numbers["ms_per_step"]
     tokens = (_token_ms(keras), _token_ms(bare))
-    if not all(times):
+    if not with_keras or not without:
         return ""
-    text = f"{1000 * (times[0] - times[1]):+,.0f} µs a batch"
+    text = f"{1000 * (with_keras - without):+,.0f} µs a batch"
     if all(tokens):
         text += f", {short(tokens[0])} and {short(tokens[1])} ms a token"
     return text
