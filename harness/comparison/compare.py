@@ -212,8 +212,10 @@ def differences(a: Run, b: Run) -> list[str]:
     if x.sut == y.sut and x.switches != y.switches:
         sentences.append(f"other switches: {', '.join(x.switches)} / {', '.join(y.switches)}")
     sentences += releases(a, b)
-    packages = moved(a, b, (*a.versions, *b.versions), " / ") if x.sut == y.sut else ""
-    return [*sentences, f"other packages: {packages}"] if packages else sentences
+    packages = moved(a, b, (*a.versions, *b.versions), " / ")
+    if packages and x.sut == y.sut:
+        sentences.append(f"other packages: {packages}")
+    return sentences
 
 
 def releases(a: Run, b: Run) -> list[str]:
@@ -235,8 +237,11 @@ def moved(a: Run, b: Run, without: Iterable[str], between: str = " → ") -> str
     """
     x = a.installed
     y = b.installed
-    names = sorted({*x, *y}.difference(map(canonicalize_name, without))) if x and y else []
-    return ", ".join(f"{name} {one}{between}{other}" for name, one, other in _changed(x, y, names))
+    if not x or not y:
+        return ""
+    names = sorted({*x, *y}.difference(map(canonicalize_name, without)))
+    changed = _changed(x, y, names)
+    return ", ".join(f"{name} {one}{between}{other}" for name, one, other in changed)
 
 
 def conditions(a: Run, b: Run) -> list[str]:

@@ -113,7 +113,8 @@ def _step(a: Group, b: Group) -> tuple[Change, str]:
         verdict = f"{'faster' if speed.value > 1 else 'slower'}: {verdict}"
     at = b.runs[0].started
     what = tuple(compare.differences(a.last, b.last))
-    why = "; ".join(dict.fromkeys((*what[:1], *compare.releases(a.last, b.last))))
+    releases = compare.releases(a.last, b.last)
+    why = "; ".join(dict.fromkeys((*what[:1], *releases)))
     change = Change(at=at, what=what, verdict=verdict, speed=speed)
     return change, f"{verdict} since {at[:16]} ({why})"
 

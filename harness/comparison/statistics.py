@@ -150,7 +150,11 @@ def summarise(figures: Sequence[float]) -> Estimate:
     if n < FEWEST:
         return Estimate(mean=math.exp(mean))
     half = _student(n - 1) * float(logs.std(ddof=1)) / math.sqrt(n)
-    return Estimate(mean=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half))
+    return Estimate(
+        mean=math.exp(mean),
+        low=math.exp(mean - half),
+        high=math.exp(mean + half),
+    )
 
 
 def compare(
@@ -195,7 +199,11 @@ def compare(
         ends = (float(difference.min()), float(difference.max()))
         low, high = (math.exp(_flip_end(difference, median, end)) for end in ends)
         return Ratio(
-            value=math.exp(median), low=low, high=high, method="sign flips", repeats=counts
+            value=math.exp(median),
+            low=low,
+            high=high,
+            method="sign flips",
+            repeats=counts,
         )
     error = float(difference.std(ddof=1)) / math.sqrt(len(x))
     return judged(middle, error, len(x) - 1, compared, "paired t", counts)

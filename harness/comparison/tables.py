@@ -183,30 +183,27 @@ class Group:
         return tuple(dict.fromkeys(reasons))
 
     @cached_property
-    def numbers(self) -> dict[str, Any]:
-        """What is known of the cell besides its figure, by the names of a row, where
-        compliance/schemas/report.json describes them. These are numbers, and what `binds`. None:
-        not known.
+    def numbers(self) -> dict[str, float | None]:
+        """Numbers of the cell besides its figure, by their names in a row, where
+        compliance/schemas/report.json describes them. None: not known.
         """
         accuracy = self.last.result.accuracy
-        limit = accuracy and accuracy.threshold
+        limit = accuracy.threshold if accuracy else None
         good = [run.result for run in self.good]
         results = good or [self.last.result]
-        found: dict[str, Any] = {}
-        for name in _METRICS:
-            found[name] = _median(result.metrics.get(name) for result in results)
-        found["binds"] = self.last.result.binds or None
+        every = [run.result for run in self.runs]
+        found = {name: _median(each.metrics.get(name) for each in results) for name in _METRICS}
         for name in _OF_COMPILING:
             found[name] = _median(result.metrics.get(name) for result in good)
-        found["load_seconds"] = _median(result.seconds.get("load") for result in good)
-        every = [run.result for run in self.runs]
-        found["peak_host_bytes"] = max(result.peak_host_bytes for result in every) or None
-        found["peak_device_bytes"] = max(result.peak_device_bytes or 0 for result in every) or None
-        found["accuracy"] = accuracy and accuracy.value
-        found["accuracy_limit"] = limit
-        found["error_share"] = accuracy.value / limit if accuracy and limit else None
-        found["first_loss_error"] = accuracy and accuracy.detail.get("first_loss_error")
-        return found
+        return found | {
+            "load_seconds": _median(result.seconds.get("load") for result in good),
+            "peak_host_bytes": max(result.peak_host_bytes for result in every) or None,
+            "peak_device_bytes": max(result.peak_device_bytes or 0 for result in every) or None,
+            "accuracy": accuracy.value if accuracy else None,
+            "accuracy_limit": limit,
+            "error_share": accuracy.value / limit if accuracy and limit else None,
+            "first_loss_error": accuracy.detail.get("first_loss_error") if accuracy else None,
+        }
 
     @property
     def disturbed(self) -> str:
@@ -285,7 +282,9 @@ def row(group: Group) -> dict[str, Any]:
     result = group.last.result
     metric = group.metric
     summary = group.summary
-    found = {
+    numbers = dict(group.numbers)
+    del numbers["error_share"]  # it follows from two others
+    return {
         "sut": group.sut,
         "execution": group.execution,
         **{name: getattr(group.cell, name) for name in WORK},
@@ -303,7 +302,9 @@ def row(group: Group) -> dict[str, Any]:
         "low": summary and summary.low,
         "high": summary and summary.high,
         "figures": group.figures,
-        **group.numbers,
+        **{name: numbers.pop(name) for name in _METRICS},
+        "binds": result.binds or None,
+        **numbers,
         "ranked": not group.unranked,
         "unranked": list(group.unranked),
         "advice": group.advice,
@@ -313,8 +314,6 @@ def row(group: Group) -> dict[str, Any]:
         "started": group.last.started or None,
         "directories": [run.result.directory for run in group.runs],
     }
-    del found["error_share"]  # it follows from two others
-    return found
 
 
 def ratio(a: Group, b: Group, compared: int = 2) -> statistics.Ratio:
@@ -330,10 +329,12 @@ def ratio(a: Group, b: Group, compared: int = 2) -> statistics.Ratio:
     x = a.figures
     y = b.figures
     paired = in_turns(a, b)
-    of_a, of_b = ({run.turn: run for run in group.good if run.turn} for group in (a, b))
+    of_a = {run.turn: run for run in a.good if run.turn}
+    of_b = {run.turn: run for run in b.good if run.turn}
     common = [turn for turn in of_a if turn in of_b]
     if len(common) >= min(len(x), len(y), statistics.FEWEST):
-        x, y = (Group(runs=tuple(each[of] for of in common)).figures for each in (of_a, of_b))
+        x = Group(runs=tuple(of_a[turn] for turn in common)).figures
+        y = Group(runs=tuple(of_b[turn] for turn in common)).figures
         paired = True
     better = b.metric is None or b.metric.higher_is_better
     return statistics.compare(x, y, higher_is_better=better, paired=paired, compared=compared)
@@ -379,9 +380,11 @@ def in_turns(a: Group, b: Group) -> bool:
 
     False if A and B have different numbers of repeats, or if a start is unknown.
     """
-    pairs = [sorted((x.started_s, y.started_s)) for x, y in zip(a.good, b.good, strict=False)]
-    is_known = len(a.good) == len(b.good) and all(first for first, _ in pairs)
-    return is_known and all(earlier[1] < later[0] for earlier, later in pairwise(pairs))
+    if len(a.good) != len(b.good):
+        return False
+    pairs = [sorted((x.started_s, y.started_s)) for x, y in zip(a.good, b.good, strict=True)]
+    is_known = all(first for first, _ in pairs)
+    return is_known and all(last < first for (_, last), (first, _) in pairwise(pairs))
 
 
 def _median(values: Iterable[float | None]) -> float | None:

@@ -96,7 +96,8 @@ def _remarks(comparison: Comparison) -> list[str]:
             f" {comparison.threads} (--threads N makes them equal)"
         )
     found += _adopted(comparison.groups)
-    left_out = [f"{listed(suts)} ({why})" for why, suts in _left_out(comparison).items()]
+    reasons = _left_out(comparison)
+    left_out = [f"{listed(suts)} ({why})" for why, suts in reasons.items()]
     if left_out:
         found.append(f"without {', '.join(left_out)}")
     if comparison.unranked and not comparison.doubt:
@@ -112,26 +113,28 @@ def claim(comparison: Comparison, *, brief: bool = False) -> str:
     if not comparison.good:
         return "no SUT has a figure"
     leader, *rivals = comparison.field
+    if not rivals and brief:
+        return f"only {leader.sut} has a figure"
     if not rivals:
         verb = "computes" if comparison.higher_is_better else "takes"
         text = f"{leader.sut} {verb} {compare.figure(leader)}"
-        if brief:
-            return f"only {leader.sut} has a figure"
         return text if len(comparison.groups) > 1 else f"{text}, and no other SUT was measured"
     if comparison.doubt:
-        why = f", because {comparison.inconclusive}; {_remedy([comparison])}"
-        return "nothing is decided" if brief else f"nothing is decided{why}"
+        text = "nothing is decided"
+        why = f"because {comparison.inconclusive}; {_remedy([comparison])}"
+        return text if brief else f"{text}, {why}"
     if len(comparison.leading) > 1:
+        text = _tie(comparison)
         more = _more(comparison) if comparison.apart_by > EQUAL else ""
-        parts = (_tie(comparison), more, _slower(comparison))
-        return parts[0] if brief else "; ".join(filter(None, parts))
+        parts = filter(None, (text, more, _slower(comparison)))
+        return text if brief else "; ".join(parts)
     second = rivals[0]
     ratio = comparison.ratio(leader, second)
     if ratio.low is None:
         text = f"{leader.sut} had the best figure"
+        times = f"{ratio.value:.3g} × {second.sut}"
         why = f"{plural(min(ratio.repeats), 'run')} cannot show whether that is chance"
-        more = f", {ratio.value:.3g} × {second.sut}, but {why}; {_more(comparison)}"
-        return text if brief else f"{text}{more}"
+        return text if brief else f"{text}, {times}, but {why}; {_more(comparison)}"
     return f"{leader.sut} is fastest" if brief else _lead(comparison)
 
 

@@ -90,7 +90,8 @@ class Comparison:
     @cached_property
     def parts(self) -> list[str]:
         """The work in words, in parts."""
-        return [*compare.parts(self.groups[0], self.shared), *filter(None, [self.apart])]
+        parts = compare.parts(self.groups[0], self.shared)
+        return [*parts, self.apart] if self.apart else parts
 
     @cached_property
     def name(self) -> str:
@@ -100,7 +101,8 @@ class Comparison:
     @cached_property
     def full_name(self) -> str:
         """The work in words, with digests, and with the settings that a page writes only once."""
-        return ", ".join(filter(None, (compare.describe(self.groups[0], exact=True), self.apart)))
+        work = compare.describe(self.groups[0], exact=True)
+        return f"{work}, {self.apart}" if self.apart else work
 
     @property
     def cell(self) -> Cell:
@@ -318,7 +320,8 @@ class Comparison:
         """The narrowest interval, if all are wider than a factor of two and show no difference;
         otherwise empty.
         """
-        known = [self.ratios[g] for g in self.field[1:] if self.ratios[g].low]
+        ratios = [self.ratios[g] for g in self.field[1:]]
+        known = [ratio for ratio in ratios if ratio.low]
         if not known or not all(r.unsure and not r.different for r in known):
             return ""
         narrowest = min(known, key=lambda r: r.spread)
@@ -354,7 +357,8 @@ class Comparison:
         if ratio:
             sign = 1 if self.higher_is_better else -1
             if ratio.low and ratio.high and not self.inconclusive:
-                low, high = sorted((figure * ratio.low**sign, figure * ratio.high**sign))
+                ends = (figure * ratio.low**sign, figure * ratio.high**sign)
+                low, high = sorted(ends)
             figure *= ratio.value**sign
         faster = self.faster.get(group)
         return Standing(

@@ -67,7 +67,8 @@ def _percentiles(comparison: Comparison) -> str:
     if comparison.inconclusive or not all(map(_p90, runs)):
         return ""
     queries = [int(run.result.measured.get("samples", 0)) for run in runs]
-    count = " to ".join(f"{number:,}" for number in dict.fromkeys((min(queries), max(queries))))
+    ends = dict.fromkeys((min(queries), max(queries)))
+    count = " to ".join(f"{number:,}" for number in ends)
     begin = f"90th percentile of the latency (less is better), of {count} queries a run:"
     if min(queries) < _LEAST_QUERIES:
         return (

@@ -66,9 +66,12 @@ def _best_batches(lines: Lines) -> str:
     """Return a sentence with the fastest batch of each SUT in samples a second, the fastest SUT
     first.
     """
-    best = {sut: max(points, key=lambda point: point[1]) for sut, points in lines.series.items()}
+    best = []
+    for sut, points in lines.series.items():
+        batch, rate = max(points, key=lambda point: point[1])
+        best.append((sut, batch, rate))
     texts = []
-    for sut, (batch, rate) in sorted(best.items(), key=lambda item: -item[1][1]):
+    for sut, batch, rate in sorted(best, key=lambda each: -each[2]):
         if rate:
             ms = short(1e3 * batch / rate)
             texts.append(f"{sut} at {batch:.0f} ({short(rate)} samples/s, {ms} ms a batch)")

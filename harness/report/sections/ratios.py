@@ -27,7 +27,7 @@ _REPLICAS = "Replicas: efficiency"
 _COLUMNS = ("SUT", "compared with", "its figure", "the other's", "speed over it", "remark")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Contrast:
     """Two groups that differ in one thing.
 
@@ -105,12 +105,23 @@ def _keras(comparison: Comparison, groups: Sequence[Group]) -> Iterator[Contrast
             continue
         published = _published(keras, rival)
         if rival.cell.sut in (spec.without_keras, NATIVE_TORCH, _COMPILED_TORCH):
-            ratio = comparison.ratio(keras, rival)
-            remark = ", ".join(filter(None, (_more(keras, rival), published)))
-            yield Contrast(_COSTS, f"{work}{other}", keras, rival, ratio, remark)
+            yield Contrast(
+                kind=_COSTS,
+                work=f"{work}{other}",
+                a=keras,
+                b=rival,
+                ratio=comparison.ratio(keras, rival),
+                remark=", ".join(filter(None, (_more(keras, rival), published))),
+            )
         elif rival.cell.sut == spec.on_keras2:
-            ratio = comparison.ratio(keras, rival)
-            yield Contrast(_UPGRADES, work, keras, rival, ratio, published)
+            yield Contrast(
+                kind=_UPGRADES,
+                work=work,
+                a=keras,
+                b=rival,
+                ratio=comparison.ratio(keras, rival),
+                remark=published,
+            )
 
 
 def _overhead(pair: Contrast) -> dict[str, Any]:
@@ -133,12 +144,15 @@ def _overhead(pair: Contrast) -> dict[str, Any]:
 
 def _more(keras: Group, bare: Group) -> str:
     """How much longer a batch takes with Keras, and the time of a token with it and without."""
-    times = (keras.numbers["ms_per_step"], bare.numbers["ms_per_step"])
+    with_keras = keras.numbers["ms_per_step"]
+    without = bare.numbers["ms_per_step"]
     tokens = (_token_ms(keras), _token_ms(bare))
-    if not all(times):
+    if not with_keras or not without:
         return ""
-    text = f"{1000 * (times[0] - times[1]):+,.0f} µs a batch"
-    return f"{text}, {short(tokens[0])} and {short(tokens[1])} ms a token" if all(tokens) else text
+    text = f"{1000 * (with_keras - without):+,.0f} µs a batch"
+    if all(tokens):
+        text += f", {short(tokens[0])} and {short(tokens[1])} ms a token"
+    return text
 
 
 def _token_ms(group: Group) -> float | None:
@@ -176,8 +190,14 @@ def _paybacks(comparison: Comparison, groups: Sequence[Group]) -> Iterator[Contr
             calls = calls_until_paid(seconds, (times[base] - ms) / 1e3)
             if calls is not None:
                 texts.append(f"pays after {calls:,.0f} batches {state}")
-        remark = ", ".join(texts) or "does not pay here"
-        yield Contrast(_COMPILED, comparison.name, group, base, ratio, remark)
+        yield Contrast(
+            kind=_COMPILED,
+            work=comparison.name,
+            a=group,
+            b=base,
+            ratio=ratio,
+            remark=", ".join(texts) or "does not pay here",
+        )
 
 
 def _tuned(content: Content) -> Iterator[Contrast]:
@@ -191,8 +211,14 @@ def _tuned(content: Content) -> Iterator[Contrast]:
             remarks.append("not ranked")
         if accuracy:
             remarks.append(f"error {accuracy.value:.3g} of {accuracy.threshold:.3g}")
-        work = compare.describe(plain, content.shared)
-        yield Contrast(_TUNED, work, tuned, plain, gain, ", ".join(remarks))
+        yield Contrast(
+            kind=_TUNED,
+            work=compare.describe(plain, content.shared),
+            a=tuned,
+            b=plain,
+            ratio=gain,
+            remark=", ".join(remarks),
+        )
 
 
 def _best_gains(pairs: Iterable[Contrast]) -> list[str]:
@@ -213,9 +239,15 @@ def _replicas(content: Content) -> Iterator[Contrast]:
     """Each cell of several replicas compared with one of them."""
     found = partners.replicated(content.current)
     for many, one, efficiency in sorted(found, key=lambda each: each[0].cell.replica_count):
-        work = compare.describe(one, ("replicas", *content.shared))
         remark = f"{many.cell.replica_count} replicas" if efficiency else _obstacle(many, one)
-        yield Contrast(_REPLICAS, work, many, one, efficiency, remark)
+        yield Contrast(
+            kind=_REPLICAS,
+            work=compare.describe(one, ("replicas", *content.shared)),
+            a=many,
+            b=one,
+            ratio=efficiency,
+            remark=remark,
+        )
 
 
 def _efficiencies(pairs: Iterable[Contrast]) -> list[str]:
