@@ -2,41 +2,26 @@
 easier.
 """
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from compliance import rules
 from harness.request.request import _PACE, _Pace
 
 
 def shortened():
-    real = rules.load("v6.1")
+    easy = loosened(50.0)  # runs of 0.3 s differ in speed by more than any rule allows
     scenarios = {
-        name: msgspec.structs.replace(s, min_duration_ms=300, least_count=64)
-        for name, s in real.scenarios.items()
+        name: replace(each, min_duration_ms=300, least_count=64)
+        for name, each in easy.scenarios.items()
     }
     benchmarks = {
-        name: msgspec.structs.replace(b, dataset_size=64, performance_sample_count=64)
-        for name, b in real.benchmarks.items()
+        name: replace(each, dataset_size=64, performance_sample_count=64)
+        for name, each in easy.benchmarks.items()
     }
-    tests = {  # runs of 0.3 s differ in speed by more than any rule allows
-        name: (
-            test
-            if test.tolerance is None
-            else msgspec.structs.replace(test, tolerance=50.0, tolerance_single_stream=50.0)
-        )
-        for name, test in real.compliance_tests.items()
-    }
-    limits = msgspec.structs.replace(
-        real.project_limits, trace_bytes={**real.project_limits.trace_bytes, "submission": 1 << 20}
-    )
-    return msgspec.structs.replace(
-        real,
-        scenarios=scenarios,
-        benchmarks=benchmarks,
-        compliance_tests=tests,
-        project_limits=limits,
-    )
+    trace = {**easy.project_limits.trace_bytes, "submission": 1 << 20}
+    limits = replace(easy.project_limits, trace_bytes=trace)
+    return replace(easy, scenarios=scenarios, benchmarks=benchmarks, project_limits=limits)
 
 
 def loosened(tolerance=0.8):
@@ -44,20 +29,30 @@ def loosened(tolerance=0.8):
     times.
     """
     real = rules.load()
+    more = {"tolerance": tolerance, "tolerance_single_stream": tolerance}
     tests = {
-        name: (
-            c
-            if c.tolerance is None
-            else msgspec.structs.replace(c, tolerance=tolerance, tolerance_single_stream=tolerance)
-        )
-        for name, c in real.compliance_tests.items()
+        name: test if test.tolerance is None else replace(test, **more)
+        for name, test in real.compliance_tests.items()
     }
-    return msgspec.structs.replace(real, compliance_tests=tests)
+    return replace(real, compliance_tests=tests)
+
+
+def use(monkeypatch, of):
+    """These rules are the round's, and tests of --mode submission last a third of a second."""
+    monkeypatch.setattr(rules, "load", lambda round=rules.CURRENT: of)
+    monkeypatch.setitem(_PACE, "submission", _Pace(0.1, 3.0, 1 << 20))
+
+
+def use_benchmark(monkeypatch, name, metric, workload, **row):
+    """The round has another workload of a metric, and other values in the row of a benchmark."""
+    real = rules.load()
+    benchmarks = {**real.benchmarks, name: replace(real.benchmarks[name], **row)}
+    workloads = {**real.workloads, metric: workload}
+    faked = replace(real, benchmarks=benchmarks, workloads=workloads)
+    monkeypatch.setattr(rules, "load", lambda round=rules.CURRENT: faked)
 
 
 @pytest.fixture
 def short_round(monkeypatch):
     """The tests of --mode submission last a third of a second."""
-    short = shortened()
-    monkeypatch.setattr(rules, "load", lambda round="v6.1": short)
-    monkeypatch.setitem(_PACE, "submission", _Pace(0.1, 3.0, 1 << 20))
+    use(monkeypatch, shortened())

@@ -48,11 +48,31 @@ SWAPPED = {
 }
 SCALED = {"rope_type": "linear", "factor": 2.0}
 KERAS_CANNOT = {
-    "tied mistral": ("mistral", {"tie_word_embeddings": True}, "MistralBackbone ties its head to its embedding never", "SafetensorError"),
-    "untied gemma": ("gemma", {"tie_word_embeddings": False}, "GemmaBackbone ties its head to its embedding always", "without lm_head"),
-    "wide heads": ("llama", {"head_dim": 32}, "Llama3Backbone has only heads of hidden_size / num_attention_heads", "ValueError"),
-    "linear": ("llama", {"rope_scaling": SCALED}, "Llama3Backbone scales rotary positions as llama3 does and not", "ValueError"),
-}  # fmt: skip
+    "tied mistral": (
+        "mistral",
+        {"tie_word_embeddings": True},
+        "MistralBackbone ties its head to its embedding never",
+        "SafetensorError",
+    ),
+    "untied gemma": (
+        "gemma",
+        {"tie_word_embeddings": False},
+        "GemmaBackbone ties its head to its embedding always",
+        "without lm_head",
+    ),
+    "wide heads": (
+        "llama",
+        {"head_dim": 32},
+        "Llama3Backbone has only heads of hidden_size / num_attention_heads",
+        "ValueError",
+    ),
+    "linear": (
+        "llama",
+        {"rope_scaling": SCALED},
+        "Llama3Backbone scales rotary positions as llama3 does and not",
+        "ValueError",
+    ),
+}
 """Case → (model, what its config.json says, what the SUT says, what comes of it in KerasHub
 itself).
 """

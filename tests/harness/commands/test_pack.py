@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from formats.checks import Verdict
-from formats.writing import write_json
-from harness import cli
 from harness.commands import pack
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from tests.support.cells import measure, request
-from tests.support.files import read_json
+from tests.support.commands import call
+from tests.support.files import read_json, update_json
 from tests.support.rounds import short_round
 
 __all__ = ["short_round"]
@@ -70,10 +69,8 @@ def test_two_packs_of_the_same_cells_have_the_same_bytes(measured, tmp_path):
         "bert-tiny": "bert-99",
         "mistral-tiny": "llama3.1-8b-edge",
     }
-    assert sorted(
-        p.relative_to(base / "results").as_posix().split("/", 1)[1]
-        for p in base.glob("results/*/*/*")
-    ) == ["bert-tiny/SingleStream", "mistral-tiny/Offline"]
+    folders = sorted("/".join(path.parts[-2:]) for path in base.glob("results/*/*/*"))
+    assert folders == ["bert-tiny/SingleStream", "mistral-tiny/Offline"]
 
 
 def test_a_folder_above_gives_each_cells_newest_good_run(measured, tmp_path):
@@ -87,13 +84,8 @@ def test_a_folder_above_gives_each_cells_newest_good_run(measured, tmp_path):
 
 
 def test_two_batch_sizes_of_one_benchmark_are_refused(measured, tmp_path):
-    with pytest.raises(
-        UsageError,
-        match=(
-            r"batch 4.* and .*batch 32.* are both the result .*mistral-tiny/Offline, of which a"
-            r" system has only one"
-        ),
-    ):
+    words = "are both the result .*mistral-tiny/Offline, of which a system has only one"
+    with pytest.raises(UsageError, match=f"batch 4.* and .*batch 32.* {words}"):
         pack.pack([measured("offline"), measured("batch-32")], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -103,13 +95,9 @@ def test_two_configurations_of_one_benchmark_are_refused_though_the_scenario_dif
     measured, tmp_path, key
 ):
     one = pack._measured(measured("single"))
-    shutil.copytree(one.directory, tmp_path / "copy")
-    place = next((tmp_path / "copy").glob("open/*/results/*/bert-tiny/SingleStream"))
-    place.rename(place.with_name("Offline"))
+    copy = as_offline(one.directory, tmp_path / "copy")
     change = {key: {"another": 1} if key == "options" else "another"}
-    other = pack.Measured(
-        tmp_path / "copy", dataclasses.replace(one.cell, scenario="Offline", **change)
-    )
+    other = pack.Measured(copy, dataclasses.replace(one.cell, scenario="Offline", **change))
     with pytest.raises(UsageError, match=f"two configurations .{key} "):
         pack._merged([one, other])
 
@@ -128,20 +116,26 @@ def test_a_run_that_may_only_enter_the_open_division_is_not_packed_as_closed(
     measured, tmp_path, monkeypatch, official, why
 ):
     monkeypatch.setattr(pack, "_must_hold", lambda run: None)
-    shutil.copytree(measured("single"), tmp_path / "copy")
-    record = read_json(tmp_path / "copy" / "record.json") | {"official": official}
-    write_json(tmp_path / "copy" / "record.json", record)
+    copy = Path(shutil.copytree(measured("single"), tmp_path / "copy"))
+    update_json(copy / "record.json", official=official)
     with pytest.raises(UsageError, match=why):
-        pack.pack([tmp_path / "copy"], tmp_path / "closed", "closed")
+        pack.pack([copy], tmp_path / "closed", "closed")
 
 
 @pytest.mark.parametrize("cell", [None, [], {"sut": "mock"}])
 def test_a_record_of_another_revision_is_refused(measured, tmp_path, cell):
-    shutil.copytree(measured("single"), tmp_path / "copy")
-    record = read_json(tmp_path / "copy" / "record.json") | {"cell": cell}
-    write_json(tmp_path / "copy" / "record.json", record)
+    copy = Path(shutil.copytree(measured("single"), tmp_path / "copy"))
+    update_json(copy / "record.json", cell=cell)
     with pytest.raises(UsageError, match="measure it again"):
-        pack.pack([tmp_path / "copy"], tmp_path / "out")
+        pack.pack([copy], tmp_path / "out")
+
+
+def as_offline(directory, target):
+    """A copy whose result is in the folder of another scenario."""
+    shutil.copytree(directory, target)
+    place = next(target.glob("open/*/results/*/bert-tiny/SingleStream"))
+    place.rename(place.with_name("Offline"))
+    return target
 
 
 def changed(directory, target, pattern, old, new):
@@ -153,26 +147,17 @@ def changed(directory, target, pattern, old, new):
 
 
 def test_another_description_of_the_system_is_refused(measured, tmp_path):
-    other = changed(
-        measured("offline"),
-        tmp_path / "copy",
-        "open/*/systems/*.json",
-        '"cooling": "N/A"',
-        '"cooling": "water"',
-    )
+    old, new = (f'"cooling": "{how}"' for how in ("N/A", "water"))
+    other = changed(measured("offline"), tmp_path / "copy", "open/*/systems/*.json", old, new)
     with pytest.raises(UsageError, match="cooling: 'N/A' and 'water'"):
         pack.pack([measured("single"), other], tmp_path / "out")
 
 
 def test_another_source_of_one_benchmark_is_refused(measured, tmp_path):
-    other = tmp_path / "copy"
-    shutil.copytree(measured("single"), other)
-    place = next(other.glob("open/*/results/*/bert-tiny/SingleStream"))
-    place.rename(place.with_name("Offline"))
+    other = as_offline(measured("single"), tmp_path / "copy")
     (next(other.glob("open/*/src/bert-tiny")) / "run.sh").write_text("echo another")
-    with pytest.raises(
-        UsageError, match=r"run\.sh differs \(they were measured with different sources\)"
-    ):
+    words = r"run\.sh differs \(they were measured with different sources\)"
+    with pytest.raises(UsageError, match=words):
         pack._merged([pack._measured(measured("single")), pack._measured(other)])
 
 
@@ -185,28 +170,17 @@ def test_two_submitters_are_refused(measured, tmp_path):
 
 
 def test_what_does_not_hold_is_refused_by_its_first_finding(measured, tmp_path):
-    broken = changed(
-        measured("single"),
-        tmp_path / "broken",
-        "open/*/src/*/sut/mock.py",
-        "_SPIN_NS = 200_000",
-        "_SPIN_NS = 1",
-    )
+    source, spin = "open/*/src/*/sut/mock.py", "_SPIN_NS = 200_000"
+    broken = changed(measured("single"), tmp_path / "broken", source, spin, "_SPIN_NS = 1")
     with pytest.raises(UsageError, match="the audit fails at level submission: .*submitted source"):
         pack.pack([broken], tmp_path / "out")
 
 
 def test_a_quick_run_is_refused(measured, tmp_path):
-    quick = changed(
-        measured("single"),
-        tmp_path / "quick-1",
-        "record.json",
-        '"mode": "submission"',
-        '"mode": "quick"',
-    )
-    with pytest.raises(
-        UsageError, match="was measured in mode quick; measure it with --mode submission"
-    ):
+    quick = Path(shutil.copytree(measured("single"), tmp_path / "quick-1"))
+    update_json(quick / "record.json", mode="quick")
+    words = "was measured in mode quick; measure it with --mode submission"
+    with pytest.raises(UsageError, match=words):
         pack.pack([quick], tmp_path / "out")
 
 
@@ -223,5 +197,5 @@ def test_a_folder_with_something_in_it_is_left_alone(measured, tmp_path):
 )
 def test_nothing_to_pack_is_said(tmp_path, monkeypatch, capsys, arguments, words):
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["pack", *arguments, "--out", str(tmp_path / "out")]) == 2
-    assert words in capsys.readouterr().err
+    code, _, said = call(["pack", *arguments, "--out", tmp_path / "out"], capsys)
+    assert code == 2 and words in said

@@ -4,14 +4,13 @@ they are refused for these counts only.
 
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from compliance import audit, rules
 from formats.checks import Verdict
 from harness.commands import pack
-from harness.request.request import _PACE, _Pace
-from tests.support import article_files, imagenet_files, squad_files
+from tests.support import article_files, imagenet_files, rounds, squad_files
 from tests.support.cells import measure, request
 from tests.support.rounds import shortened
 
@@ -21,22 +20,12 @@ COUNTS = ("dataset_size", "performance_sample_count", "offline_samples")
 def _rules(monkeypatch, name, files, metric, **row):
     """The rules of a short round, in which this row of the benchmark has these values."""
     short = shortened()
-    changed = msgspec.structs.replace(short.benchmarks[name], **row)
     # However short a test is, early stopping needs so many queries.
     counts = {"Server": 700, "MultiStream": 662}
-    longer = {
-        scenario: msgspec.structs.replace(short.scenarios[scenario], least_count=count)
-        for scenario, count in counts.items()
-    }
+    longer = {each: replace(short.scenarios[each], least_count=n) for each, n in counts.items()}
+    rounds.use(monkeypatch, replace(short, scenarios={**short.scenarios, **longer}))
     workload = files.as_if_closed(short.workloads[metric])
-    short = msgspec.structs.replace(
-        short,
-        benchmarks={**short.benchmarks, name: changed},
-        workloads={**short.workloads, metric: workload},
-        scenarios={**short.scenarios, **longer},
-    )
-    monkeypatch.setattr(rules, "load", lambda round="v6.1": short)
-    monkeypatch.setitem(_PACE, "submission", _Pace(0.1, 3.0, 1 << 20))
+    rounds.use_benchmark(monkeypatch, name, metric, workload, **row)
 
 
 def _measured(tmp_path, **changes):

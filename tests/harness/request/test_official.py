@@ -9,13 +9,14 @@ from msgspec.structs import replace
 from compliance import audit, rules
 from formats.checks import Verdict
 from formats.writing import write_json
-from harness import cli
 from harness.errors import UsageError
 from harness.result import HARNESS
 from results import summary
 from tests.support import squad_files
 from tests.support.cells import measure, request
-from tests.support.files import read_json
+from tests.support.commands import call
+from tests.support.files import read_json, update_json
+from tests.support.rounds import use_benchmark
 
 FEATURES = 84
 
@@ -55,14 +56,8 @@ def test_the_plan_says_what_an_eligible_result_lacks(tmp_path, files):
 def test_what_is_given_is_not_lacking(tmp_path, files):
     described = dict.fromkeys(("cooling", "host_networking"), "none")
     write_json(tmp_path / "system.json", described)
-    found = asked(
-        tmp_path,
-        files,
-        mode="submission",
-        duration=None,
-        submitter="me",
-        system=tmp_path / "system.json",
-    )
+    given = {"mode": "submission", "submitter": "me", "system": tmp_path / "system.json"}
+    found = asked(tmp_path, files, duration=None, **given)
     assert len(found.official_run.lacks) == 4
     assert "cooling" not in found.official_run.lacks[-1]
     assert found.system == described
@@ -89,8 +84,9 @@ def test_the_dry_run_shows_it(tmp_path, files, capsys):
     data, weights = files
     words = ["--sut", "mock", "--benchmark", "bert-99.9", "--scenario", "SingleStream", "--dry-run"]
     words += ["--weights", str(weights), "--dataset", str(data), "--json"]
-    assert cli.main(words) == 0
-    plan = json.loads(capsys.readouterr().out)
+    code, out, _ = call(words, capsys)
+    assert code == 0
+    plan = json.loads(out)
     assert plan["benchmark"] == "bert-99.9"
     assert plan["accuracy"] == "F1 at least 90.783126"
     assert plan["eligibility"].startswith(f"not eligible: {FEATURES} of 10,833 samples; ")
@@ -111,16 +107,13 @@ def test_flags_that_contradict_the_benchmark_are_refused(tmp_path, files, change
 
 
 def test_another_model_is_refused(tmp_path, files):
-    file = files[1] / "config.json"
-    config = read_json(file) | {"architectures": ["BertForSequenceClassification"]}
-    write_json(file, config)
+    update_json(files[1] / "config.json", architectures=["BertForSequenceClassification"])
     with pytest.raises(UsageError, match=r"needs a model that answers questions .* is bert"):
         asked(tmp_path, files)
 
 
 def test_a_file_of_another_version_is_refused(tmp_path, files):
-    data, _ = files
-    write_json(data, {**squad_files.document(), "version": "v2.0"})
+    update_json(files[0], version="v2.0")
     with pytest.raises(UsageError, match="is of version 2.0 of SQuAD, and the benchmark uses 1.1"):
         asked(tmp_path, files)
 
@@ -128,12 +121,10 @@ def test_a_file_of_another_version_is_refused(tmp_path, files):
 @pytest.mark.parametrize("more", [-99, 1])
 def test_a_vocabulary_of_another_model_is_refused(tmp_path, files, more):
     file = files[1] / "config.json"
-    config = read_json(file)
-    size = config["vocab_size"]
-    write_json(file, config | {"vocab_size": size - more})
-    with pytest.raises(
-        UsageError, match=rf"has {size} tokens and config.json says vocab_size {size - more}"
-    ):
+    size = read_json(file)["vocab_size"]
+    update_json(file, vocab_size=size - more)
+    words = f"has {size} tokens and config.json says vocab_size {size - more}"
+    with pytest.raises(UsageError, match=words):
         asked(tmp_path, files)
 
 
@@ -197,12 +188,7 @@ def test_a_run_for_the_open_division_has_no_target_and_says_why_it_is_not_eligib
 
 def _with(monkeypatch, as_if_closed=False, **workload):
     """Rules with other values of the workload, or as if the small files were the right ones."""
-    real = rules.load()
-    changed = replace(real.workloads["squad"], **workload)
-    faked = real
+    changed, row = replace(rules.load().workloads["squad"], **workload), {}
     if as_if_closed:
-        changed = squad_files.as_if_closed(changed)
-        row = replace(real.benchmarks["bert-99"], dataset_size=FEATURES)
-        faked = replace(real, benchmarks={**real.benchmarks, "bert-99": row})
-    faked = replace(faked, workloads={**real.workloads, "squad": changed})
-    monkeypatch.setattr(rules, "load", lambda round=rules.CURRENT: faked)
+        changed, row = squad_files.as_if_closed(changed), {"dataset_size": FEATURES}
+    use_benchmark(monkeypatch, "bert-99", "squad", changed, **row)

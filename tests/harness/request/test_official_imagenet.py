@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
 
 from compliance import audit, rules
 from formats.checks import Verdict
@@ -14,6 +13,7 @@ from harness.inputs import limits
 from tests.support import imagenet_files
 from tests.support.cells import measure, request
 from tests.support.files import read_json, update_json
+from tests.support.rounds import use_benchmark
 
 
 @pytest.fixture
@@ -26,10 +26,6 @@ def asked(tmp_path, files, **changes):
     data, weights = files
     flags = {"model": None, "benchmark": "resnet", "scenario": "Offline", "batch_size": None}
     return request(tmp_path / "runs", **flags | {"weights": weights, "dataset": data} | changes)
-
-
-def config(weights, **changes):
-    update_json(weights / "config.json", **changes)
 
 
 def test_the_plan_says_what_an_eligible_result_lacks(tmp_path, files):
@@ -67,7 +63,7 @@ def test_values_that_config_json_leaves_out_are_those_of_resnet_50(tmp_path, fil
     ],
 )
 def test_another_model_may_only_enter_the_open_division(tmp_path, files, changes, difference):
-    config(files[1], **changes)
+    update_json(files[1] / "config.json", **changes)
     assert difference in asked(tmp_path, files).official_run.division
 
 
@@ -92,13 +88,15 @@ def test_flags_that_contradict_the_benchmark_are_refused(tmp_path, files, change
 
 
 def test_a_model_without_classes_is_refused(tmp_path, files):
-    config(files[1], architectures=["ResNetModel"])
+    update_json(files[1] / "config.json", architectures=["ResNetModel"])
     with pytest.raises(UsageError, match="is a ResNetModel, which has no classes"):
         asked(tmp_path, files)
 
 
 def test_a_model_of_text_is_refused(tmp_path, files):
-    config(files[1], architectures=["BertForQuestionAnswering"], model_type="bert")
+    update_json(
+        files[1] / "config.json", architectures=["BertForQuestionAnswering"], model_type="bert"
+    )
     with pytest.raises(UsageError, match="needs a classifier of pictures .* is BertForQuestionAns"):
         asked(tmp_path, files)
 
@@ -113,7 +111,7 @@ def test_wrong_pictures_are_refused(tmp_path, files):
     missing = f"2 of the 50 pictures of val_map.txt are not in it, the first is {names[3]}"
     with pytest.raises(UsageError, match=missing):
         asked(tmp_path, files)
-    config(weights, id2label={"0": "cat", "1": "dog", "2": "bird"})
+    update_json(weights / "config.json", id2label={"0": "cat", "1": "dog", "2": "bird"})
     with pytest.raises(UsageError, match="the class 7, and the model has 3 classes"):
         asked(tmp_path, files)
     (data / "val_map.txt").unlink()
@@ -168,12 +166,6 @@ def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, monkeypatch
 
 def _with(monkeypatch, **changes):
     """Rules as if the small files were the right ones."""
-    real = rules.load()
-    row = replace(real.benchmarks["resnet"], dataset_size=imagenet_files.PICTURES, **changes)
-    workload = imagenet_files.as_if_closed(real.workloads["imagenet"])
-    faked = replace(
-        real,
-        benchmarks={**real.benchmarks, "resnet": row},
-        workloads={**real.workloads, "imagenet": workload},
-    )
-    monkeypatch.setattr(rules, "load", lambda round=rules.CURRENT: faked)
+    workload = imagenet_files.as_if_closed(rules.load().workloads["imagenet"])
+    row = {"dataset_size": imagenet_files.PICTURES} | changes
+    use_benchmark(monkeypatch, "resnet", "imagenet", workload, **row)

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
+from msgspec import structs
 
 from compliance import audit, rules
 from formats.checks import Verdict
@@ -17,6 +17,7 @@ from results import summary
 from tests.support import article_files
 from tests.support.cells import measure, request
 from tests.support.files import read_json, update_json
+from tests.support.rounds import use_benchmark
 
 ARTICLES = article_files.ARTICLES
 LLAMA_8B = {
@@ -114,9 +115,8 @@ def test_the_base_model_has_the_sizes_and_not_the_end_tokens(
     real = rules.load().workloads["summaries"]
     assert (real.closed_model, real.end_tokens) == (LLAMA_8B, (128001, 128008, 128009))
     update_json(files[1] / "config.json", eos_token_id=eos)
-    _with(
-        monkeypatch, msgspec.structs.replace(article_files.as_if_closed(real), end_tokens=(1, 3, 4))
-    )
+    small = structs.replace(article_files.as_if_closed(real), end_tokens=(1, 3, 4))
+    use_benchmark(monkeypatch, "llama3.1-8b-edge", "summaries", small)
     found = asked(tmp_path, files).official_run
     assert list(found.other_model) == phrases
     assert found.division.startswith("open, because" if phrases else "closed, if the weights")
@@ -238,19 +238,10 @@ def test_a_run_shows_the_metric_and_the_audit_computes_it_again(tmp_path, files)
 def test_the_verdict_is_that_of_the_official_metric(tmp_path, files, monkeypatch):
     """As if 30 articles were all, and the small model that of the closed division."""
     real = rules.load().workloads["summaries"]
-    _with(monkeypatch, article_files.as_if_closed(real), dataset_size=ARTICLES)
+    small = article_files.as_if_closed(real)
+    use_benchmark(monkeypatch, "llama3.1-8b-edge", "summaries", small, dataset_size=ARTICLES)
     found = measure(asked(tmp_path, files))
     assert (found.status, found.cause) == ("invalid", "accuracy")
     assert "and at least 38.6694 is required" in found.reason
     assert found.accuracy.passed
     assert dict(summary.rows(found))["accuracy"].startswith("FAIL: ROUGE1 ")
-
-
-def _with(monkeypatch, workload, **row):
-    """Rules with another workload, and another row of the edge benchmark."""
-    real = rules.load()
-    name = "llama3.1-8b-edge"
-    benchmarks = {**real.benchmarks, name: msgspec.structs.replace(real.benchmarks[name], **row)}
-    workloads = {**real.workloads, "summaries": workload}
-    faked = msgspec.structs.replace(real, workloads=workloads, benchmarks=benchmarks)
-    monkeypatch.setattr(rules, "load", lambda round=rules.CURRENT: faked)
