@@ -52,7 +52,7 @@ def measured(folder, cheat, scenario, task, names, of):
     """Of samples that take so long that a busy machine's scheduler adds little to them, and so many
     that early stopping can tell.
     """
-    worker = ("tests.cheats", cheat) if cheat else runs.HONEST
+    worker = ("tests.cheats", cheat)
     run = runs.build(folder / "run", scenario, task, worker, milliseconds=1000, latency_ms=10.0)
     if cheat == "EndsTwice":
         record(end_tokens=[END])(run)
