@@ -43,10 +43,9 @@ def test_a_command_of_the_documents_is_understood(command, tmp_path, monkeypatch
     (tmp_path / "layers.py").touch()
     (tmp_path / "photos").mkdir()
     Image.new("RGB", (8, 8)).save(tmp_path / "photos" / "a.png")
+    files = r"^(prompts\.txt|labelled\.jsonl|photos/)$"
     words = [
-        re.sub(
-            r"^(prompts\.txt|labelled\.jsonl|photos/)$", lambda name: str(tmp_path / name[0]), word
-        )
+        re.sub(files, lambda name: str(tmp_path / name[0]), word)
         for word in shlex.split(command)[1:]
     ]
     if words[0] == "test":
@@ -58,14 +57,9 @@ def test_a_command_of_the_documents_is_understood(command, tmp_path, monkeypatch
     code, out, error = call(words, capfd)
     # There is no run here, and no folder of weights. A command may be refused for that, but not for
     # its words: those get a hint at --help.
-    missing = words[0] in (
-        "pack",
-        "compliance",
-        "report",
-        "compare",
-        "show",
-        "audit",
-    ) or {"DIR", "minilm", "my-model/", "smollm2", "vit-base"} & set(words)
+    reads = {"pack", "compliance", "report", "compare", "show", "audit"}
+    folders = {"DIR", "minilm", "my-model/", "smollm2", "vit-base"}
+    missing = words[0] in reads or folders & set(words)
     # As a machine is that runs tests.
     busy = words[0] == "doctor" and code == 1 and "[FAIL] other load" in out
     assert code == 0 or busy or (missing and code == 2 and "--help)" not in error), error
@@ -76,9 +70,8 @@ def test_the_table_of_flags_is_made_from_the_flags():
 
 
 def test_the_readme_names_its_two_commands():
-    assert {"./run.sh --sut keras3-jax --scenario Offline --model mistral", "./run.sh test"} <= set(
-        _COMMAND.findall(README)
-    )
+    commands = {"./run.sh --sut keras3-jax --scenario Offline --model mistral", "./run.sh test"}
+    assert commands <= set(_COMMAND.findall(README))
 
 
 def test_the_document_shows_which_sut_runs_which_model():
@@ -90,26 +83,14 @@ def test_the_document_shows_which_sut_runs_which_model():
     named, group = models.in_group(""), models.in_group("hf-2019")
 
     def words(sut, model):
-        return (
-            ", ".join(
-                word
-                for word, trains in (("runs", False), ("trains", True))
-                if (sut, model, trains) in runs
-            )
-            or "–"
-        )
+        how = (("runs", False), ("trains", True))
+        return ", ".join(word for word, trains in how if (sut, model, trains) in runs) or "–"
 
     for sut in dict.fromkeys(sut for sut, _, _ in runs):
-        found = [model for model in group if (sut, model, False) in runs]
-        last = (
-            "all four"
-            if len(found) == len(group)
-            else ", ".join(f"`{model}`" for model in found) or "–"
-        )
-        assert (
-            f"| {' | '.join([f'`{sut}`', *(words(sut, model) for model in named), last])} |"
-            in DOCUMENTS["suts.md"]
-        )
+        found = [f"`{model}`" for model in group if (sut, model, False) in runs]
+        last = "all four" if len(found) == len(group) else ", ".join(found) or "–"
+        row = [f"`{sut}`", *(words(sut, model) for model in named), last]
+        assert f"| {' | '.join(row)} |" in DOCUMENTS["suts.md"]
 
 
 def anchors(page):

@@ -34,7 +34,8 @@ def _complete(ids, indices, busy_s, tokens):
                 for i, a in zip(ids, kept, strict=True)
             ]
         )
-    time.sleep(busy_s / 2 if tokens else busy_s)
+    if busy_s:  # a sleep of nothing takes longer than all the rest
+        time.sleep(busy_s / 2 if tokens else busy_s)
     counts = [len(a) if tokens is True else tokens for a in kept]
     rows = zip(ids, kept, counts, strict=True)
     lg.QuerySamplesComplete(

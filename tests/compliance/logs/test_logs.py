@@ -157,12 +157,6 @@ def test_a_bad_accuracy_log_is_a_problem(tmp_path, content, problem):
     assert any(problem in p for p in logs.read_accuracy(path).problems)
 
 
-def test_a_payload_is_its_bytes(tmp_path):
-    path = tmp_path / "accuracy.json"
-    path.write_text(f"[\n{ROW}\n]\n")
-    assert logs.read_accuracy(path).payloads == {5: b"\x00\xff"}
-
-
 def test_of_an_accuracy_log_that_was_cut_the_ends_are_read():
     rows = [
         f'{{ "seq_id" : {n}, "qsl_idx" : {n + 7}, "data" : "{"ab" * 60}" }},\n' for n in range(40)
