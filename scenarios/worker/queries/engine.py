@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
@@ -141,20 +142,19 @@ class Flight(Queue):
         return call
 
 
+@dataclass(eq=False)
 class EngineSut:
     """An engine with all methods of `sut.contract.Inference`.
 
     Attributes:
+        streams: whether first tokens are reported.
         at_once: the requests that Offline keeps in flight. Its calibration sets it.
     """
 
+    engine: Engine
+    streams: bool
+    at_once: int = 1
     in_flight = 1
-    at_once = 1
-
-    def __init__(self, engine: Engine, streams: bool):
-        """`streams`: whether first tokens are reported."""
-        self.engine = engine
-        self.streams = streams
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.engine, name)
