@@ -16,7 +16,7 @@ import numpy as np
 
 from formats.frameworks import ENGINE
 from formats.job import Job
-from scenarios.worker.queries.answers import pack
+from scenarios.worker.queries.answers import Ids, Indices, pack
 from scenarios.worker.queries.batching import Overload, Queue
 from scenarios.worker.queries.qsl import Qsl
 from scenarios.worker.queries.streaming import Answer, Responder, TokenTimes
@@ -192,7 +192,7 @@ class EngineSut:
 
             self.engine.submit(sample, on_first if self.streams else None, on_end)
 
-        def answer(batch: Batch, ids: Sequence[int], indices: Sequence[int]) -> None:
+        def answer(batch: Batch, ids: Ids, indices: Indices) -> None:
             begin_ns = _clock()
             first_ns = [begin_ns] * len(ids)
             for place in range(len(ids)):
@@ -254,7 +254,7 @@ def submit(requests: Flight, qsl: Qsl, number: int, index: int) -> None:
     requests.submit((number, index, _clock()), qsl.one(index))
 
 
-def answer_all(requests: Flight, qsl: Qsl, ids: Sequence[int], indices: Sequence[int]) -> None:
+def answer_all(requests: Flight, qsl: Qsl, ids: Ids, indices: Indices) -> None:
     """Submit the samples of a query as soon as there is room for them, and wait for the answers."""
     for number, index in zip(ids, indices, strict=True):
         requests.wait_for_room()

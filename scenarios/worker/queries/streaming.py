@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from scenarios.worker.queries.answers import Payload, pack
+from scenarios.worker.queries.answers import Ids, Indices, Payload, pack
 from sut.contract import Batch, Inference
 
 
@@ -25,8 +25,8 @@ class Responder(NamedTuple):
         first: (ids, tokens int32 [ids, 1]): these first tokens have arrived.
     """
 
-    complete: Callable[[Sequence[int], Payload, Sequence[int]], None]
-    first: Callable[[Sequence[int], np.ndarray], None]
+    complete: Callable[[Ids, Payload, Indices], None]
+    first: Callable[[Ids, np.ndarray], None]
 
 
 _clock = time.perf_counter_ns
@@ -34,7 +34,7 @@ _clock = time.perf_counter_ns
 Callbacks = tuple[Callable[..., None], Callable[[], None]]
 """A scenario's functions for LoadGen: (issue, flush)."""
 
-Answer = Callable[[Batch, Sequence[int], Sequence[int]], None]
+Answer = Callable[[Batch, Ids, Indices], None]
 """(prepared batch, ids, indices of the samples): answer the batch and report it. The batch may have
 more rows than there are ids; those are padding.
 """
@@ -152,12 +152,12 @@ def answering(sut: Inference, respond: Responder, keys: Sequence[str], times: To
     complete = respond.complete
     if not isinstance(sut, Streamed):
 
-        def whole(batch: Batch, ids: Sequence[int], indices: Sequence[int]) -> None:
+        def whole(batch: Batch, ids: Ids, indices: Indices) -> None:
             complete(ids, pack(sut.to_host(sut.predict(batch)), keys), indices)
 
         return whole
 
-    def streamed(batch: Batch, ids: Sequence[int], indices: Sequence[int]) -> None:
+    def streamed(batch: Batch, ids: Ids, indices: Indices) -> None:
         begin = _clock()
         first = begin
         longest = int(batch["prompt_length"].max())
