@@ -17,11 +17,11 @@ import importlib.metadata
 import os
 import signal
 import sys
-import time
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import perf_counter_ns as _clock
 from typing import Any
 
 from formats.job import COUNT, PROFILE, REFERENCE, SERVE, Job, read_job
@@ -38,8 +38,6 @@ from scenarios.worker.watching.warm_up import warm_up
 from sut.contract import Unsupported
 from sut.evidence import compilations, generated_files, matrix_rate
 from sut.registry import FIT, loader
-
-_clock = time.perf_counter_ns
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ wait for the answers in the issuing thread. Server waits in `flush`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
+from time import perf_counter_ns as _clock
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,6 @@ from sut.contract import Batch, Engine
 
 Key = tuple[int, int, int]
 """(id, index of the sample, nanoseconds when it was issued)."""
-
-_clock = time.perf_counter_ns
 
 
 class Flight(Queue):

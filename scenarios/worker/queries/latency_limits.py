@@ -7,9 +7,9 @@ request is good if none of its latencies is over its limit.
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
 from dataclasses import dataclass, field
+from time import perf_counter_ns as _clock
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from formats.figures import TOKEN_BYTES
 from scenarios.worker.queries.answers import Ids, Indices, Payload
 from scenarios.worker.queries.streaming import Responder
 
-_clock = time.perf_counter_ns
 _LEFT = 0.05
 _SPARE = 1.5
 """The share of all requests that may be left at the end, and the factor on those that the rate and

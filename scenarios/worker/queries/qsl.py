@@ -5,17 +5,15 @@ number of loaded rows, padded with the last one.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import perf_counter_ns as _clock
 
 import numpy as np
 
 from scenarios.worker.queries import prepared_inputs
 from scenarios.worker.queries.answers import Indices
 from sut.contract import Batch
-
-_clock = time.perf_counter_ns
 
 
 class Qsl:

@@ -6,9 +6,9 @@ answer when its last token is. A row does not wait for longer answers of its bat
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections.abc import Callable, Sequence
+from time import perf_counter_ns as _clock
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -28,8 +28,6 @@ class Responder(NamedTuple):
     complete: Callable[[Ids, Payload, Indices], None]
     first: Callable[[Ids, np.ndarray], None]
 
-
-_clock = time.perf_counter_ns
 
 Callbacks = tuple[Callable[..., None], Callable[[], None]]
 """A scenario's functions for LoadGen: (issue, flush)."""

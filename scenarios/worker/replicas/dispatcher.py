@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import Empty
+from time import perf_counter_ns as _clock
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,6 @@ _OUT_OF_MEMORY = ("out of memory", "outofmemory")
 """The words of Slurm and Ray for a process that was killed for want of memory, in lower case."""
 _CONNECT_S = LOAD_LIMIT_S - 60
 """A cluster may take so long to start the replicas."""
-_clock = time.perf_counter_ns
 
 Submit = Callable[[Rows, Ids, Indices], None]
 """(batch, ids, indices of the samples): hand the batch to a free replica. It returns when there is
