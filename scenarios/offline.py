@@ -11,7 +11,7 @@ from typing import Any
 
 from formats.job import ACCURACY, Calibration, Job, Settings
 from scenarios.worker.queries import engine, length_buckets
-from scenarios.worker.queries.answers import pack
+from scenarios.worker.queries.answers import Ids, Indices, pack
 from scenarios.worker.queries.qsl import Qsl
 from scenarios.worker.queries.streaming import Callbacks, Responder, answering
 from scenarios.worker.rates import saturation
@@ -102,13 +102,13 @@ def callbacks(
     answer = answering(sut, respond, keys, watch)
     buckets = job.length_buckets
     tokens = length_buckets.lengths(qsl.arrays) if buckets else None
-    pending: deque[tuple[Sequence[int], Sequence[int], Any]] = deque()
+    pending: deque[tuple[Ids, Indices, Any]] = deque()
 
     def finish() -> None:
         ids, indices, outputs = pending.popleft()
         respond.complete(ids, pack(sut.to_host(outputs), keys), indices)
 
-    def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
+    def issue(ids: Ids, indices: Indices) -> None:
         watch.start()
         if tokens is not None:
             one_pass = job.limits.performance_sample_count
@@ -138,7 +138,7 @@ def _saturated(
     """LoadGen's `issue` for an engine, of which as many samples are in flight as saturate it."""
     requests = engine.flight(sut, respond, keys, watch, sut.at_once)
 
-    def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
+    def issue(ids: Ids, indices: Indices) -> None:
         watch.start()
         engine.answer_all(requests, qsl, ids, indices)
 
@@ -159,7 +159,7 @@ def _pulled(
     else:
         submit = sut.pulling(respond, watch)
 
-    def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
+    def issue(ids: Ids, indices: Indices) -> None:
         watch.start()
         for start in range(0, len(ids), size):
             end = start + size

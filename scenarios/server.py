@@ -4,10 +4,9 @@ answers them in batches. Interactive is Server with tighter limits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from formats.job import Calibration, Job, Settings
 from scenarios.worker.queries import engine
+from scenarios.worker.queries.answers import Ids, Indices
 from scenarios.worker.queries.batching import Batcher, Overload, Policy
 from scenarios.worker.queries.engine import Flight
 from scenarios.worker.queries.latency_limits import Limited
@@ -91,7 +90,7 @@ def callbacks(
         put = queue.put
     watch.queue = queue
 
-    def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
+    def issue(ids: Ids, indices: Indices) -> None:
         limited.issue(ids)
         try:
             for request in zip(ids, indices, strict=True):

@@ -4,9 +4,8 @@ They are answered in the issuing thread, because a hand-over to another thread c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from formats.job import Calibration, Job, Settings
+from scenarios.worker.queries.answers import Ids, Indices
 from scenarios.worker.queries.qsl import Qsl
 from scenarios.worker.queries.streaming import Callbacks, Responder, answering
 from scenarios.worker.watch import Watch
@@ -63,10 +62,10 @@ def callbacks(
     answer = answering(sut, respond, job.answer, watch)
     one = qsl.one
 
-    def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
+    def issue(ids: Ids, indices: Indices) -> None:
         answer(one(indices[0]), ids, indices)
 
-    def issue_many(ids: Sequence[int], indices: Sequence[int]) -> None:
+    def issue_many(ids: Ids, indices: Indices) -> None:
         answer(qsl.batch(indices, len(ids)), ids, indices)
 
     return (issue if job.workload.batch_size == 1 else issue_many), lambda: None

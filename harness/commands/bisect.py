@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -42,12 +42,12 @@ def main(arguments: list[str]) -> int:
     repeats = flags.repeats or (1 if flags.answers else _REPEATS)
     requests = [each.request for each in _series(values, flags.package, between) if each.request]
     reporter = terminal.Terminal(flags.quiet)
-    plan = _Plan.of(requests, repeats, flags.answers)
-    for line in plan.sentences(flags.package, between):
+    seconds, sentences = _plan(requests, flags.package, between, repeats, flags.answers)
+    for line in sentences:
         terminal.line(line) if flags.dry_run else reporter.say(line)
     if flags.dry_run:
         return 0
-    words.confirm(plan.seconds, flags.yes)
+    words.confirm(seconds, flags.yes)
     out = requests[0].options.out
     rundir.check_writable("--out", out)
     command = shlex.join(["./run.sh", "bisect", *arguments])
@@ -120,60 +120,33 @@ def _series(values: Values, package: str, versions: Sequence[str]) -> list[Serie
     return series
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Plan:
-    """What a search costs at most.
-
-    Attributes:
-        environments: how many it needs; `left`: how many of them are not made yet.
-        basis: the origin of the estimate, in words.
-    """
-
-    environments: int
-    left: int
-    measurements: int
-    repeats: int
-    seconds: float
-    disk_bytes: float
-    basis: str
-    answers: bool
-
-    @classmethod
-    def of(cls, requests: Sequence[Request], repeats: int, answers: bool) -> _Plan:
-        environments, measurements = bisection.most_trials(len(requests), repeats)
-        lacking = sum(any(" with " in name for name in estimate.to_make(r)) for r in requests)
-        left = min(environments, lacking)
-        # Runs of the locked environment are the best guess.
-        cost = estimate.of(replace(requests[0], pins=()))
-        each_s, each_bytes = estimate.environment_cost(requests[0].device)
-        return cls(
-            environments=environments,
-            left=left,
-            measurements=measurements,
-            repeats=repeats,
-            seconds=cost.all_seconds + (measurements - 1) * cost.seconds + left * each_s,
-            disk_bytes=measurements * cost.disk_bytes + left * each_bytes,
-            basis=cost.basis,
-            answers=answers,
-        )
-
-    def sentences(self, package: str, between: Sequence[str]) -> Iterator[str]:
-        """The plan, before anything is made."""
-        count = plural(len(between), "release")
-        yield f"{count} of {package} with a wheel for this Python: {', '.join(between)}"
-        yield (
-            f"at most {plural(self.environments, 'environment')}, of which {self.left} have to be"
-            f" made, and {plural(self.measurements, 'measurement')}: about"
-            f" {terminal.duration(self.seconds)} ({self.basis}) and {self.disk_bytes / 1e9:.1f} GB"
-        )
-        if self.answers:
-            yield "the accuracy test decides, in which chance has no part if answers do not vary"
-            return
-        yield (
-            f"if all releases are equally fast, a step is named in"
-            f" {bisection.false_alarms():.2%} of such searches: the ends differ by chance in"
-            f" {1 - COVERAGE:.0%}, and new runs of the releases at the step have to agree"
-        )
+def _plan(
+    requests: Sequence[Request], package: str, between: Sequence[str], repeats: int, answers: bool
+) -> tuple[float, list[str]]:
+    """Return (the most seconds of a search, what it costs in sentences)."""
+    environments, measurements = bisection.most_trials(len(requests), repeats)
+    lacking = sum(any(" with " in name for name in estimate.to_make(r)) for r in requests)
+    left = min(environments, lacking)
+    # Runs of the locked environment are the best guess.
+    cost = estimate.of(replace(requests[0], pins=()))
+    each_s, each_bytes = estimate.environment_cost(requests[0].device)
+    seconds = cost.all_seconds + (measurements - 1) * cost.seconds + left * each_s
+    disk_gb = (measurements * cost.disk_bytes + left * each_bytes) / 1e9
+    chance = (
+        f"if all releases are equally fast, a step is named in {bisection.false_alarms():.2%} of"
+        f" such searches: the ends differ by chance in {1 - COVERAGE:.0%}, and new runs of the"
+        " releases at the step have to agree"
+    )
+    if answers:
+        chance = "the accuracy test decides, in which chance has no part if answers do not vary"
+    return seconds, [
+        f"{plural(len(between), 'release')} of {package} with a wheel for this Python:"
+        f" {', '.join(between)}",
+        f"at most {plural(environments, 'environment')}, of which {left} have to be made, and"
+        f" {plural(measurements, 'measurement')}: about {terminal.duration(seconds)}"
+        f" ({cost.basis}) and {disk_gb:.1f} GB",
+        chance,
+    ]
 
 
 @dataclass

@@ -271,10 +271,8 @@ def _merged(runs: list[Measured]) -> dict[str, Source]:
 
 def _files(run: Measured) -> Iterator[tuple[Path, str]]:
     """Every file of the run's submission, and its name there."""
-    for division in sorted(
-        p for p in run.directory.iterdir() if p.is_dir() and p.name in ("open", "closed", "network")
-    ):
-        for path in files.under(division):
+    for division in (_CLOSED, "network", _OPEN):
+        for path in files.under(run.directory / division):
             if path.is_file():
                 yield path, path.relative_to(run.directory).as_posix()
 

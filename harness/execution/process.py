@@ -131,8 +131,7 @@ class Worker:
         with suppress(BrokenPipeError):
             self._process.stdin.close()
         _ended_within(self._process, seconds)
-        # macOS raises PermissionError for a group that is gone.
-        with suppress(ProcessLookupError, PermissionError):
+        with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         os.close(self._replies)
@@ -184,13 +183,13 @@ def _watch(process: Child | Forked, replies: int, path: Path, watch: OnBeat) -> 
 def _ended_within(process: Child | Forked, seconds: float, replies: int | None = None) -> bool:
     """Wait for the process to end, or for a reply, at most so long. → whether one of them happened.
 
-    On Linux this sleeps in the kernel, because Popen.wait(timeout) would poll twenty times a second
-    during the measurement.
+    It sleeps in the kernel, because Popen.wait(timeout) would poll twenty times a second during the
+    measurement.
     """
     if process.poll() is not None:
         return True
     waited = [] if replies is None else [replies]
-    with suppress(AttributeError, OSError):  # not Linux, an old kernel, a sandbox that forbids it
+    with suppress(OSError):  # a sandbox may forbid it
         waited.append(os.pidfd_open(process.pid))
     ready = select.select(waited, [], [], seconds)[0]
     for fd in waited:

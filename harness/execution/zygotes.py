@@ -8,7 +8,6 @@ import json
 import os
 import select
 import socket
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -116,7 +115,7 @@ def _can_fork(job: Job) -> bool:
     spec = spec_of(job.sut)
     is_single = not job.replicated and SHARDS not in job.workload.options and not spec.remote
     on_host = not DEVICES[job.workload.device].accelerator
-    return sys.platform == "linux" and is_single and on_host and job.procedure != FIT
+    return is_single and on_host and job.procedure != FIT
 
 
 class _Zygote:

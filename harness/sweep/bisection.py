@@ -91,13 +91,13 @@ def search(releases: Sequence[str], measure: Measure, repeats: int, answers: boo
     return _Search(releases, measure, repeats, answers).found()
 
 
+@dataclass
 class _Search:
-    def __init__(self, releases: Sequence[str], measure: Measure, repeats: int, answers: bool):
-        self._releases = releases
-        self._measure = measure
-        self._repeats = repeats
-        self._answers = answers
-        self._known: dict[str, Trial] = {}
+    _releases: Sequence[str]
+    _measure: Measure
+    _repeats: int
+    _answers: bool
+    _known: dict[str, Trial] = field(default_factory=dict)
 
     def found(self) -> Found:
         """Return what the search finds."""

@@ -12,22 +12,22 @@ parent finds the cause from signal, kernel and disk.
 
 from __future__ import annotations
 
-import ctypes
 import importlib.metadata
 import os
 import signal
 import sys
-import time
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import perf_counter_ns as _clock
 from typing import Any
 
 from formats.job import COUNT, PROFILE, REFERENCE, SERVE, Job, read_job
 from formats.outcome import Fields, WorkerOutcome
 from formats.writing import write_json
 from scenarios.worker import failures, procedures, profile
+from scenarios.worker.child import end_with_parent
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.queries import engine, streaming
 from scenarios.worker.ranks import processes, sharded
@@ -38,8 +38,6 @@ from scenarios.worker.watching.warm_up import warm_up
 from sut.contract import Unsupported
 from sut.evidence import compilations, generated_files, matrix_rate
 from sut.registry import FIT, loader
-
-_clock = time.perf_counter_ns
 
 
 @dataclass(frozen=True)
@@ -131,15 +129,14 @@ def run(job: Job, loaded: Loaded | None) -> tuple[WorkerOutcome, Loaded | None]:
 
 
 def die_with_parent(parent: int) -> None:
-    """On Linux: let the kernel kill this process (SIGKILL) when its parent dies, and choose it
-    first if memory runs out.
+    """Let the kernel kill this process (SIGKILL) when its parent dies, and choose it first if
+    memory runs out.
     """
     # Ctrl-C goes to the whole terminal; the parent decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-        with suppress(OSError):
-            Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    end_with_parent()
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     if os.getppid() != parent:  # the parent died before the call above
         os._exit(1)
 

@@ -7,7 +7,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from formats.workload import Variables
 from scenarios.worker.system import host_memory
 
 _C = ctypes.CDLL(None)  # loaded here, because a child must not load it between fork and exec
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 class _Ending(Protocol):
@@ -136,17 +135,16 @@ class Forked(_Ending):
 
 
 def end_with_parent(number: int = signal.SIGKILL) -> None:
-    """On Linux: let the kernel send a signal to this process when its parent dies. For `preexec_fn`
-    of a child.
+    """Let the kernel send a signal to this process when its parent dies. For `preexec_fn` of a
+    child.
     """
-    if sys.platform == "linux":
-        _C.prctl(1, number)  # PR_SET_PDEATHSIG
+    _C.prctl(_PR_SET_PDEATHSIG, number)
 
 
 @contextmanager
 def adopting() -> Iterator[None]:
-    """On Linux: a context in which this process becomes the parent of those processes below it
-    whose own parent ends.
+    """A context in which this process becomes the parent of those processes below it whose own
+    parent ends.
     """
     _C.prctl(_PR_SET_CHILD_SUBREAPER, 1)
     try:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter_ns as _clock
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,6 @@ from scenarios.worker.watching import evidence
 from sut.contract import Batch, Evidence, Training
 from sut.evidence import compilations
 
-_clock = time.perf_counter_ns
 _WRITTEN = (
     "began_ns",
     "began_unix_ns",

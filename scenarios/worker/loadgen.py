@@ -15,7 +15,7 @@ from formats.job import ACCURACY, Job, Settings
 from scenarios.table import SCENARIOS
 from scenarios.worker import failures
 from scenarios.worker.heartbeat import COMPLETED, Heartbeat
-from scenarios.worker.queries.answers import Payload
+from scenarios.worker.queries.answers import Ids, Indices, Payload
 from scenarios.worker.queries.qsl import Qsl
 from scenarios.worker.queries.streaming import Responder
 from scenarios.worker.watch import Watch
@@ -64,7 +64,7 @@ def responder(
     append_indices = watch.indices.extend
     next_kept = watch.next_kept
 
-    def complete(ids: Sequence[int], payload: Payload, indices: Sequence[int]) -> None:
+    def complete(ids: Ids, payload: Payload, indices: Indices) -> None:
         nonlocal next_kept
         rows, lengths = payload
         count = len(ids)
@@ -107,12 +107,12 @@ def _fit(lengths: Sequence[int] | None, count: int, stride: int) -> bool:
     return lengths is None or (len(lengths) >= count and max(lengths) <= stride)
 
 
-def _first(dry: bool) -> Callable[[Sequence[int], np.ndarray], None]:
+def _first(dry: bool) -> Callable[[Ids, np.ndarray], None]:
     """The function that reports first tokens."""
     send: Callable[..., object] = _nothing if dry else lg.FirstTokenComplete
     response = lg.QuerySampleResponse
 
-    def first(ids: Sequence[int], tokens: np.ndarray) -> None:
+    def first(ids: Ids, tokens: np.ndarray) -> None:
         start = tokens.ctypes.data
         starts = range(start, start + tokens.nbytes, TOKEN_BYTES)
         send([response(each, at, TOKEN_BYTES) for each, at in zip(ids, starts, strict=True)])

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from time import perf_counter_ns as _clock
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,6 @@ OWN_ROWS = 64
 compliance.scoring.own_choice has the same number.
 """
 
-_clock = time.perf_counter_ns
 _WINDOWS, _AGREE = 7, 1.05
 
 

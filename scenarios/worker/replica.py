@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
+from time import perf_counter_ns as _clock
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,6 @@ from scenarios.worker.system import cores, counters, host_memory
 from scenarios.worker.watch import Watch
 from scenarios.worker.watching import evidence, fresh_inputs
 from sut.evidence import generated_files
-
-_clock = time.perf_counter_ns
 
 
 def main(argv: list[str]) -> None:

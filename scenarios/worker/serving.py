@@ -21,12 +21,12 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
+from time import perf_counter_ns as _clock
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,6 @@ from sut.contract import Batch, Inference
 from sut.devices import DEVICES
 
 SOCKET = "serve.sock"
-_clock = time.perf_counter_ns
 _WARM_TOKENS = 3
 _IDLE_LIMIT_S = 1 << 40
 _SEED = 20240611

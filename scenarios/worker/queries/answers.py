@@ -15,6 +15,10 @@ import numpy as np
 
 from sut.contract import Batch, Unsupported
 
+Ids = Sequence[int]
+"""LoadGen's ids of the samples of a query."""
+Indices = Sequence[int]
+"""The rows of these samples in the data set."""
 TOKENS = ("tokens",)
 """The value of `Job.answer` of a SUT that generates."""
 Payload = tuple[np.ndarray, Sequence[int] | None]

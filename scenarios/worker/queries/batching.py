@@ -7,11 +7,11 @@ request has waited for the longest wait. The queue has a bound, so it never fill
 from __future__ import annotations
 
 import threading
-import time
 from array import array
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import perf_counter_ns as _clock
 from typing import Any, Generic, TypeVar
 
 from formats.outcome import QueueSummary
@@ -20,7 +20,6 @@ Request = TypeVar("Request")
 Result = TypeVar("Result")
 
 _FEW = 2
-_clock = time.perf_counter_ns
 
 
 class Overload(Exception):

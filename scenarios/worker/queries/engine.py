@@ -6,16 +6,17 @@ wait for the answers in the issuing thread. Server waits in `flush`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from queue import SimpleQueue
+from time import perf_counter_ns as _clock
 from typing import Any
 
 import numpy as np
 
 from formats.frameworks import ENGINE
 from formats.job import Job
-from scenarios.worker.queries.answers import pack
+from scenarios.worker.queries.answers import Ids, Indices, pack
 from scenarios.worker.queries.batching import Overload, Queue
 from scenarios.worker.queries.qsl import Qsl
 from scenarios.worker.queries.streaming import Answer, Responder, TokenTimes
@@ -23,8 +24,6 @@ from sut.contract import Batch, Engine
 
 Key = tuple[int, int, int]
 """(id, index of the sample, nanoseconds when it was issued)."""
-
-_clock = time.perf_counter_ns
 
 
 class Flight(Queue):
@@ -141,20 +140,19 @@ class Flight(Queue):
         return call
 
 
+@dataclass(eq=False)
 class EngineSut:
     """An engine with all methods of `sut.contract.Inference`.
 
     Attributes:
+        streams: whether first tokens are reported.
         at_once: the requests that Offline keeps in flight. Its calibration sets it.
     """
 
+    engine: Engine
+    streams: bool
+    at_once: int = 1
     in_flight = 1
-    at_once = 1
-
-    def __init__(self, engine: Engine, streams: bool):
-        """`streams`: whether first tokens are reported."""
-        self.engine = engine
-        self.streams = streams
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.engine, name)
@@ -192,7 +190,7 @@ class EngineSut:
 
             self.engine.submit(sample, on_first if self.streams else None, on_end)
 
-        def answer(batch: Batch, ids: Sequence[int], indices: Sequence[int]) -> None:
+        def answer(batch: Batch, ids: Ids, indices: Indices) -> None:
             begin_ns = _clock()
             first_ns = [begin_ns] * len(ids)
             for place in range(len(ids)):
@@ -254,7 +252,7 @@ def submit(requests: Flight, qsl: Qsl, number: int, index: int) -> None:
     requests.submit((number, index, _clock()), qsl.one(index))
 
 
-def answer_all(requests: Flight, qsl: Qsl, ids: Sequence[int], indices: Sequence[int]) -> None:
+def answer_all(requests: Flight, qsl: Qsl, ids: Ids, indices: Indices) -> None:
     """Submit the samples of a query as soon as there is room for them, and wait for the answers."""
     for number, index in zip(ids, indices, strict=True):
         requests.wait_for_room()

@@ -7,19 +7,17 @@ request is good if none of its latencies is over its limit.
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from time import perf_counter_ns as _clock
 
 import numpy as np
 
 from formats.cell import Cell
 from formats.figures import TOKEN_BYTES
-from scenarios.worker.queries.answers import Payload
+from scenarios.worker.queries.answers import Ids, Indices, Payload
 from scenarios.worker.queries.streaming import Responder
 
-_clock = time.perf_counter_ns
 _LEFT = 0.05
 _SPARE = 1.5
 """The share of all requests that may be left at the end, and the factor on those that the rate and
@@ -55,7 +53,7 @@ class Limited:
     _issued_ns: int = 0
     least_ns: float = math.inf
 
-    def issue(self, ids: Sequence[int]) -> None:
+    def issue(self, ids: Ids) -> None:
         """Note that these requests are due now, unless a time is known for them."""
         now = _clock()
         self._begun_ns = self._begun_ns or now
@@ -113,13 +111,13 @@ class Limited:
         first = "latency" if self.limits.max_latency_ms is not None else "ttft"
         return max(self.over[first] + self.late(), self.over["tpot"])
 
-    def _on_first(self, ids: Sequence[int], tokens: np.ndarray) -> None:
+    def _on_first(self, ids: Ids, tokens: np.ndarray) -> None:
         now = _clock()
         for number in ids:
             self._first[number] = now
         self.respond.first(ids, tokens)
 
-    def _on_complete(self, ids: Sequence[int], payload: Payload, indices: Sequence[int]) -> None:
+    def _on_complete(self, ids: Ids, payload: Payload, indices: Indices) -> None:
         now = _clock()
         self.respond.complete(ids, payload, indices)
         _, lengths = payload

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from scenarios.worker.queries.answers import Indices
 from sut.contract import Batch
 
 _MASK = "attention_mask"
@@ -34,7 +35,7 @@ def lengths(arrays: Batch) -> np.ndarray:
 
 
 def by_length(
-    ids: Sequence[T], indices: Sequence[int], tokens: np.ndarray, chunk: int
+    ids: Sequence[T], indices: Indices, tokens: np.ndarray, chunk: int
 ) -> tuple[list[T], list[int]]:
     """Return the samples of a query, the longest inputs first within each chunk. The rules of LLMs
     forbid sorting across passes over the data set.

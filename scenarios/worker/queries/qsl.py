@@ -5,16 +5,15 @@ number of loaded rows, padded with the last one.
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import perf_counter_ns as _clock
 
 import numpy as np
 
 from scenarios.worker.queries import prepared_inputs
+from scenarios.worker.queries.answers import Indices
 from sut.contract import Batch
-
-_clock = time.perf_counter_ns
 
 
 class Qsl:
@@ -38,7 +37,7 @@ class Qsl:
         self._digests: dict[str, str] = {}
         self.copy_ns = self.prepare_ns = 0
 
-    def load(self, indices: Sequence[int]) -> None:
+    def load(self, indices: Indices) -> None:
         """LoadGen's callback: prepare these rows. Not timed.
 
         Raises ValueError if `prepare` did more than it may. The arrays that it returned are
@@ -62,7 +61,7 @@ class Qsl:
             int(i): {k: v[s : s + 1] for k, v in self.loaded.items()} for s, i in enumerate(indices)
         }
 
-    def unload(self, indices: Sequence[int]) -> None:
+    def unload(self, indices: Indices) -> None:
         """LoadGen's callback: drop the loaded rows. The names of arrays that the SUT has changed go
         into `changed`.
         """
@@ -77,7 +76,7 @@ class Qsl:
         """A view of one loaded row, with axis 0."""
         return self.singles[index]
 
-    def slots(self, indices: Sequence[int]) -> np.ndarray:
+    def slots(self, indices: Indices) -> np.ndarray:
         """The places where the samples of a whole query are loaded, for `gather`. They are computed
         once for all batches of the query.
         """
@@ -91,7 +90,7 @@ class Qsl:
             slots = np.concatenate([slots, np.full(size - len(slots), slots[-1])])
         return {k: v.take(slots, axis=0) for k, v in self.loaded.items()}
 
-    def batch(self, indices: Sequence[int], size: int) -> Batch:
+    def batch(self, indices: Indices, size: int) -> Batch:
         """The loaded rows of these samples as one batch of `size`."""
         return self.gather(self.slots(indices), size)
 

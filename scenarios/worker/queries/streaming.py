@@ -6,14 +6,14 @@ answer when its last token is. A row does not wait for longer answers of its bat
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections.abc import Callable, Sequence
+from time import perf_counter_ns as _clock
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from scenarios.worker.queries.answers import Payload, pack
+from scenarios.worker.queries.answers import Ids, Indices, Payload, pack
 from sut.contract import Batch, Inference
 
 
@@ -25,16 +25,14 @@ class Responder(NamedTuple):
         first: (ids, tokens int32 [ids, 1]): these first tokens have arrived.
     """
 
-    complete: Callable[[Sequence[int], Payload, Sequence[int]], None]
-    first: Callable[[Sequence[int], np.ndarray], None]
+    complete: Callable[[Ids, Payload, Indices], None]
+    first: Callable[[Ids, np.ndarray], None]
 
-
-_clock = time.perf_counter_ns
 
 Callbacks = tuple[Callable[..., None], Callable[[], None]]
 """A scenario's functions for LoadGen: (issue, flush)."""
 
-Answer = Callable[[Batch, Sequence[int], Sequence[int]], None]
+Answer = Callable[[Batch, Ids, Indices], None]
 """(prepared batch, ids, indices of the samples): answer the batch and report it. The batch may have
 more rows than there are ids; those are padding.
 """
@@ -152,12 +150,12 @@ def answering(sut: Inference, respond: Responder, keys: Sequence[str], times: To
     complete = respond.complete
     if not isinstance(sut, Streamed):
 
-        def whole(batch: Batch, ids: Sequence[int], indices: Sequence[int]) -> None:
+        def whole(batch: Batch, ids: Ids, indices: Indices) -> None:
             complete(ids, pack(sut.to_host(sut.predict(batch)), keys), indices)
 
         return whole
 
-    def streamed(batch: Batch, ids: Sequence[int], indices: Sequence[int]) -> None:
+    def streamed(batch: Batch, ids: Ids, indices: Indices) -> None:
         begin = _clock()
         first = begin
         longest = int(batch["prompt_length"].max())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,12 @@ def load(ranks: Ranks, function: Callable[[Workload], Any]) -> Sharded:
     return Sharded(sut, ranks)
 
 
+@dataclass(eq=False)
 class Sharded:
     """A SUT whose calls all ranks make. It has all methods of `sut.contract.Inference`."""
 
-    def __init__(self, sut: Any, ranks: Ranks):
-        self.sut = sut
-        self.ranks = ranks
+    sut: Any
+    ranks: Ranks
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.sut, name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from time import perf_counter_ns as _clock
 
 import numpy as np
 
@@ -57,8 +58,6 @@ _OFFICIAL_S = 60
 _GLANCE_NS = 50_000_000
 """How long a trial sleeps at most before it counts late requests again."""
 _NOBODY = Responder(lambda ids, payload, indices: None, lambda ids, tokens: None)
-
-_clock = time.perf_counter_ns
 
 
 def least_requests(job: Job) -> int:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from time import perf_counter_ns as _clock
 
 import numpy as np
 
@@ -44,7 +45,6 @@ than the engine. Python runs one thread at a time.
 """
 _ROUNDS_A_LEVEL = 2
 _TASKS = Path("/proc/self/task")
-_clock = time.perf_counter_ns
 
 
 @dataclass(frozen=True, kw_only=True)

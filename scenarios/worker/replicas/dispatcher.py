@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import Empty
+from time import perf_counter_ns as _clock
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from formats.outcome import Replica, Replicas, WorkerOutcome
 from scenarios.worker import heartbeat
 from scenarios.worker.failures import Reported
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Beat, Heartbeat
+from scenarios.worker.queries.answers import Ids, Indices
 from scenarios.worker.queries.streaming import Responder, TokenTimes
 from scenarios.worker.replicas import gate, link, nodes
 from scenarios.worker.replicas.gate import Gate
@@ -61,9 +63,8 @@ _OUT_OF_MEMORY = ("out of memory", "outofmemory")
 """The words of Slurm and Ray for a process that was killed for want of memory, in lower case."""
 _CONNECT_S = LOAD_LIMIT_S - 60
 """A cluster may take so long to start the replicas."""
-_clock = time.perf_counter_ns
 
-Submit = Callable[[Rows, Sequence[int], Sequence[int]], None]
+Submit = Callable[[Rows, Ids, Indices], None]
 """(batch, ids, indices of the samples): hand the batch to a free replica. It returns when there is
 a free replica for the next batch.
 """
@@ -80,8 +81,8 @@ class _Batch:
 
     respond: Responder
     times: TokenTimes
-    ids: Sequence[int]
-    indices: Sequence[int]
+    ids: Ids
+    indices: Indices
     begun_ns: int
     left: set[int]
     first_ns: int = 0
@@ -401,8 +402,8 @@ class Replicated:
         respond: Responder,
         times: TokenTimes,
         rows: Rows,
-        ids: Sequence[int],
-        indices: Sequence[int],
+        ids: Ids,
+        indices: Indices,
     ) -> None:
         replica = self._free()
         begun_ns = _clock()

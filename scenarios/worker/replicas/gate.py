@@ -25,7 +25,7 @@ HOST = "127.0.0.1"
 """The interface on which replicas of this machine connect."""
 _PROOF_S = 5.0
 """A connection that is silent for so long, before it has proved the secret, is closed."""
-_ALIVE = {"TCP_KEEPIDLE": 2, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 4}
+_ALIVE = {socket.TCP_KEEPIDLE: 2, socket.TCP_KEEPINTVL: 1, socket.TCP_KEEPCNT: 4}
 """Options of a connection (tcp(7)): after 2 seconds without data the kernel asks the other kernel
 for a sign of life, and after 6 seconds without one the connection is lost. A process that computes
 needs to do nothing for it.
@@ -121,9 +121,9 @@ def _prepare(connection: Connection, unsent_ms: int) -> None:
     with _socket(connection) as own:
         own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in {**_ALIVE, "TCP_USER_TIMEOUT": unsent_ms}.items():
-            if hasattr(socket, name):
-                own.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        own.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, unsent_ms)
+        for option, value in _ALIVE.items():
+            own.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _socket(connection: Connection) -> socket.socket:

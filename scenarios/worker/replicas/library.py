@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from scenarios.worker.queries.answers import Indices
 from scenarios.worker.replicas.link import Message
 
 Ask = Callable[..., list[Message]]
@@ -24,7 +25,7 @@ class Rows(NamedTuple):
     """
 
     library: int
-    indices: Sequence[int]
+    indices: Indices
     size: int
 
 
@@ -45,11 +46,11 @@ class Library:
         self.count: int = reply.header["count"]
         self.changed: list[str] = []
 
-    def load(self, indices: Sequence[int]) -> None:
+    def load(self, indices: Indices) -> None:
         """LoadGen's callback: let every replica prepare these rows. Not timed."""
         self._ask("rows", {"indices": np.asarray(indices, np.int64)}, library=self._number)
 
-    def unload(self, indices: Sequence[int]) -> None:
+    def unload(self, indices: Indices) -> None:
         """LoadGen's callback: let every replica drop these rows."""
         arrays = {"indices": np.asarray(indices, np.int64)}
         replies = self._ask("drop", arrays, library=self._number)
@@ -60,6 +61,6 @@ class Library:
         """Let every replica free the samples."""
         self._ask("close", library=self._number)
 
-    def batch(self, indices: Sequence[int], size: int) -> Rows:
+    def batch(self, indices: Indices, size: int) -> Rows:
         """These samples as one batch of `size`."""
         return Rows(self._number, indices, size)

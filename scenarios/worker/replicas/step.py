@@ -24,7 +24,6 @@ from sut.devices import DEVICES
 _LOOK_MS = 250
 _END_S = 2.0
 """A replica that does not end by itself is ended so long after the LoadGen process has gone."""
-_GONE = getattr(select, "POLLRDHUP", select.POLLHUP)
 
 
 def main(argv: list[str], module: str = "scenarios.worker.replica") -> None:
@@ -44,7 +43,7 @@ def main(argv: list[str], module: str = "scenarios.worker.replica") -> None:
     replica = Child(command, directory, directory / LOG, pass_fds=(handle,))
     # Wait for the end of the replica, and end it if the other side of the connection has gone.
     link = select.poll()
-    link.register(handle, _GONE)
+    link.register(handle, select.POLLRDHUP)
     while replica.poll() is None and not link.poll(_LOOK_MS):
         pass
     replica.end(_END_S)

@@ -16,11 +16,8 @@ _TOPOLOGY = Path("/sys/devices/system/cpu")
 
 def available() -> tuple[int, ...]:
     """The logical processors that a SUT uses if nothing else is requested: those of the affinity
-    mask, and at most the quota of the control groups, rounded up. Empty: this system does not pin a
-    process to processors.
+    mask, and at most the quota of the control groups, rounded up.
     """
-    if not hasattr(os, "sched_getaffinity"):
-        return ()
     mask = os.sched_getaffinity(0)
     return first(mask, math.ceil(control_groups.processors() or len(mask)))
 

@@ -1,8 +1,8 @@
 """This module measures the disturbances of a test while it runs.
 
 It looks for four things: the work of other programs, processor time that the hypervisor kept, times
-in which no answer came, and a calendar clock that was set. The first two are measured on Linux
-only; elsewhere they are absent, never guessed.
+in which no answer came, and a calendar clock that was set. The first two are absent if /proc does
+not report them, never guessed.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ take gigabytes.
 from __future__ import annotations
 
 import resource
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,12 +67,10 @@ def watching() -> Iterator[None]:
 
 
 def _high_water() -> int:
-    """The system's own figure. On Linux it is the kernel's high-water mark, because ru_maxrss
-    includes the parent.
+    """The kernel's high-water mark, because ru_maxrss includes the parent. A sandbox may not report
+    the mark.
     """
-    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
-        1024 if sys.platform == "linux" else 1
-    )
+    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _status(name: str) -> int:

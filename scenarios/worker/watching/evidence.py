@@ -101,6 +101,7 @@ def forget() -> None:
     _latest.clear()
 
 
+@dataclass(eq=False)
 class Taker:
     """Takes a SUT's evidence right before and right after a test.
 
@@ -111,21 +112,16 @@ class Taker:
 
     If batches are long and the framework counts compiled programs without its profiler, each shape
     is watched once, until a program is compiled.
+
+    Attributes:
+        shapes: the function `batches` of a job and its SUT.
     """
 
-    def __init__(
-        self,
-        sut: Inference,
-        shapes: Callable[[Iterable[int]], list[Watched]],
-        within: Within = nullcontext,
-        long_batches: bool = False,
-    ):
-        """`shapes`: the function `batches` of a job and its SUT."""
-        self._sut = sut
-        self._shapes = shapes
-        self._within = within
-        self._long_batches = long_batches
-        self._begun: Evidence | int = 0
+    sut: Inference
+    shapes: Callable[[Iterable[int]], list[Watched]]
+    within: Within = nullcontext
+    long_batches: bool = False
+    _begun: Evidence | int = 0
 
     def begin(self) -> None:
         """Take the evidence right before a test, unless there is that from after the last one.
@@ -134,10 +130,10 @@ class Taker:
         That is JAX, whose profiler reaches the GPU. No profiler may run before its first test.
         """
         compiled = compilations.count()
-        if _latest and _latest[0][0] is self._sut:
+        if _latest and _latest[0][0] is self.sut:
             self._begun = _latest[0][1]
         else:
-            self._begun = self._watch(self._shapes(())[-1:]) if compiled is None else compiled
+            self._begun = self._watch(self.shapes(())[-1:]) if compiled is None else compiled
 
     def end(self, requests: Iterable[int] = ()) -> tuple[Evidence, Evidence]:
         """Return, right after a test, the evidence from before and after it.
@@ -146,7 +142,7 @@ class Taker:
         are reduced by those of the test. `requests`: see `batches`.
         """
         last = self._begun
-        watched = self._shapes(requests)
+        watched = self.shapes(requests)
         if isinstance(last, Evidence):
             before = last
         else:
@@ -156,11 +152,11 @@ class Taker:
         after = last
         programs = compilations.count()
         compiled = programs is None or programs != last.detail["compilations"]
-        if compiled or not self._long_batches:
-            more = watched[:1] * self._sut.in_flight + watched
+        if compiled or not self.long_batches:
+            more = watched[:1] * self.sut.in_flight + watched
             as_many = last.detail["batches"] == len(more)
             after = self._watch(watched[-1:] if as_many else more)
-        _latest[:] = [(self._sut, after)]
+        _latest[:] = [(self.sut, after)]
         return before, after
 
     def _watch(self, watched: Sequence[Watched]) -> Evidence:
@@ -169,7 +165,7 @@ class Taker:
         """
         answers: list[Batch] = []
         shapes = [each.batch for each in watched]
-        evidence = watch(self._sut, shapes, answers.append, self._within)
+        evidence = watch(self.sut, shapes, answers.append, self.within)
         detail: dict[str, float] = {"samples": 0.0, "rows": 0, "later_tokens": 0}
         for each, answer in zip(watched, answers, strict=True):
             detail["samples"] += each.samples

@@ -9,10 +9,10 @@ warm up in them, and honest SUTs took up to 24 times as long.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 from operator import attrgetter
+from time import perf_counter_ns as _clock
 
 import numpy as np
 
@@ -30,7 +30,6 @@ Times = list[tuple[float, float, float]]
 met.
 """
 
-_clock = time.perf_counter_ns
 # There are more than _LEAST rounds, and they go on until _ENOUGH_NS is spent. If fresh inputs look
 # slower than _SUSPICIOUS, or DOUBTFUL if batches are long, all rounds are run, up to _MOST, or up
 # to ROUNDS if these are long.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from itertools import product
+from time import perf_counter_ns as _clock
 from typing import Any
 
 from formats.job import LOADGEN, Job
@@ -13,8 +13,6 @@ from scenarios.worker.queries.answers import TOKENS, check_rows, describe
 from scenarios.worker.queries.qsl import Qsl
 from sut.contract import Batch, Inference
 from sut.devices import DEVICES
-
-_clock = time.perf_counter_ns
 
 
 def warm_up(
