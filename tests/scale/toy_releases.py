@@ -96,7 +96,7 @@ def main() -> None:
     folder = flags.folder.absolute() / ("equal" if flags.equal else "step")
     tree = made(folder, flags.equal)
     words = "bisect --sut toy-mock --model bert --scenario Offline --package toy --from 1.0"
-    words += " --to 1.2 --sut-option latency-ms=0.01 --duration 0.5 --json --quiet --yes"
+    words += " --to 1.2 --sut-option latency-ms=0.01 --duration 2 --json --quiet --yes"
     env = {**os.environ, "PIP_FIND_LINKS": str(folder / "wheels")}
     for number in range(1, flags.tries + 1):
         out = folder / f"runs-{number}"
