@@ -18,6 +18,7 @@ from harness.conformance import verdicts
 from harness.conformance.running import BACKENDS, HUB, JUDGES, KERAS, TRANSFORMERS, Runner
 from harness.conformance.verdicts import BEFORE, Finding
 from harness.errors import EnvironmentFailure
+from sut.conformance import FOLDERS, OPERATIONS
 from sut.conformance.cases import Case, arrays
 
 _FILES = BACKENDS | JUDGES
@@ -108,13 +109,13 @@ def _file(
 
 def of_file(path: Path, inputs: Mapping[str, np.ndarray]) -> Part:
     """The part for a user's `.keras` file. `inputs`: arrays by the names of its inputs."""
-    return replace(PARTS["keras"], find=partial(_file, path, inputs), usual_s=0)
+    return replace(PARTS[OPERATIONS], find=partial(_file, path, inputs), usual_s=0)
 
 
 PARTS = {
-    "keras-hub": Part(
+    FOLDERS: Part(
         suts=[TRANSFORMERS, *(way.sut for way in HUB.values())], find=_folders, usual_s=700
     ),
-    "keras": Part(suts=[way.sut for way in _FILES.values()], find=_operations, usual_s=800),
+    OPERATIONS: Part(suts=[way.sut for way in _FILES.values()], find=_operations, usual_s=800),
 }
 """The parts by the library that they judge."""

@@ -16,7 +16,7 @@ from harness.execution.environments import Environment
 from harness.execution.pins import Pin, name_of
 from harness.request.pins import of_cell
 from sut import conformance
-from sut.conformance import cases
+from sut.conformance import PACKAGES, cases
 from sut.conformance.cases import LIST, UNFINISHED, Answer, Case
 from sut.devices import HOST
 from sut.registry import REFERENCES, spec_of
@@ -25,11 +25,6 @@ _LIMIT_S = 3600
 _AT_A_TIME = 2  # processes; each has its own gigabyte
 _LIBRARIES = {"keras_hub_folders": "KerasHub", "keras_files": "Keras"}
 """Program → the library whose answers it computes."""
-_PACKAGES = (
-    *("keras", "keras-hub", "jax", "jaxlib", "tensorflow-cpu", "torch", "openvino"),
-    *("transformers", "numpy"),
-)
-"""Distributions whose versions a table names."""
 Say = Callable[[str], None]
 
 
@@ -103,7 +98,7 @@ def versions(made: Iterable[Environment]) -> dict[str, dict[str, str]]:
     found = {}
     for environment in made:
         there = interpreter.inventory(str(environment.python))
-        found[environment.name] = {name: there[name] for name in _PACKAGES if name in there}
+        found[environment.name] = {name: there[name] for name in PACKAGES if name in there}
     return found
 
 

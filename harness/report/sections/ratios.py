@@ -129,17 +129,17 @@ def _overhead(pair: Contrast) -> dict[str, Any]:
     keras = pair.a
     bare = pair.b
     is_same = bare.cell.sut == SUTS[keras.cell.sut].without_keras
-    return {
-        "work": pair.work,
-        "keras": keras.sut,
-        "bare": bare.sut,
-        "ratio": _ratio(pair),
-        "keras_ms": keras.numbers["ms_per_step"],
-        "bare_ms": bare.numbers["ms_per_step"],
-        "keras_token_ms": _token_ms(keras),
-        "bare_token_ms": _token_ms(bare),
-        "cost": is_same and not compare.other_factors((keras.cell, bare.cell)),
-    }
+    return dict(  # noqa: C408
+        work=pair.work,
+        keras=keras.sut,
+        bare=bare.sut,
+        ratio=_ratio(pair),
+        keras_ms=keras.numbers["ms_per_step"],
+        bare_ms=bare.numbers["ms_per_step"],
+        keras_token_ms=_token_ms(keras),
+        bare_token_ms=_token_ms(bare),
+        cost=is_same and not compare.other_factors((keras.cell, bare.cell)),
+    )
 
 
 def _more(keras: Group, bare: Group) -> str:

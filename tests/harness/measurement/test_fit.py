@@ -324,7 +324,7 @@ def test_trainings_stand_in_tables_reports_and_comparisons_like_other_cells(tmp_
     (row,) = (tables.row(group) for group in groups(out["a"]))
     of_steps = {"task": "fit", "scenario": "Fit", "unit": "ms/step", "higher_is_better": False}
     assert row | of_steps == row
-    assert row["figure"] == row["ms_per_step"] and row["repeats"] == 3
+    assert row["figure"] == pytest.approx(row["ms_per_step"]) and row["repeats"] == 3
     (both,) = compare.compare(*(groups(folder) for folder in out.values()))
     assert "ms/step" in both.a_figure
     report = gathered(tmp_path)

@@ -344,7 +344,7 @@ def test_a_disk_without_room_for_the_run_is_said_by_the_command(tmp_path, monkey
     def full(*_):
         raise OSError(28, "No space left on device", "somewhere")
 
-    monkeypatch.setattr(rundir, "_keep_reserve", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     words = f"--sut mock --scenario Offline --model bert --out {tmp_path} --cache {CACHE}"
     code, _, said = call(words.split(), capsys)
     assert code == 3

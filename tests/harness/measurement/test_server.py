@@ -46,7 +46,7 @@ def test_server_finds_a_rate_and_reports_queue_and_limits(tmp_path, capsys):
     assert cell["serving"]["queue"]["most_waiting"] >= 0
     run = Path(cell["directory"])
     assert "record" not in failed(run)
-    mutations.record(lambda d: {**d, "cell": {**d["cell"], "max_latency_ms": 500.0}})(run)
+    mutations.record("cell", max_latency_ms=500.0)(run)
     text = "requested_server_target_latency_ns is 500250000; the cell has 500000000"
     assert text in failed(run)["record"]
 
