@@ -7,10 +7,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from compliance.endpoints.result import LENGTHS, Result, lookup, number, numeric
+from compliance.endpoints.result import LENGTHS, Result, number, numeric
 from compliance.findings.check import mismatch
 from compliance.logs.digits import close
-from compliance.logs.strict_json import Document
+from compliance.logs.strict_json import Document, lookup
 from compliance.rules import Benchmark
 from formats.checks import Fault, Faults
 
