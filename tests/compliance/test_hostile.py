@@ -485,7 +485,7 @@ def test_where_the_audit_itself_breaks_off_the_other_parts_go_on(
     monkeypatch.setattr(
         checklist,
         "GROUPS",
-        (checklist.CheckGroup("evidence", broken), *checklist.GROUPS),
+        (checklist.CheckGroup("evidence", (broken,)), *checklist.GROUPS),
     )
     found = audit.audit(run).checks_for("quick")
     ((name, why),) = failed(found).items()

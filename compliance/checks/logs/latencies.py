@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
+from compliance.checks.entries import entry_fault, not_a_number
 from compliance.findings.check import judge
-from compliance.findings.entries import entry_fault, not_a_number
 from compliance.loadgen import rates, schedule
 from compliance.loadgen.latency_keys import (
     FIRST_TOKENS,

@@ -9,8 +9,8 @@ from array import array
 import numpy as np
 
 from compliance import explanation
+from compliance.checks.entries import entry_fault
 from compliance.findings.check import differs, failed, judge, manual, shorten
-from compliance.findings.entries import entry_fault
 from compliance.loadgen.log import Log
 from compliance.logs import Detail, user_conf
 from compliance.logs.digits import DIGITS, close

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from compliance.checks.entries import entry_fault, of_the_log
 from compliance.findings.check import differs, judge, not_applicable, shorten
-from compliance.findings.entries import entry_fault, of_the_log
 from compliance.loadgen import schedule
 from compliance.loadgen.early_stopping import discards
 from compliance.loadgen.latency_keys import FIRST_TOKENS, PERCENTILES, QUERIES, SAMPLES, LatencyKeys

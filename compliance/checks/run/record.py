@@ -12,8 +12,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
+from compliance.checks.entries import entry_fault
 from compliance.findings.check import differs, judge, mismatch, quoted, shorten
-from compliance.findings.entries import entry_fault
 from compliance.folders import measurements_file
 from compliance.logs import files
 from compliance.logs.digits import DIGITS, close

@@ -10,8 +10,8 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
+from compliance.checks.entries import entry_fault
 from compliance.findings.check import judge, manual, not_applicable, quoted, shorten
-from compliance.findings.entries import entry_fault
 from compliance.folders import subfolders
 from compliance.logs import files
 from compliance.rules import Benchmark, ScoredTest
