@@ -83,7 +83,7 @@ def _copies(directory: Path, places: Iterable[str]) -> Iterator[Check]:
         trace = record.digests.trace if record else None
         if trace and first.setdefault(trace, place) != place:
             text = f"its trace is that of {first[trace]}: one of them is a copy"
-            check = failed("copied-run", text, file=f"{place}/record.json")
+            check = failed("copied-run", text, f"{place}/record.json")
             yield replace(check, place=place)
 
 

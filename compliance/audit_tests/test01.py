@@ -167,7 +167,7 @@ def _output_length(
         file: the test's log of answers.
     """
     if subject.record and subject.record.cell.task == "predict":
-        return not_applicable("output-length", "the model generates no tokens", file=file)
+        return not_applicable("output-length", "the model generates no tokens", file)
     answered = [row for row in logged.rows if row.index in answers]
     test = sum(len(row.data) for row in answered)
     reference = sum(len(answers[row.index]) for row in answered)

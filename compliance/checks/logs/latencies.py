@@ -7,7 +7,6 @@ Sources: loadgen/results.cc, loadgen/loadgen.cc.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 from compliance.checks.entries import entry_fault, not_a_number
@@ -297,7 +296,7 @@ def _server(log: Log) -> Faults:
     yield from _of_tokens(log)
 
 
-_FIGURES: Mapping[str, Callable[[Log], Faults]] = {
+_FIGURES = {
     "Offline": _offline,
     "SingleStream": _single_stream,
     "MultiStream": _multi_stream,

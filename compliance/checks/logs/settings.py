@@ -303,7 +303,7 @@ def user_conf_keys(subject: Subject) -> Check:
         "user-conf-keys",
         dict.fromkeys(faults),
         f"{len(conf.values)} keys, all known to LoadGen",
-        file=file,
+        file,
     )
 
 

@@ -343,7 +343,7 @@ def _scored(name: str, rule: ScoredTest, subject: Subject) -> Check:
     text, fault = files.attempt(files.text, path)
     if text is None or "TEST PASS" not in text:
         faults = [fault or f"{verdict_file} does not say TEST PASS"]
-        return judge(name.lower(), faults, "", file=file)
+        return judge(name.lower(), faults, "", file)
     why = (
         f"{verdict_file} of the benchmark's own script says TEST PASS: ask the submitter for"
         " the logs of the test"

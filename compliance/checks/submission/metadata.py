@@ -210,7 +210,7 @@ def _calibration(subject: Subject) -> Check:
     folder = place.submitter_folder
     for name in _CALIBRATION:
         if _says_something(folder / name):
-            return judge("calibration", [], name, file=place.show(folder))
+            return judge("calibration", [], name, place.show(folder))
     why = (
         "no document says how the model was quantised; one is required unless nothing was quantised"
     )
@@ -310,4 +310,4 @@ def record_json(subject: Subject) -> Check:
     faults = _schema(subject, document, "record", "record.json")
     if not faults and subject.record is None:
         faults = [subject.faults["record.json"]]
-    return judge("record-json", faults, "complete", file="record.json")
+    return judge("record-json", faults, "complete", "record.json")
