@@ -151,8 +151,9 @@ class Subject:
 
     @property
     def official_rules(self) -> Benchmark | None:
-        """The rules of this folder's official benchmark; None: it has none."""
-        return self.rules.benchmarks.get(self.official or "")
+        """The rules of this folder's official benchmark in its scenario; None: it has none."""
+        row = self.rules.benchmarks.get(self.official or "")
+        return row.of(self.place.scenario) if row else None
 
     @property
     def accuracy_file(self) -> str:

@@ -255,7 +255,7 @@ def _every_sample(detail: Log, loaded: int, subject: Subject) -> Faults:
     row = subject.official_rules
     count = detail.loaded_samples("accuracy")
     total = detail.number("qsl_reported_total_count")
-    required = row.of(subject.place.scenario).accuracy_sample_count if row else None
+    required = row.accuracy_sample_count if row else None
     expected = count if count is not None and count == required else total
     queries = detail.all("generated_query_count")
     sizes = detail.all("generated_samples_per_query")
