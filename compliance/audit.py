@@ -53,9 +53,10 @@ def audit(
     directory = directory.absolute()
     with files.confined(directory):
         walk = files.walk(directory)
-        unread = []
-        for path, reason in walk.unread:
-            unread.append(f"{path.relative_to(directory).as_posix()} cannot be listed ({reason})")
+        unread = [
+            f"{path.relative_to(directory).as_posix()} cannot be listed ({reason})"
+            for path, reason in walk.unread
+        ]
         if unread:
             return Audit(round or "", (), (judge("readable", unread, ""),))
         found = folders.find(directory, walk.entries)
@@ -82,7 +83,7 @@ def _copies(directory: Path, places: Iterable[str]) -> Iterator[Check]:
         trace = record.digests.trace if record else None
         if trace and first.setdefault(trace, place) != place:
             text = f"its trace is that of {first[trace]}: one of them is a copy"
-            check = failed("copied-run", text, file=f"{place}/record.json")
+            check = failed("copied-run", text, f"{place}/record.json")
             yield replace(check, place=place)
 
 
@@ -142,13 +143,14 @@ def _audit(unit: Unit, directory: Path, round: str | None, harness: Harness | No
     if kind is Kind.LOGS and all(check.verdict is Verdict.NA for check in checks):
         return Audit("", tuple(results), tuple(checks))
     own = kind is Kind.RUN or (unit.folder.parent / "record.json").is_file()
+    submitted = kind in (Kind.SUBMISSION, Kind.SUBMITTER)
     outcome = Audit(
         round_rules.round,
         tuple(results),
         tuple(_completed(check, round_rules, own) for check in checks),
         round_chosen_by=how,
-        lenient=kind in (Kind.SUBMISSION, Kind.SUBMITTER),
-        checked=kind in (Kind.SUBMISSION, Kind.SUBMITTER, Kind.ENDPOINTS),
+        lenient=submitted,
+        checked=submitted or kind is Kind.ENDPOINTS,
     )
     if harness is None or not os.path.lexists(unit.folder / "result.json"):
         return outcome

@@ -90,17 +90,17 @@ def _unjudged(detail: logs.Detail | None, fault: str, verdict: str | None) -> Ch
     said = f"the summary says {shorten(verdict)}" if verdict else "no summary has a verdict"
     if detail and detail.not_judged:
         why = f"{detail.not_judged}; {said}"
-        return [not_applicable(_LOG, why, file=_DETAIL)]
+        return [not_applicable(_LOG, why, _DETAIL)]
     stopped = detail.stopped("performance") if detail else ""
     if detail and detail.values and not stopped:
         return []
     faults = [fault]
     if detail:
         faults = [*filter(None, [stopped]), *detail.problems]
-    checks = [judge(_LOG, faults, "", file=_DETAIL, fix=_LOGS)]
+    checks = [judge(_LOG, faults, "", _DETAIL, fix=_LOGS)]
     if verdict:
         why = f"{said}, and no detail log shows why"
-        checks.append(not_applicable("logs-say-nothing", why, file=_SUMMARY))
+        checks.append(not_applicable("logs-say-nothing", why, _SUMMARY))
     return checks
 
 
@@ -122,7 +122,7 @@ def _of_an_earlier_round(subject: Subject) -> Check | None:
         f" earliest round that has rules, and does not log {shorten(', '.join(missing))}: it is not"
         f" judged{error}"
     )
-    return not_applicable(_LOG, why, file=_DETAIL)
+    return not_applicable(_LOG, why, _DETAIL)
 
 
 def _conf_folder(folder: Path, root: Path) -> Path:
@@ -193,7 +193,7 @@ def _audited(name: str, test: LoadGenRun) -> Check:
     if not settings.has_audit_config(test.detail):
         faults.append(settings.ORDINARY.format(name=name))
     good = "LoadGen found an audit.config"
-    check = judge(f"{name.lower()}-settings", faults, good, file=_DETAIL, fix=_LOGS)
+    check = judge(f"{name.lower()}-settings", faults, good, _DETAIL, fix=_LOGS)
     return replace(check, level="quick")
 
 

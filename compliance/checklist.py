@@ -28,7 +28,11 @@ from compliance.checks.submission import (
 )
 from compliance.logs import files
 from compliance.subject import Subject
-from formats.checks import Checks
+from formats.checks import Check, Checks
+
+
+Find = Callable[[Subject], Check | Checks]
+"""A function that returns a check of one result folder, or several."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class CheckGroup:
 
     Attributes:
         name: the check `audit` reports the error under this name.
-        find: the function that returns the checks of one result folder.
+        finds: the functions that return the checks.
         of_logs: whether the checks need a detail log. Without one, each of them would only report
             that it is missing.
         of_run, of_record: whether the checks are of the files of a run directory, which a
@@ -46,10 +50,18 @@ class CheckGroup:
     """
 
     name: str
-    find: Callable[[Subject], Checks]
+    finds: tuple[Find, ...]
     of_logs: bool = False
     of_run: bool = False
     of_record: bool = False
+
+    def checks(self, subject: Subject) -> Checks:
+        """The checks of one result folder."""
+        checks: Checks = []
+        for find in self.finds:
+            found = find(subject)
+            checks += [found] if isinstance(found, Check) else found
+        return checks
 
 
 def _settings(subject: Subject) -> Checks:
@@ -62,50 +74,6 @@ def _settings(subject: Subject) -> Checks:
             settings.sample_set(test, subject),
         ]
     return [*checks, settings.user_conf_keys(subject), *settings.of_the_round(subject)]
-
-
-def _figures(subject: Subject) -> Checks:
-    return [
-        *validity.errors(subject),
-        *latencies.checks(subject),
-        validity.parts(subject),
-        duration.performance(subject),
-        validity.early_stopping(subject),
-        duration.accuracy(subject),
-        validity.verdict(subject),
-        duration.measured(subject),
-    ]
-
-
-def _recomputed(subject: Subject) -> Checks:
-    return [
-        *sample_order.loaded_sets(subject),
-        *trace.checks(subject),
-        sample_order.performance(subject),
-    ]
-
-
-def _provenance(subject: Subject) -> Checks:
-    return [*loadgen_build.checks(subject), dates_and_digests.dates(subject)]
-
-
-def _run(subject: Subject) -> Checks:
-    return [
-        metadata.record_json(subject),
-        record.agreement(subject),
-        *dates_and_digests.digests(subject),
-    ]
-
-
-def _record(subject: Subject) -> Checks:
-    return [
-        dates_and_digests.recorded_digests(subject),
-        *record.checks(subject),
-        result.clock(subject),
-        result.check(subject),
-        score.tolerance(subject),
-        score.judged(subject),
-    ]
 
 
 def _scores(subject: Subject) -> Checks:
@@ -131,37 +99,50 @@ def _scores(subject: Subject) -> Checks:
     ]
 
 
-def _evidence(subject: Subject) -> Checks:
-    return [*evidence.checks(subject), *precision.checks(subject)]
-
-
-def _metadata(subject: Subject) -> Checks:
-    return [*metadata.checks(subject), benchmark.eligibility(subject)]
-
-
+_METADATA = CheckGroup("metadata", (metadata.checks, benchmark.eligibility))
 OF_ENDPOINTS = (
-    CheckGroup("layout", layout.endpoints_documents),
-    CheckGroup("metadata", _metadata),
-    CheckGroup("scenarios", benchmark.scenarios),
+    CheckGroup("layout", (layout.endpoints_documents,)),
+    _METADATA,
+    CheckGroup("scenarios", (benchmark.scenarios,)),
 )
 """The groups of a result of mlcommons/endpoints in a submission: its documents and folders have the
 rules of LoadGen's results.
 """
 
+_FIGURES = (
+    validity.errors,
+    latencies.checks,
+    validity.parts,
+    duration.performance,
+    validity.early_stopping,
+    duration.accuracy,
+    validity.verdict,
+    duration.measured,
+)
+_RECOMPUTED = (sample_order.loaded_sets, trace.checks, sample_order.performance)
+_RUN = (metadata.record_json, record.agreement, dates_and_digests.digests)
+_RECORD = (
+    dates_and_digests.recorded_digests,
+    record.checks,
+    result.clock,
+    result.check,
+    score.tolerance,
+    score.judged,
+)
 GROUPS = (
-    CheckGroup("layout", layout.checks),
-    CheckGroup("inferred", settings.inferred, of_logs=True),
-    CheckGroup("settings", _settings, of_logs=True),
-    CheckGroup("validity", _figures, of_logs=True),
-    CheckGroup("recomputed", _recomputed, of_logs=True),
-    CheckGroup("batches", lambda subject: [duration.whole_batches(subject)], of_logs=True),
-    CheckGroup("provenance", _provenance, of_logs=True),
-    CheckGroup("run", _run, of_logs=True, of_run=True),
-    CheckGroup("record", _record, of_logs=True, of_record=True),
-    CheckGroup("scores", _scores),
-    CheckGroup("evidence", _evidence, of_record=True),
-    CheckGroup("watched", answers_while_measuring.checks, of_record=True),
-    CheckGroup("metadata", _metadata),
-    CheckGroup("official", benchmark.checks, of_logs=True),
-    CheckGroup("compliance-tests", compliance_tests.checks, of_logs=True),
+    CheckGroup("layout", (layout.checks,)),
+    CheckGroup("inferred", (settings.inferred,), of_logs=True),
+    CheckGroup("settings", (_settings,), of_logs=True),
+    CheckGroup("validity", _FIGURES, of_logs=True),
+    CheckGroup("recomputed", _RECOMPUTED, of_logs=True),
+    CheckGroup("batches", (duration.whole_batches,), of_logs=True),
+    CheckGroup("provenance", (loadgen_build.checks, dates_and_digests.dates), of_logs=True),
+    CheckGroup("run", _RUN, of_logs=True, of_run=True),
+    CheckGroup("record", _RECORD, of_logs=True, of_record=True),
+    CheckGroup("scores", (_scores,)),
+    CheckGroup("evidence", (evidence.checks, precision.checks), of_record=True),
+    CheckGroup("watched", (answers_while_measuring.checks,), of_record=True),
+    _METADATA,
+    CheckGroup("official", (benchmark.checks,), of_logs=True),
+    CheckGroup("compliance-tests", (compliance_tests.checks,), of_logs=True),
 )

@@ -6,7 +6,7 @@ Source: loadgen/results.cc, LogSummary; loadgen/issue_query_controller.cc, Issue
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -213,7 +213,7 @@ def _stopping(log: Log, subject: Subject) -> Iterator[str]:
     yield shorten("; ".join(said) or "LoadGen has none in this scenario", 400)
 
 
-_PARTS: dict[str, Callable[[Log, Subject], Iterator[str]]] = {
+_PARTS = {
     "result_min_duration_met": _duration,
     "result_min_queries_met": _queries,
     "result_perf_constraints_met": _constraints,

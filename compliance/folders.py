@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 from compliance import rules
 from compliance.logs import files
+from compliance.logs.strict_json import lookup
 from compliance.rules import Rules
 
 _DETAIL = "mlperf_log_detail.txt"
@@ -116,19 +118,18 @@ def recognised_round(folder: Path) -> tuple[str, str]:
         return recorded, "by record.json"
     seeds: Counter[str] = Counter()
     versions: Counter[str] = Counter()
-    earlier: Counter[str] = Counter()
     paths = list(files.under(folder))
     details = [path for path in paths if path.name == _DETAIL]
-    for path in details[:_MOST_LOGS]:
-        ends = files.maybe(lambda path: files.ends(path, _HEAD_BYTES), path)
-        head = ends[0] if ends else b""
-        found = [version.decode() for version in _VERSION.findall(head)]
-        earlier.update(filter(rules.is_earlier, found))
-        for round in rules.rounds():
-            known = rules.load(round)
-            versions.update(round for version in found if version in known.versions)
-            for key, value in _SEED.findall(head):
-                seeds[round] += known.seeds.get(key.decode()) == int(value)
+    begin = partial(files.ends, count=_HEAD_BYTES)
+    read = [files.maybe(begin, path) for path in details[:_MOST_LOGS]]
+    heads = b"\n".join(ends[0] for ends in read if ends)
+    found = [version.decode() for version in _VERSION.findall(heads)]
+    earlier = Counter(filter(rules.is_earlier, found))
+    for round in rules.rounds():
+        known = rules.load(round)
+        versions.update(round for version in found if version in known.versions)
+        for key, value in _SEED.findall(heads):
+            seeds[round] += known.seeds.get(key.decode()) == int(value)
     found_by = {
         "by the seeds in the logs": +seeds,
         "by the seeds in config.yaml": _endpoints_seeds(paths),
@@ -150,17 +151,11 @@ def _endpoints_seeds(paths: Iterable[Path]) -> Counter[str]:
     configs = [path for path in paths if path.name in _CONFIGS]
     for path in configs[:_MOST_LOGS]:
         config = files.maybe(files.yaml_object, path)
-        settings = (config or {}).get("settings")
-        runtime = settings.get("runtime") if isinstance(settings, dict) else None
-        if not isinstance(runtime, dict):
-            continue
-        rounds = rules.rounds()
-        for round in rounds:
-            known = rules.load(round)
-            if rounds.index(round) < rounds.index(known.endpoints.since):
-                continue
-            for name, seed in known.endpoints.seeds.items():
-                votes[round] += runtime.get(name) == known.seeds[seed]
+        for known in map(rules.load, rules.rounds()):
+            endpoints = known.endpoints
+            for name, seed in endpoints.seeds.items() if known.round >= endpoints.since else ():
+                stated = lookup(config, f"settings.runtime.{name}")
+                votes[known.round] += stated == known.seeds[seed]
     return +votes
 
 

@@ -101,6 +101,8 @@ class Subject:
         record: record.json of the run directory.
         system, measurements, mapping: the submission's system description, measurements.json and
             model_mapping.json.
+        system_file, measurements_file, mapping_file: their paths, relative to the audited
+            directory.
         accuracy_text: accuracy.txt.
         trace: the trace of the performance test.
         trace_file: the path of the trace, even if there is none.
@@ -124,6 +126,9 @@ class Subject:
     compliance: dict[str, LoadGenRun]
     faults: dict[str, str]
     only: str = ""
+    system_file: str = ""
+    measurements_file: str = ""
+    mapping_file: str = ""
 
     @property
     def tests(self) -> tuple[LoadGenRun, ...]:
@@ -146,8 +151,9 @@ class Subject:
 
     @property
     def official_rules(self) -> Benchmark | None:
-        """The rules of this folder's official benchmark; None: it has none."""
-        return self.rules.benchmarks.get(self.official or "")
+        """The rules of this folder's official benchmark in its scenario; None: it has none."""
+        row = self.rules.benchmarks.get(self.official or "")
+        return row.of(self.place.scenario) if row else None
 
     @property
     def accuracy_file(self) -> str:
@@ -239,7 +245,9 @@ def read(place: ResultFolder, rules: Rules) -> Subject:
 
     layout = rules.layout
     base = place.submitter_folder
-    mapping_path = base / layout.model_mapping
+    system = base / layout.system.format(system=place.system)
+    measurements = measurements_file(place, rules)
+    mapping = base / layout.model_mapping
     trace = _trace_path(place, rules)
     performance = _test("performance", place.folder / layout.performance, place, rules)
     accuracy = _test("accuracy", place.folder / layout.accuracy, place, rules)
@@ -249,9 +257,12 @@ def read(place: ResultFolder, rules: Rules) -> Subject:
         performance=performance,
         accuracy=replace(accuracy, detail=accuracy.detail.sharing(performance.detail)),
         record=take(files.record, place.run / "record.json") if place.run else None,
-        system=take(files.json_object, base / layout.system.format(system=place.system)),
-        measurements=take(files.json_object, measurements_file(place, rules)),
-        mapping=take(files.json_object, mapping_path) if os.path.lexists(mapping_path) else None,
+        system=take(files.json_object, system),
+        measurements=take(files.json_object, measurements),
+        mapping=take(files.json_object, mapping) if os.path.lexists(mapping) else None,
+        system_file=place.show(system),
+        measurements_file=place.show(measurements),
+        mapping_file=place.show(mapping),
         accuracy_text=take(files.text, place.folder / layout.accuracy / "accuracy.txt"),
         trace=take(traces.read, trace) if files.size(trace) else None,
         trace_file=place.show(trace),

@@ -184,7 +184,7 @@ def endpoints_checks(
         return guarded([("reading", partial(endpoints.checks, result))])
     subject = read(place, round_rules)
     groups = [("reading", partial(endpoints.checks, result))]
-    groups += [(group.name, partial(group.find, subject)) for group in checklist.OF_ENDPOINTS]
+    groups += [(group.name, partial(group.checks, subject)) for group in checklist.OF_ENDPOINTS]
     measured, *documents = [guarded([group]) for group in groups]
     for group in documents:
         measured += [replace(check, level="submission") for check in group]
@@ -203,7 +203,7 @@ def _subject_checks(
     for group in checklist.GROUPS:
         lacks = (unread and group.of_logs) or (lacks_run and group.of_run)
         if not lacks and not (lacks_record and group.of_record):
-            groups.append((group.name, partial(group.find, subject)))
+            groups.append((group.name, partial(group.checks, subject)))
     checks = guarded(groups)
     if unread:
         names = " and the ".join(unread)

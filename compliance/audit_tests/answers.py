@@ -5,7 +5,6 @@ samples that LoadGen selects?
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,23 +24,14 @@ from formats.checks import Check, Checks, Faults
 _LOG = "mlperf_log_accuracy.json"
 
 
-@dataclass(frozen=True)
-class Log:
-    """The whole log of answers of a compliance test.
+def checks(
+    test: LoadGenRun, rule: ComplianceTest, subject: Subject
+) -> tuple[LoggedAnswers | None, str, Checks]:
+    """(the rows of the whole log, its path, the checks of it). The rows are None if the log cannot
+    be read or is truncated.
 
-    Attributes:
-        answers: its rows.
-        file: its path, relative to the audited directory.
-    """
-
-    answers: LoggedAnswers
-    file: str
-
-
-def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> tuple[Log | None, Checks]:
-    """(the whole log, the checks of it). The log is None if it cannot be read or is truncated.
-
-    The whole log is in raw/, or submitted if it is short.
+    The whole log is in raw/, or submitted if it is short. Its path is relative to the audited
+    directory.
     """
     place = subject.place
     submitted = place.compliance / test.name / "accuracy" / _LOG
@@ -49,17 +39,17 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> tuple[Lo
     path = submitted if run is None else run / "raw" / test.name / _LOG
     file = place.show(path)
     if run is None and accuracy.is_cut(submitted, subject.rules):
-        return None, [_ends(test, submitted, subject, file)]
+        return None, file, [_ends(test, submitted, subject, file)]
     answers, fault = files.attempt(logs.read_logged, path)
     if answers is None:
-        return None, [failed(f"{test.slug}-answers", fault, file)]
+        return None, file, [failed(f"{test.slug}-answers", fault, file)]
     results = []
     if run and rule.truncated:
         results.append(_hash(test, path, submitted, subject))
     count = len(set(answers.indices))
     good = f"{len(answers.rows)} answers of {count} samples, which LoadGen selects"
     results.append(judge(f"{test.slug}-samples", _samples(answers, test, subject), good, file))
-    return Log(answers, file), results
+    return answers, file, results
 
 
 def _ends(test: LoadGenRun, path: Path, subject: Subject, file: str) -> Check:

@@ -63,28 +63,26 @@ def compare(rows: tuple[Row, ...], answers: AnswerBytes) -> Compared:
 
 def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Checks:
     """The checks of TEST01: its speed, every byte of its answers, and their mean length."""
-    log, results = answers.checks(test, rule, subject)
+    logged, file, results = answers.checks(test, rule, subject)
     results = [speed.check(test, rule, subject), *results]
-    if log is None:
+    if logged is None:
         return results
     check_id = f"{test.slug}-answers"
     whole = whole_log(subject)
-    file = log.file
     if whole is None:
         return [*results, manual(check_id, _CUT, file=file)]
     reference, fault = files.attempt(logs.read_accuracy, whole)
     if reference is None:
-        faults = [f"the accuracy run: {fault}"]
         fix = "measure the accuracy again"
-        return [*results, judge(check_id, faults, "", file=file, fix=fix)]
+        return [*results, failed(check_id, f"the accuracy run: {fault}", file, fix=fix)]
     payloads = reference.payloads
-    compared = compare(log.answers.rows, payloads)
+    compared = compare(logged.rows, payloads)
     verdict = PASS if compared.exact else FAIL
     contradictions = speed.contradictions(test, _FILE, verdict, subject)
     return [
         *results,
         _bytes(check_id, compared, payloads, subject, contradictions, file),
-        _output_length(log.answers, payloads, subject, file),
+        _output_length(logged, payloads, subject, file),
     ]
 
 
@@ -169,7 +167,7 @@ def _output_length(
         file: the test's log of answers.
     """
     if subject.record and subject.record.cell.task == "predict":
-        return not_applicable("output-length", "the model generates no tokens", file=file)
+        return not_applicable("output-length", "the model generates no tokens", file)
     answered = [row for row in logged.rows if row.index in answers]
     test = sum(len(row.data) for row in answered)
     reference = sum(len(answers[row.index]) for row in answered)

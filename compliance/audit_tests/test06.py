@@ -46,30 +46,31 @@ def required_of(performance: Detail, scenario: str) -> Required:
 
 def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Checks:
     """The checks of TEST06."""
-    log, results = answers.checks(test, rule, subject)
-    if log is None:
+    logged, file, results = answers.checks(test, rule, subject)
+    if logged is None:
         return results
     # Empty if the prompts do not come from the weights' tokenizer.
     ends = frozenset(subject.record.end_tokens if subject.record else ())
     required = required_of(subject.performance.detail, subject.scenario)
     if subject.place.run is None:
-        required = required._replace(token_bytes=_token_bytes(log.answers))
+        required = required._replace(token_bytes=_token_bytes(logged))
     slug = test.slug
-    rows = log.answers
-    several = _several_ends(rows, ends) if ends else None
+    faults = _token_faults(test, logged, ends, required, subject)
+    whole = f"every answer consists of whole int{8 * required.token_bytes} tokens"
+    several = _several_ends(logged, ends) if ends else None
     names = " or ".join(map(str, sorted(ends)))
     good = f"no answer ends with more than one of {names}"
     say = partial(_last_tokens, ends=ends)
-    firsts = _wrong_first_tokens(rows, required)
+    firsts = _wrong_first_tokens(logged, required)
     first = "each answer begins with its first token"
-    lengths = _wrong_counts(rows, required)
+    lengths = _wrong_counts(logged, required)
     length = "each answer has as many tokens as reported"
     return [
         *results,
-        _tokens(test, log, ends, required, subject),
-        _of_rows(f"{slug}-eos", log, several, _NO_END_TOKEN, say, good),
-        _of_rows(f"{slug}-first-token", log, firsts, _NO_FIRST_TOKEN, _first_token, first),
-        _of_rows(f"{slug}-token-count", log, lengths, _NO_TOKEN_COUNT, _token_count, length),
+        judge(f"{slug}-tokens", faults, whole, file),
+        _of_rows(f"{slug}-eos", file, several, _NO_END_TOKEN, say, good),
+        _of_rows(f"{slug}-first-token", file, firsts, _NO_FIRST_TOKEN, _first_token, first),
+        _of_rows(f"{slug}-token-count", file, lengths, _NO_TOKEN_COUNT, _token_count, length),
     ]
 
 
@@ -113,23 +114,25 @@ def _verdict(complete: bool) -> str:
     return f"TEST06 verification {'complete' if complete else 'failed'}"
 
 
-def _tokens(
-    test: LoadGenRun, log: answers.Log, ends: frozenset[int], required: Required, subject: Subject
-) -> Check:
+def _token_faults(
+    test: LoadGenRun,
+    logged: LoggedAnswers,
+    ends: frozenset[int],
+    required: Required,
+    subject: Subject,
+) -> list[str]:
     faults = []
-    for row in log.answers.rows:
+    for row in logged.rows:
         if len(row.data) % required.token_bytes or not row.data:
             faults.append(f"the answer of sample {row.index} has {len(row.data)} bytes")
     faults += _failed_checks(test, subject)
-    verdict = _verdict(_is_complete(log.answers, ends, required))
-    faults += speed.contradictions(test, _FILE, verdict, subject)
-    good = f"every answer consists of whole int{8 * required.token_bytes} tokens"
-    return judge(f"{test.slug}-tokens", faults, good, log.file)
+    verdict = _verdict(_is_complete(logged, ends, required))
+    return faults + speed.contradictions(test, _FILE, verdict, subject)
 
 
 def _of_rows(
     check_id: str,
-    log: answers.Log,
+    file: str,
     wrong: Sequence[Row] | None,
     why_not: str,
     say: Callable[[Row], str],
@@ -142,8 +145,8 @@ def _of_rows(
         say: returns the sentence about a wrong row.
     """
     if wrong is None:
-        return not_applicable(check_id, why_not, file=log.file)
-    return judge(check_id, map(say, wrong), good, log.file)
+        return not_applicable(check_id, why_not, file)
+    return judge(check_id, map(say, wrong), good, file)
 
 
 def _last_tokens(row: Row, ends: frozenset[int]) -> str:

@@ -44,7 +44,7 @@ def checks(result: Result) -> Checks:
     """The checks of an endpoints result. Those of a file that cannot be read are left out."""
     good = "config.yaml, result_summary.json and accuracy_results.json can be read"
     found = [
-        judge("files-complete", result.faults, good, file=result.place.name, fix=FIX),
+        judge("files-complete", result.faults, good, result.place.name, fix=FIX),
         judge("unambiguous-files", result.ambiguous, _ONE_READING, result.place.name),
         not_applicable("logs-say-nothing", _NO_LOADGEN),
     ]

@@ -14,14 +14,13 @@ from compliance.endpoints.result import (
     FIX,
     SUMMARY,
     Result,
-    lookup,
     number,
     numeric,
     percentiles,
 )
 from compliance.findings.check import judge, mismatch, not_applicable, quoted, shorten
 from compliance.logs import files
-from compliance.logs.strict_json import Document
+from compliance.logs.strict_json import Document, lookup
 from compliance.rules import Benchmark
 from formats.checks import Checks, Fault, Faults
 
@@ -114,8 +113,8 @@ def _late(result: Result, row: Benchmark) -> Faults:
     if whole is not None and not row.token_latencies:
         limits = {_WHOLE: whole}
     for kind, limit in limits.items():
-        block = lookup(result.summary, f"{kind}.early_stopping_percentiles")
-        estimate = dict(percentiles(block)).get(scenario.percentile)
+        estimates = percentiles(result.summary, f"{kind}.early_stopping_percentiles")
+        estimate = dict(estimates).get(scenario.percentile)
         if estimate is None or estimate > limit or (estimate == limit and kind != _WHOLE):
             name = f"{kind}: the early-stopping estimate of percentile {scenario.percentile:g}"
             allowed = f"{'at most' if kind == _WHOLE else 'less than'} {limit}"

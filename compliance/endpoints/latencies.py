@@ -8,11 +8,11 @@ import math
 from itertools import pairwise
 from typing import Any
 
-from compliance.endpoints.result import LENGTHS, SERIES, Result, lookup, number, percentiles
+from compliance.endpoints.result import LENGTHS, SERIES, Result, number, percentiles
 from compliance.findings.check import mismatch, shorten
 from compliance.logs import files
 from compliance.logs.digits import close
-from compliance.logs.strict_json import Document
+from compliance.logs.strict_json import Document, lookup
 from formats.checks import Faults
 
 # Some means are written with one decimal.
@@ -60,7 +60,7 @@ def _spread(kind: str, series: Any, completed: float) -> Faults:
             continue
         if (low is not None and value < low) or (high is not None and value > high):
             yield mismatch(f"{kind}.{name}", value, f"{low} to {high}", "minimum and maximum are")
-    half = dict(percentiles(lookup(series, "percentiles"))).get(50.0)
+    half = dict(percentiles(series, "percentiles")).get(50.0)
     if half is not None and median is not None and not close(median, half, _ROUNDING):
         yield mismatch(f"{kind}.median", median, half, "percentile 50 is")
     if deviation is None or low is None or mean is None or high is None:
@@ -106,7 +106,7 @@ def _disorder(kind: str, series: Any, result: Result) -> Faults:
         highest = shorten(high)
         yield f"{kind}: min {lowest}, avg {middle} and max {highest} are not in order"
         return
-    rows = percentiles(lookup(series, "percentiles"))
+    rows = percentiles(series, "percentiles")
     if not rows or any(value is None for _, value in rows):
         yield f"{kind}: the percentiles are missing or no numbers"
         return

@@ -15,14 +15,13 @@ from compliance.endpoints.result import (
     WINDOW,
     Result,
     again,
-    lookup,
     number,
     percentiles,
 )
 from compliance.findings.check import differs, judge, mismatch, quoted
 from compliance.loadgen import early_stopping
 from compliance.logs.digits import close
-from compliance.logs.strict_json import Document
+from compliance.logs.strict_json import Document, lookup
 from formats.checks import Checks, Fault, Faults
 
 _LEGACY = "use_legacy_loadgen_qps_metrics"
@@ -145,9 +144,9 @@ def _estimates(result: Result) -> Faults:
     if not 0 < completed <= early_stopping.MOST_QUERIES:
         return
     for kind in SERIES:
-        measured = dict(percentiles(lookup(summary, f"{kind}.percentiles")))
-        block = lookup(summary, f"{kind}.early_stopping_percentiles")
-        for percentile, estimate in percentiles(block):
+        measured = dict(percentiles(summary, f"{kind}.percentiles"))
+        estimates = percentiles(summary, f"{kind}.early_stopping_percentiles")
+        for percentile, estimate in estimates:
             name = f"{kind}: the early-stopping estimate of percentile {percentile:g}"
             value = measured.get(percentile)
             share = percentile / 100

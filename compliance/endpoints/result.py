@@ -12,7 +12,7 @@ from typing import Any
 from compliance.findings.check import shorten
 from compliance.folders import ResultFolder
 from compliance.logs import files, strict_json, strict_yaml
-from compliance.logs.strict_json import Document
+from compliance.logs.strict_json import Document, lookup
 from compliance.rules import Benchmark, EndpointsFigure, EndpointsModel, Rules
 from formats.checks import ResultLine
 
@@ -107,7 +107,7 @@ class Result:
         key = figure.key
         value = number(summary, key)
         if figure.percentile is not None:
-            value = dict(percentiles(lookup(summary, key))).get(figure.percentile)
+            value = dict(percentiles(summary, key)).get(figure.percentile)
         if value is None:
             return line
         rate, source = again(summary, key)
@@ -176,13 +176,6 @@ def _is_ambiguous(path: Path, why: str) -> bool:
     return any(words in why for words in accepted) or files.link_to(path) is not None
 
 
-def lookup(document: Any, path: str) -> Any:
-    """The value at a path, whose dots lead one level down each; None if there is none."""
-    for key in path.split("."):
-        document = document.get(key) if isinstance(document, dict) else None
-    return document
-
-
 def number(document: Any, path: str) -> float | None:
     """The number at a path; None if the value is no number."""
     return _number(lookup(document, path))
@@ -219,13 +212,13 @@ def numeric(value: Any) -> float | None:
     return _number(value)
 
 
-def percentiles(block: Any) -> list[tuple[float, float | None]]:
-    """(percentile, value) of each row of a table of percentiles, in order. A percentile is written
-    as 99.0 or as 99. None: the value is no number.
+def percentiles(document: Any, path: str) -> list[tuple[float, float | None]]:
+    """(percentile, value) of each row of the table of percentiles at a path, in order. A percentile
+    is written as 99.0 or as 99. None: the value is no number.
     """
     rows = []
-    table = block if isinstance(block, dict) else {}
-    for key, value in table.items():
+    table = lookup(document, path)
+    for key, value in table.items() if isinstance(table, dict) else ():
         percentile, _ = files.reckon(partial(float, key))
         if percentile is not None:
             rows.append((percentile, _number(value)))

@@ -7,10 +7,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from compliance.endpoints.result import LENGTHS, Result, lookup, number, numeric
+from compliance.endpoints.result import LENGTHS, Result, number, numeric
 from compliance.findings.check import mismatch
 from compliance.logs.digits import close
-from compliance.logs.strict_json import Document
+from compliance.logs.strict_json import Document, lookup
 from compliance.rules import Benchmark
 from formats.checks import Fault, Faults
 
@@ -27,7 +27,7 @@ def values(result: Result) -> dict[str, float]:
     model = result.model
     found: dict[str, float] = {}
     entries = result.entries
-    for metric in _metrics(row):
+    for metric in row.metrics if row else ():
         keys = model.score_keys.get(metric, ()) if model else ()
         value = average(entries, keys, scalar=metric == _first_metric(row))
         if value is not None:
@@ -37,11 +37,6 @@ def values(result: Result) -> dict[str, float]:
     if row and tokens and scored:
         found[_TOKENS] = tokens / scored
     return found
-
-
-def _metrics(row: Benchmark | None) -> list[str]:
-    """The metrics of a benchmark, in order, each once."""
-    return [*dict.fromkeys((*row.accuracy, *row.accuracy_at_most))] if row else []
 
 
 def _first_metric(row: Benchmark | None) -> str:
@@ -59,7 +54,7 @@ def inaccurate(result: Result, row: Benchmark) -> Faults:
     checker compares the score of some models only.
     """
     given = values(result)
-    for metric in _metrics(row):
+    for metric in row.metrics:
         factor = _factor(result, metric)
         least = row.accuracy.get(metric, -math.inf)
         most = row.accuracy_at_most.get(metric, math.inf)

@@ -7,8 +7,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from compliance.endpoints.result import FIX, Result, lookup, number
+from compliance.endpoints.result import FIX, Result, number
 from compliance.findings.check import judge, mismatch, quoted
+from compliance.logs.strict_json import lookup
 from formats.checks import Checks, Faults
 
 _FIX = "measure with the durations and counts of the round"

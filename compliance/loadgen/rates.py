@@ -130,7 +130,7 @@ def _completed_tokens_of_server(log: Log) -> Bounds | None:
 
 
 _OF_TOKENS = "the token throughput, the mean latency and the rate of queries"
-_RATES: Mapping[str, Mapping[str, Rate]] = {
+_RATES = {
     "Offline": {"result_samples_per_second": Rate(_offline, "the count and the largest latency")},
     "SingleStream": {"result_qps_without_loadgen_overhead": Rate(_one_by_one, "the mean latency")},
     "Server": {
@@ -140,7 +140,7 @@ _RATES: Mapping[str, Mapping[str, Rate]] = {
     },
 }
 # A rate of tokens is the product of four logged figures.
-_TOKEN_RATES: Mapping[str, Mapping[str, Rate]] = {
+_TOKEN_RATES = {
     "SingleStream": {
         ISSUED_TOKENS: Rate(_issued_tokens, _OF_TOKENS, 4 * DIGITS),
         COMPLETED_TOKENS: Rate(_completed_tokens, _OF_TOKENS, 4 * DIGITS),

@@ -51,6 +51,13 @@ def parse(text: str) -> Any:
 _TOO_DEEP = f"it is nested more than {_DEEPEST} levels deep"
 
 
+def lookup(document: Any, path: str) -> Any:
+    """The value at a path, whose dots lead one level down each; None if there is none."""
+    for key in path.split("."):
+        document = document.get(key) if isinstance(document, dict) else None
+    return document
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, value in pairs:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import filterfalse
@@ -60,7 +60,7 @@ class _Kind(Enum):
 
 _MS = 1e6
 """Nanoseconds of a millisecond: times are in milliseconds, and LoadGen's log has nanoseconds."""
-_READINGS: Mapping[str, tuple[_Kind, float]] = {
+_READINGS = {
     "target_qps": (_Kind.DOUBLE, 1),
     "target_latency_percentile": (_Kind.DOUBLE, 0.01),
     "SingleStream.target_latency": (_Kind.DOUBLE, _MS),

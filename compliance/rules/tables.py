@@ -123,6 +123,11 @@ class Benchmark(Table, frozen=True, kw_only=True):
         """The row as it is in one scenario."""
         return replace(self, **self.by_scenario.get(scenario, {}))
 
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics that have a limit, in order, each once."""
+        return [*dict.fromkeys((*self.accuracy, *self.accuracy_at_most))]
+
 
 class OfficialWorkload(Table, frozen=True):
     """The model and the data of a benchmark, as `--benchmark` runs it.

@@ -67,7 +67,7 @@ def checks(training: TrainingRun) -> Checks:
             "training-window",
             _window(training),
             "no work was left when the window closed",
-            file=steps_file,
+            steps_file,
         ),
         *losses.checks(training, record),
         *_evidence(training, record),
@@ -217,9 +217,9 @@ def _evidence(training: TrainingRun, record: Record) -> Iterator[Check]:
             what = f"the precision of the {test} test"
             lower.append(mismatch(what, names, precision, "the cell says"))
     file = "raw/performance/outcome.json"
-    yield judge("training-evidence", faults, f"{execution}, by the watched steps", file=file)
+    yield judge("training-evidence", faults, f"{execution}, by the watched steps", file)
     good = f"{precision}, seen on weights and products"
-    yield judge("training-precision", lower, good, file=file)
+    yield judge("training-precision", lower, good, file)
 
 
 def _speed(training: TrainingRun, record: Record) -> Check:

@@ -97,7 +97,7 @@ def _seen(subject):
     return any(
         c.verdict is Verdict.FAIL and c.level == "quick"
         for group in checklist.GROUPS
-        for c in group.find(subject)
+        for c in group.checks(subject)
     )
 
 

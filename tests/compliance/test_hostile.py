@@ -435,7 +435,7 @@ def test_where_the_audit_itself_breaks_off_the_other_parts_go_on(run, monkeypatc
         raise ZeroDivisionError("nobody thought of this")
 
     before = len(audit.audit(run).checks_for("quick"))
-    group = checklist.CheckGroup("evidence", broken)
+    group = checklist.CheckGroup("evidence", (broken,))
     monkeypatch.setattr(checklist, "GROUPS", (group, *checklist.GROUPS))
     found = audit.audit(run).checks_for("quick")
     (check,) = (check for check in found if check.verdict is Verdict.FAIL)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from compliance.checks.entries import entry_fault
 from compliance.findings.check import differs, judge
-from compliance.findings.entries import entry_fault
 from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close, signed
 from compliance.subject import LoadGenRun, Subject

@@ -7,11 +7,10 @@ Sources: loadgen/results.cc, loadgen/loadgen.cc.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from itertools import pairwise
 
+from compliance.checks.entries import entry_fault, not_a_number
 from compliance.findings.check import judge
-from compliance.findings.entries import entry_fault, not_a_number
 from compliance.loadgen import rates, schedule
 from compliance.loadgen.latency_keys import (
     FIRST_TOKENS,
@@ -297,7 +296,7 @@ def _server(log: Log) -> Faults:
     yield from _of_tokens(log)
 
 
-_FIGURES: Mapping[str, Callable[[Log], Faults]] = {
+_FIGURES = {
     "Offline": _offline,
     "SingleStream": _single_stream,
     "MultiStream": _multi_stream,

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from compliance.checks.entries import entry_fault
 from compliance.findings.check import differs, fail_or_manual, quoted, shorten
-from compliance.findings.entries import entry_fault
 from compliance.rules import Rules, load, rounds, version_number
 from compliance.subject import LoadGenRun, Subject
 from formats.checks import Check, Checks, Fault, Faults

@@ -9,8 +9,8 @@ from array import array
 import numpy as np
 
 from compliance import explanation
+from compliance.checks.entries import entry_fault
 from compliance.findings.check import differs, failed, judge, manual, shorten
-from compliance.findings.entries import entry_fault
 from compliance.loadgen.log import Log
 from compliance.logs import Detail, user_conf
 from compliance.logs.digits import DIGITS, close
@@ -255,7 +255,7 @@ def _every_sample(detail: Log, loaded: int, subject: Subject) -> Faults:
     row = subject.official_rules
     count = detail.loaded_samples("accuracy")
     total = detail.number("qsl_reported_total_count")
-    required = row.of(subject.place.scenario).accuracy_sample_count if row else None
+    required = row.accuracy_sample_count if row else None
     expected = count if count is not None and count == required else total
     queries = detail.all("generated_query_count")
     sizes = detail.all("generated_samples_per_query")
@@ -303,7 +303,7 @@ def user_conf_keys(subject: Subject) -> Check:
         "user-conf-keys",
         dict.fromkeys(faults),
         f"{len(conf.values)} keys, all known to LoadGen",
-        file=file,
+        file,
     )
 
 

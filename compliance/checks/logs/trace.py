@@ -9,12 +9,11 @@ loadgen/results.cc, loadgen/loadgen.cc.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from compliance.checks.entries import entry_fault, of_the_log
 from compliance.findings.check import differs, judge, not_applicable, shorten
-from compliance.findings.entries import entry_fault, of_the_log
 from compliance.loadgen import schedule
 from compliance.loadgen.early_stopping import discards
 from compliance.loadgen.latency_keys import FIRST_TOKENS, PERCENTILES, QUERIES, SAMPLES, LatencyKeys
@@ -225,7 +224,7 @@ def _server(trace: Trace, log: Log) -> Faults:
             yield entry_fault(log, overhead_key, f"{rate:.6g}", who)
 
 
-_RATES: Mapping[str, Callable[[Trace, Log], Faults]] = {
+_RATES = {
     "Offline": _offline,
     "SingleStream": _single_stream,
     "MultiStream": _multi_stream,
@@ -309,13 +308,13 @@ def _first(wrong: np.ndarray) -> list[int]:
     return np.flatnonzero(wrong)[:1].tolist()
 
 
-_TIMES: Mapping[str, Callable[[Subject, Trace, np.ndarray], Faults]] = {
+_TIMES = {
     "Offline": _all_at_once,
     "SingleStream": _one_by_one,
     "MultiStream": _one_by_one,
     "Server": _scheduled,
 }
-_GOOD_TIMES: Mapping[str, str] = {
+_GOOD_TIMES = {
     "Offline": "all in one query",
     "SingleStream": "each query was issued after the answer to the one before it",
     "MultiStream": (

@@ -5,8 +5,8 @@ its errors (results.cc, early_stopping.cc).
 from __future__ import annotations
 
 from compliance import explanation
+from compliance.checks.entries import entry_fault, not_a_number
 from compliance.findings.check import judge, mismatch, quoted, shorten
-from compliance.findings.entries import entry_fault, not_a_number
 from compliance.loadgen.early_stopping import discards, lacking
 from compliance.loadgen.latency_keys import FIRST_TOKENS, LATER_TOKENS
 from compliance.loadgen.log import Log

@@ -12,9 +12,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
+from compliance.checks.entries import entry_fault
 from compliance.findings.check import differs, judge, mismatch, quoted, shorten
-from compliance.findings.entries import entry_fault
-from compliance.folders import measurements_file
 from compliance.logs import files
 from compliance.logs.digits import DIGITS, close
 from compliance.subject import Subject
@@ -56,22 +55,18 @@ _DESCRIBED = (
 def checks(subject: Subject) -> Checks:
     """The checks of the system description and measurements.json against record.json."""
     record = subject.recorded
-    place = subject.place
-    name = subject.rules.layout.system.format(system=place.system)
-    system = place.show(place.submitter_folder / name)
-    measurements = place.show(measurements_file(place, subject.rules))
     return [
         judge(
             "system-of-the-record",
             [*_folders(subject, record), *_system(subject, record)],
             "the recorded machine, SUT and submitter",
-            system,
+            subject.system_file,
         ),
         judge(
             "measurements-of-the-record",
             [*_measurements(subject, record), *_readme(subject, record)],
             "the recorded data types and weights",
-            measurements,
+            subject.measurements_file,
         ),
     ]
 

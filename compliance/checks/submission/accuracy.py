@@ -38,7 +38,7 @@ def checks(subject: Subject) -> Checks:
         "accuracy-log-size",
         _size(submitted, subject.rules),
         f"at most {most} bytes",
-        file=subject.place.show(submitted),
+        subject.place.show(submitted),
     )
     return [size, performance_answers(subject)]
 
@@ -76,8 +76,8 @@ def checks_of_whole(
     hashes = _hash(subject, whole, answers)
     rows = _unanswered(subject, answers, fault)
     results = [
-        judge("accuracy-hash", hashes, good, file=submitted),
-        judge("accuracy-log", rows, samples, file=file),
+        judge("accuracy-hash", hashes, good, submitted),
+        judge("accuracy-log", rows, samples, file),
     ]
     if answers is not None:
         results.append(_in_order(subject, answers, "the order that follows from the seeds", file))
@@ -104,10 +104,10 @@ def checks_of_truncated(subject: Subject, why: str) -> Checks:
         order = _in_order(subject, rows, good, file)
     else:
         no_row = "a row is longer than the part that truncation keeps, so no whole row is left"
-        order = not_applicable("accuracy-order", no_row, file=file)
+        order = not_applicable("accuracy-order", no_row, file)
     log = manual("accuracy-log", why, file=file, fix=_ASK)
     if rows.problems:
-        log = judge("accuracy-log", rows.problems, "", file=file, fix=_CUT)
+        log = judge("accuracy-log", rows.problems, "", file, fix=_CUT)
     hash_line = manual("accuracy-hash", why, file=file, fix=_ASK)
     if faults := list(_hash_form(subject)):
         hash_line = judge("accuracy-hash", faults, "")
@@ -236,8 +236,8 @@ def _unanswered(subject: Subject, answers: logs.Answers | None, fault: str) -> F
 def _in_order(subject: Subject, rows: logs.Answers, good: str, file: str) -> Check:
     """The check of the order of the rows."""
     if not_judged := subject.accuracy.detail.not_judged:
-        return not_applicable("accuracy-order", not_judged, file=file)
-    return judge("accuracy-order", _order(subject, rows), good, file=file)
+        return not_applicable("accuracy-order", not_judged, file)
+    return judge("accuracy-order", _order(subject, rows), good, file)
 
 
 def _order(subject: Subject, rows: logs.Answers) -> Faults:

@@ -10,8 +10,8 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
+from compliance.checks.entries import entry_fault
 from compliance.findings.check import judge, manual, not_applicable, quoted, shorten
-from compliance.findings.entries import entry_fault
 from compliance.folders import subfolders
 from compliance.logs import files
 from compliance.rules import Benchmark, ScoredTest
@@ -57,13 +57,13 @@ def checks(subject: Subject) -> Checks:
     if subject.is_open:
         why = f"the open division may differ from {subject.official}; see the check `eligibility`"
         accuracies = not_applicable("accuracy-target", why)
-        if impossible := list(_impossible(subject)):
+        if impossible := list(_impossible(subject, row)):
             accuracies = judge("accuracy-target", impossible, "", fix=_SCORE_AGAIN)
         return [not_applicable("benchmark", why), accuracies, *scenarios(subject), *scored]
     good = f"counts and settings are those of {subject.official}"
     return [
         judge("benchmark", _misfits(subject), good),
-        judge("accuracy-target", accuracy(subject), "every metric is within its limits"),
+        judge("accuracy-target", accuracy(subject, row), "every metric is within its limits"),
         *scenarios(subject),
         *scored,
     ]
@@ -90,7 +90,6 @@ def _misfits(subject: Subject) -> Iterator[Fault]:
     if row is None or not all(test.detail.values for test in subject.tests):
         return
     place = subject.place
-    row = row.of(place.scenario)
     detail = subject.performance.detail
     official = subject.official
     who = f"{official} has"
@@ -148,19 +147,17 @@ def _late(subject: Subject, row: Benchmark) -> Iterator[Fault]:
             yield entry_fault(detail, keys[kind], f"less than {limit}", who)
 
 
-def accuracy(subject: Subject) -> Faults:
+def accuracy(subject: Subject, row: Benchmark) -> Faults:
     """Yield a fault for each metric of the benchmark that is missing in accuracy.txt, and for each
     value outside the limits (accuracy_check.py, accuracy_result_check).
     """
-    yield from _impossible(subject)
-    row = subject.rules.benchmarks[subject.official or ""].of(subject.place.scenario)
+    yield from _impossible(subject, row)
     file = subject.accuracy_file
-    accuracy_at_most = row.accuracy_at_most
-    for metric in dict.fromkeys((*row.accuracy, *accuracy_at_most)):
+    for metric in row.metrics:
         least = row.accuracy.get(metric, -math.inf)
-        most = accuracy_at_most.get(metric, math.inf)
+        most = row.accuracy_at_most.get(metric, math.inf)
         limits = [f"at least {least}"] if metric in row.accuracy else []
-        if metric in accuracy_at_most:
+        if metric in row.accuracy_at_most:
             limits.append(f"at most {most}")
         expected = " and ".join(limits)
         rule = f"{subject.official} requires {expected}"
@@ -193,15 +190,14 @@ def _no_line(subject: Subject, metric: str, rule: str, expected: str) -> Fault:
     return Fault(f"accuracy.txt has no line of {metric}; {rule}", expected, "none", file)
 
 
-def _impossible(subject: Subject) -> Faults:
+def _impossible(subject: Subject, row: Benchmark) -> Faults:
     """Yield a fault for each value that a metric cannot have in any division: no number, infinite,
     below 0, or above the metric's largest.
     """
     rules = subject.rules
-    row = rules.benchmarks[subject.official or ""].of(subject.place.scenario)
     file = subject.accuracy_file
     plain = _SCALAR.sub(r"\2", subject.accuracy_text or "")
-    for metric in dict.fromkeys((*row.accuracy, *row.accuracy_at_most)):
+    for metric in row.metrics:
         most = rules.accuracy_most.get(metric, math.inf)
         pattern = _NUMBER.sub(lambda _: _ANY_NUMBER, rules.accuracy_patterns[metric])
         expected = "a number from 0" if math.isinf(most) else f"a number from 0 to {most:g}"
@@ -343,7 +339,7 @@ def _scored(name: str, rule: ScoredTest, subject: Subject) -> Check:
     text, fault = files.attempt(files.text, path)
     if text is None or "TEST PASS" not in text:
         faults = [fault or f"{verdict_file} does not say TEST PASS"]
-        return judge(name.lower(), faults, "", file=file)
+        return judge(name.lower(), faults, "", file)
     why = (
         f"{verdict_file} of the benchmark's own script says TEST PASS: ask the submitter for"
         " the logs of the test"

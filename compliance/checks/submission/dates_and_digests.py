@@ -174,7 +174,7 @@ def recorded_digests(subject: Subject) -> Check:
     if not subject.no_reference:
         faults += reference(subject.place.run / "reference.npz", record)
     good = "reference.npz is the recorded one; weights and inputs are stated"
-    return judge("digests", faults, good, file=file)
+    return judge("digests", faults, good, file)
 
 
 def reference(path: Path, record: Record) -> Faults:
@@ -198,17 +198,17 @@ def _trace(subject: Subject) -> Check:
         planned = (plan and plan.trace) or recorded_digest is not None
         if planned or trace_file in subject.faults:
             missing = f"{trace_file} is missing or empty"
-            return failed("trace", subject.faults.get(trace_file, missing), file=trace_file)
+            return failed("trace", subject.faults.get(trace_file, missing), trace_file)
         if fault := _small_trace(subject):
-            return failed("trace", fault, file=trace_file)
+            return failed("trace", fault, trace_file)
         why = "it was not written, because it would have been too large"
-        return not_applicable("trace", why, file=trace_file)
+        return not_applicable("trace", why, trace_file)
     faults = []
     if trace.sha256 != recorded_digest:
         what = "the sha256 of its content"
         faults.append(mismatch(what, trace.sha256, recorded_digest, "record.json has"))
     good = f"the recorded one, {len(trace.sequence)} samples"
-    return judge("trace", faults, good, file=trace_file)
+    return judge("trace", faults, good, trace_file)
 
 
 def _small_trace(subject: Subject) -> Fault | None:

@@ -35,13 +35,13 @@ def checks(subject: Subject) -> Checks:
             "files-complete",
             _missing(subject, _expected(subject)),
             "all files are there, and none is empty",
-            file=subject.place.name,
+            subject.place.name,
         ),
         judge(
             "no-other-files",
             _extra(subject),
             "no file that does not belong there",
-            file=subject.place.name,
+            subject.place.name,
         ),
     ]
     for test in subject.tests:
@@ -56,8 +56,8 @@ def of_test(test: LoadGenRun, subject: Subject) -> Checks:
     detail = test.detail
     if detail.not_judged:
         return [
-            not_applicable(f"{test.name}-detail-log", detail.not_judged, file=detail_file),
-            not_applicable(f"{test.name}-summary", _NOT_COMPARED, file=summary_file),
+            not_applicable(f"{test.name}-detail-log", detail.not_judged, detail_file),
+            not_applicable(f"{test.name}-summary", _NOT_COMPARED, summary_file),
         ]
     lines = sum(map(len, detail.occurrences.values()))
     return [
@@ -65,13 +65,13 @@ def of_test(test: LoadGenRun, subject: Subject) -> Checks:
             f"{test.name}-detail-log",
             _whole(test, subject),
             f"{lines} lines, one run",
-            file=detail_file,
+            detail_file,
         ),
         judge(
             f"{test.name}-summary",
             [*test.summary.problems, *_contradictions(test, subject)],
             "the values of the detail log",
-            file=summary_file,
+            summary_file,
         ),
     ]
 
@@ -83,13 +83,13 @@ def submitter_checks(place: ResultFolder, rules: Rules, every: Sequence[ResultFo
             "nothing-beside-the-scenarios",
             _beside(place, rules, every),
             "every file belongs to a scenario, a system or the source, or is a document",
-            file=place.show(place.submitter_folder),
+            place.show(place.submitter_folder),
         ),
         judge(
             "names-and-sizes",
             _odd(place, rules),
             "no link, hidden file, space, empty folder or file over 50 MB",
-            file=place.show(place.submitter_folder),
+            place.show(place.submitter_folder),
         ),
     ]
 

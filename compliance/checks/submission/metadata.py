@@ -22,7 +22,6 @@ from compliance.findings.check import (
     quoted,
     shorten,
 )
-from compliance.folders import measurements_file
 from compliance.logs import files, strict_json
 from compliance.subject import Subject
 from formats import schemas
@@ -57,49 +56,39 @@ def checks(subject: Subject) -> Checks:
     """The checks of all documents, by their JSON Schemas and by rules that a schema cannot
     express.
     """
-    layout = subject.rules.layout
     place = subject.place
-    system = place.show(place.submitter_folder / layout.system.format(system=place.system))
-    measurements = place.show(measurements_file(place, subject.rules))
-    mapping = place.show(place.submitter_folder / layout.model_mapping)
+    system = subject.system_file
+    measurements = subject.measurements_file
+    source = place.show(_source_folder(subject))
+    ran = "the source that ran" if place.run else "there is a program"
     return [
         judge(
             "system-description",
             [*_schema(subject, subject.system, "system", system), *_names(subject)],
             "all fields, and this submitter",
-            file=system,
+            system,
         ),
         judge(
             "measurements-json",
             _schema(subject, subject.measurements, "measurements", measurements),
             "all five fields",
-            file=measurements,
+            measurements,
         ),
-        *_of_division(subject, system, measurements),
+        *_of_division(subject),
         judge(
             "readme",
             _readme(subject),
             "it is not blank",
-            file=place.show(place.measurements / "README.md"),
+            place.show(place.measurements / "README.md"),
         ),
         judge(
             "model-mapping",
-            _mapping(subject, mapping),
+            _mapping(subject, subject.mapping_file),
             f"{place.benchmark} → {subject.official}",
-            file=mapping,
+            subject.mapping_file,
         ),
-        judge(
-            "source-folder",
-            _source(subject),
-            "there, and not empty",
-            file=place.show(_source_folder(subject)),
-        ),
-        judge(
-            "submitted-source",
-            _submitted_source(subject),
-            "the source that ran" if place.run else "there is a program",
-            file=place.show(_source_folder(subject)),
-        ),
+        judge("source-folder", _source(subject), "there, and not empty", source),
+        judge("submitted-source", _submitted_source(subject), ran, source),
     ]
 
 
@@ -184,7 +173,7 @@ def _mapping(subject: Subject, file: str) -> Faults:
         yield Fault(f"{text}; {subject.rules.round} has {names}", f"one of {names}", official)
 
 
-def _of_division(subject: Subject, system: str, measurements: str) -> Checks:
+def _of_division(subject: Subject) -> Checks:
     """The checks of the rules that apply in the closed and network divisions, and not in the open
     division.
     """
@@ -193,18 +182,19 @@ def _of_division(subject: Subject, system: str, measurements: str) -> Checks:
         ids = ("retraining", "calibration", "network")
         return [not_applicable(check_id, why) for check_id in ids]
     good = f"is_network and the SUT's name fit the {subject.place.division} division"
-    network = judge("network", _network(subject), good, file=system)
-    return [_retraining(subject, measurements), _calibration(subject), network]
+    network = judge("network", _network(subject), good, subject.system_file)
+    return [_retraining(subject), _calibration(subject), network]
 
 
-def _retraining(subject: Subject, file: str) -> Check:
+def _retraining(subject: Subject) -> Check:
+    file = subject.measurements_file
     retraining = (subject.measurements or {}).get("retraining")
     stated = retraining if isinstance(retraining, list) else [retraining]
     words = [str(word).strip().rstrip(".").lower() for word in stated]
     if subject.measurements is None:
-        return not_applicable("retraining", f"{file} cannot be read", file=file)
+        return not_applicable("retraining", f"{file} cannot be read", file)
     if all(word in _NOT_RETRAINED for word in words):
-        return judge("retraining", [], shorten(retraining), file=file)
+        return judge("retraining", [], shorten(retraining), file)
     why = (
         f"retraining is {shorten(repr(retraining))}, and the {subject.place.division} division"
         " allows none: judge how the model was changed"
@@ -220,7 +210,7 @@ def _calibration(subject: Subject) -> Check:
     folder = place.submitter_folder
     for name in _CALIBRATION:
         if _says_something(folder / name):
-            return judge("calibration", [], name, file=place.show(folder))
+            return judge("calibration", [], name, place.show(folder))
     why = (
         "no document says how the model was quantised; one is required unless nothing was quantised"
     )
@@ -320,4 +310,4 @@ def record_json(subject: Subject) -> Check:
     faults = _schema(subject, document, "record", "record.json")
     if not faults and subject.record is None:
         faults = [subject.faults["record.json"]]
-    return judge("record-json", faults, "complete", file="record.json")
+    return judge("record-json", faults, "complete", "record.json")

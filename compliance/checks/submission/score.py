@@ -128,7 +128,7 @@ def unverified(subject: Subject, why: str) -> Check:
     no_score = subject.faults.get(file, "accuracy.txt has no score")
     faults = list(_admitted_failures(subject)) if stated else [Fault(no_score)]
     if faults:
-        return judge(_ID, faults, "", file=file, fix=_SCORE_AGAIN)
+        return judge(_ID, faults, "", file, fix=_SCORE_AGAIN)
     return manual(_ID, why, file=file, fix=_STATED)
 
 
@@ -149,7 +149,7 @@ def tolerance(subject: Subject) -> Check:
     own tolerance.
     """
     faults = _too_loose(subject.recorded, subject.rules)
-    return judge("tolerance", faults, "within the round's limits", file="record.json")
+    return judge("tolerance", faults, "within the round's limits", "record.json")
 
 
 def _too_loose(record: Record, rules: Rules) -> Faults:

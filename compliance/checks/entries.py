@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from compliance.findings.check import mismatch, quoted
+from compliance.logs import Detail
 from formats.checks import Fault, Faults
 
 
-class Entries(Protocol):
-    """The part of a detail log that a fault needs: the value of a key and the number of its
-    line.
-    """
-
-    def get(self, key: str) -> Any:
-        """The value of a key; None if the log has none."""
-
-    def line(self, key: str) -> int | None:
-        """The line of a key in the log; None if the log does not have the key."""
-
-
-def entry_fault(detail: Entries, key: str, expected: Any, who: str) -> Fault:
+def entry_fault(detail: Detail, key: str, expected: Any, who: str) -> Fault:
     """A fault for an entry whose value differs from the one that `who` (for example, the settings)
     gives it. The fault has the sentence, both values and the line.
     """
     return mismatch(key, detail.get(key), expected, who, line=detail.line(key))
 
 
-def not_a_number(detail: Entries, key: str) -> Fault:
+def not_a_number(detail: Detail, key: str) -> Fault:
     """A fault for an entry that is no number or is missing."""
     return mismatch(key, quoted(detail.get(key)), "a number", "it must be", line=detail.line(key))
 
