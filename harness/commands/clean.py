@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 from harness import locks, terminal
@@ -53,10 +54,10 @@ def main(arguments: list[str]) -> int:
     flags = parser.parse_args(arguments)
     named = [known_name(kind, _KINDS, "clean") for kind in flags.kinds]
     kinds = list(dict.fromkeys(named or _KINDS))
-    if flags.yes:  # no cell may be measured at the same time
-        with locks.machine(terminal.Terminal(flags.quiet).warn, "./run.sh clean"):
-            return _clean(flags.cache.absolute(), kinds, flags.json, remove=True)
-    return _clean(flags.cache.absolute(), kinds, flags.json, remove=False)
+    # No cell may be measured while they are removed.
+    lock = locks.machine(terminal.Terminal(flags.quiet).warn, "./run.sh clean")
+    with lock if flags.yes else nullcontext():
+        return _clean(flags.cache.absolute(), kinds, flags.json, remove=flags.yes)
 
 
 def _clean(cache: Path, kinds: list[str], as_json: bool, remove: bool) -> int:
@@ -79,10 +80,8 @@ def _clean(cache: Path, kinds: list[str], as_json: bool, remove: bool) -> int:
         [kind, path.name, f"{size / 1e6:,.1f} MB", _KINDS[kind]] for kind, path, size in entries
     ]
     terminal.table(f"Cache {cache}", ("kind", "name", "size", "what its removal costs"), rows)
-    if remove:
-        terminal.line(f"{total / 1e9:.2f} GB: removed")
-    else:
-        terminal.line(f"{total / 1e9:.2f} GB: nothing was removed; --yes removes them")
+    end = "removed" if remove else "nothing was removed; --yes removes them"
+    terminal.line(f"{total / 1e9:.2f} GB: {end}")
     return 0
 
 

@@ -18,8 +18,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from compliance import CURRENT
@@ -64,7 +64,7 @@ class Environment:
     name: str
     python: Path
     lock_sha256: str
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 def lock_files(name: str, device: str) -> list[Path]:
@@ -112,11 +112,13 @@ def ensure(cache: Path, name: str, device: str, say: Say) -> Environment:
     directory = _directory(cache, name, device)
     bytecode = name not in _FEW_MODULES
     make(directory, lock_files(name, device), installer(), say, bytecode=bytecode)
-    return Environment(
-        name,
-        directory / "bin" / "python",
-        hashlib.sha256((directory / "lock.txt").read_bytes()).hexdigest(),
-    )
+    return made(directory, name)
+
+
+def made(directory: Path, name: str, notes: Iterable[str] = ()) -> Environment:
+    """The environment that `make` made in a directory."""
+    digest = hashlib.sha256((directory / "lock.txt").read_bytes()).hexdigest()
+    return Environment(name, directory / "bin" / "python", digest, tuple(notes))
 
 
 def adopt(python: str, name: str, device: str = HOST, cache: Path | None = None) -> Environment:
@@ -132,11 +134,11 @@ def adopt(python: str, name: str, device: str = HOST, cache: Path | None = None)
     versions, brought = inventory(resolved), set[str]()
     if bundle := wheels.bundle(ROOT):
         brought = wheels.distributions(bundle, wheels.BESIDE) - versions.keys()
-    requirements = _requirements(LOCKS / f"{name}-{device}.in")
-    requirements += _requirements(LOCKS / f"{_LOADGEN}.in")
+    lines = required(LOCKS / f"{name}-{device}.txt") | required(LOCKS / f"{_LOADGEN}.txt")
+    pinned = {n: line.partition("==")[2] for n, line in lines.items()}
     lacking = [
         f"{n}=={v}" if v else n
-        for n, v in requirements
+        for n, v in pinned.items()
         if n not in versions and n not in _NOT_NEEDED and n not in brought
     ]
     if lacking:
@@ -151,16 +153,16 @@ def adopt(python: str, name: str, device: str = HOST, cache: Path | None = None)
         resolved, versions, brought = beside, inventory(beside), set()
     notes = [
         f"{n} {versions[n]}, where the lock has {v}"
-        for n, v in requirements
+        for n, v in pinned.items()
         if v and versions.get(n, v).partition("+")[0] != v
     ]
     notes += [
         f"{n} is missing: {why}"
         for n, why in _NOT_NEEDED.items()
-        if n in dict(requirements) and n not in {*versions, *brought}
+        if n in pinned and n not in {*versions, *brought}
     ]
     digest = hashlib.sha256(json.dumps(versions, sort_keys=True).encode()).hexdigest()
-    return Environment(f"{name}{ADOPTED}", Path(resolved), digest, notes=tuple(notes))
+    return Environment(f"{name}{ADOPTED}", Path(resolved), digest, tuple(notes))
 
 
 def _beside(
@@ -373,12 +375,11 @@ def check_done(process: subprocess.CompletedProcess[str], what: str) -> None:
     raise EnvironmentFailure(f"cannot make {what}: {words}")
 
 
-def _requirements(file: Path) -> list[tuple[str, str]]:
-    """(name, pinned version or "") of a .in file."""
-    lines = (line.split("#")[0].strip() for line in file.read_text(encoding="utf-8").splitlines())
-    return [
-        (re.split(r"[\[=]", line)[0].lower(), line.partition("==")[2]) for line in lines if line
-    ]
+def required(lock: Path) -> dict[str, str]:
+    """Distribution → the requirement of it, in the file from which a lock was made."""
+    text = lock.with_suffix(".in").read_text(encoding="utf-8")
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    return {re.split(r"[^\w.-]", line)[0].lower(): line for line in lines if line}
 
 
 def main(directory: Path) -> int:

@@ -181,15 +181,16 @@ def _array_bytes(machine: Machine, device: str) -> int:
     """The bytes of a measured array, which is larger than the last-level caches and fits into
     memory several times. Raises EnvironmentFailure if there is too little memory for that.
     """
+    caches = 0
     if DEVICES[device].accelerator:
         memory_bytes = machine.accelerators[0].memory_bytes if machine.accelerators else 0
         wanted = _ON_ACCELERATOR_BYTES
     else:
+        caches = this_machine.last_level_caches_bytes()
         memory_bytes = available_memory_bytes() or 0
-        wanted = max(_LEAST_BYTES, _CACHES * this_machine.last_level_caches_bytes())
+        wanted = max(_LEAST_BYTES, _CACHES * caches)
     size = min(wanted, memory_bytes // _MEMORY) if memory_bytes else wanted
-    caches = this_machine.last_level_caches_bytes()
-    if not DEVICES[device].accelerator and size <= caches:
+    if size <= caches:
         raise EnvironmentFailure(
             f"limits: with {memory_bytes / 1e9:.1f} GB of free memory an array may have"
             f" {size / 1e6:,.0f} MB, which fit into the processor's last-level caches"

@@ -4,7 +4,6 @@ environment of its own, which uv resolves once and locks with hashes.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 import subprocess
@@ -104,13 +103,7 @@ def ensure(
             partial.write_text(lock_text, encoding="utf-8")
             partial.replace(lock)
     environments.make(directory, [lock, loadgen], environments.installer(), say, bytecode=True)
-    digest = hashlib.sha256((directory / "lock.txt").read_bytes()).hexdigest()
-    return Environment(
-        f"{name} with {words(pins)}",
-        directory / "bin" / "python",
-        digest,
-        notes=tuple(_moved(own, lock, pins)),
-    )
+    return environments.made(directory, f"{name} with {words(pins)}", _moved(own, lock, pins))
 
 
 def _directory(cache: Path, name: str, device: str, pins: Sequence[Pin]) -> Path:
@@ -178,7 +171,7 @@ def _requirements(lock: Path, pins: Sequence[Pin], cache: Path, fixed: bool) -> 
     `fixed`: whether the others have the versions of the file. A distribution with builds for the
     CPU always has: another version of it may be gigabytes.
     """
-    lines = required(lock)
+    lines = environments.required(lock)
     if not fixed:
         for name in lines.keys() - CPU_BUILDS.keys():
             lines[name] = lines[name].partition("==")[0]
@@ -232,10 +225,3 @@ def _wheel(pin: Pin, cache: Path) -> Path:
         build = [*environments.installer(), "build", "-q", "--wheel", "-o", str(folder)]
         _uv([*build, str(pin.path)], f"the wheel of {pin.path}")
     return next(folder.glob("*.whl"))
-
-
-def required(lock: Path) -> dict[str, str]:
-    """Distribution → the requirement of it, in the file from which a lock was made."""
-    text = lock.with_suffix(".in").read_text(encoding="utf-8")
-    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
-    return {name_of(line): line for line in lines if line}

@@ -14,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, releases
-from harness.execution.pins import DIGITS, NAME, Pin, name_of, required
+from harness.execution.pins import DIGITS, NAME, Pin, name_of
 from sut.registry import SUTS
 
 _FLAG = "--with"
@@ -95,9 +95,10 @@ def of_cell(texts: Iterable[str], python: str | None, sut: str, device: str) -> 
     there = {environments.block_name(block) for block in environments.lock_blocks(lock)}
     for pin in pins:
         if pin.name not in there and pin.path is None:
+            requirements = ", ".join(environments.required(lock))
             raise UsageError(
                 f"{_FLAG} {pin.text}: the environment of {sut} has no {pin.name}, so its version"
-                f" would change nothing: leave it out (it requires {', '.join(required(lock))})"
+                f" would change nothing: leave it out (it requires {requirements})"
             )
     return pins
 

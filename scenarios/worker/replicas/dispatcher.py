@@ -222,14 +222,13 @@ class Replicated:
 
     def _check_started(self, connected: dict[int, _Replica], end_s: float) -> None:
         """Raises Reported if a replica ended before it connected, or did not connect in time."""
-        for number in range(self.count):
-            how = "" if number in connected else self._placement.ended(number)
-            if how:
+        missing = [number for number in range(self.count) if number not in connected]
+        for number in missing:
+            if how := self._placement.ended(number):
                 raise self._fault(number, f"{how} before it connected")
         self._check_placement()
         if time.monotonic() > end_s:
-            number = next(each for each in range(self.count) if each not in connected)
-            raise self._fault(number, f"did not connect within {_CONNECT_S / 60:.0f} minutes")
+            raise self._fault(missing[0], f"did not connect within {_CONNECT_S / 60:.0f} minutes")
 
     def _check_placement(self) -> None:
         """Raises Reported if no replica can go on."""
@@ -372,29 +371,28 @@ class Replicated:
         ends_ns = [replica.last_ns or self._begun_ns for replica in self._replicas]
         test_ns = max(1, max(ends_ns) - self._begun_ns)
         bytes_of_test = self._sent_bytes + self._taken_bytes
+        each = []
+        for replica, (header, _, _) in zip(self._replicas, self._ended, strict=True):
+            after = header["evidence"][1]
+            of_replica = Replica(
+                samples=replica.samples,
+                batches=replica.batches,
+                busy=min(1.0, header["busy_ns"] / test_ns),
+                node=replica.node,
+                cores=tuple(replica.cores),
+                device=self.loaded[replica.number]["device"],
+                precision=after["precision"],
+                graphs=after["graphs"],
+                peak_device_bytes=after["peak_device_bytes"],
+                peak_host_bytes=header["peak_host_bytes"],
+            )
+            each.append(of_replica)
         return Replicas(
             inputs="resident",
             idle_tail_seconds=(max(ends_ns) - min(ends_ns)) / 1e9,
             bytes_per_second=bytes_of_test * 1e9 / test_ns,
             dispatcher_us_per_batch=spent_ns / 1e3 / max(1, batches),
-            each=tuple(self._of(replica, test_ns) for replica in self._replicas),
-        )
-
-    def _of(self, replica: _Replica, test_ns: int) -> Replica:
-        number = replica.number
-        header = self._ended[number].header
-        after = header["evidence"][1]
-        return Replica(
-            samples=replica.samples,
-            batches=replica.batches,
-            busy=min(1.0, header["busy_ns"] / test_ns),
-            node=replica.node,
-            cores=tuple(replica.cores),
-            device=self.loaded[number]["device"],
-            precision=after["precision"],
-            graphs=after["graphs"],
-            peak_device_bytes=after["peak_device_bytes"],
-            peak_host_bytes=header["peak_host_bytes"],
+            each=tuple(each),
         )
 
     def _submit(

@@ -122,10 +122,9 @@ def between(
         slowest_ns: the slowest batch of the calibration; for a training, the median step.
         clock_step_ns: how much further the calendar clock was ahead at the end than at the start.
     """
-    others, stolen = _rates(before, after)
+    others, stolen, working = _rates(before, after)
     stalls = gaps_ns[gaps_ns > max(_TIMES_SLOWEST * slowest_ns, _LEAST_NS)]
     stalled_ns = float(stalls.sum()) - len(stalls) * slowest_ns
-    working = _working(before, after)
     longest_ns = float(stalls.max(initial=0))
     return Disturbance(
         seconds=seconds,
@@ -140,32 +139,27 @@ def between(
     )
 
 
-def _working(before: ProcessorTimes | None, after: ProcessorTimes | None) -> list[float]:
-    """The processors that each working process used, among those that the worker started."""
-    if not before or not after or after.at_ns <= before.at_ns:
-        return []
-    span = (after.at_ns - before.at_ns) / 1e9
-    shares = [
-        (seconds - before.children.get(process, 0.0)) / span
-        for process, seconds in after.children.items()
-    ]
-    return [share for share in shares if share >= _AT_WORK]
-
-
 def taken(before: ProcessorTimes | None, after: ProcessorTimes | None) -> float | None:
     """Processors, on average, that other programs and the hypervisor took between two readings.
     None if the system does not report it.
     """
-    others, stolen = _rates(before, after)
+    others, stolen, _ = _rates(before, after)
     return None if others is None or stolen is None else others + stolen
 
 
 def _rates(
     before: ProcessorTimes | None, after: ProcessorTimes | None
-) -> tuple[float | None, float | None]:
-    """(`other_processors`, `stolen_processors`) of a `Disturbance`."""
+) -> tuple[float | None, float | None, list[float]]:
+    """(`other_processors`, `stolen_processors`) of a `Disturbance`, and the processors that each
+    working process used, among those that the worker started.
+    """
     if not before or not after or after.at_ns <= before.at_ns:
-        return None, None
+        return None, None, []
     span = (after.at_ns - before.at_ns) / 1e9
     others = max(0.0, (after.busy - before.busy) - (after.own - before.own)) / span
-    return others, (after.steal - before.steal) / span
+    stolen = (after.steal - before.steal) / span
+    shares = [
+        (seconds - before.children.get(process, 0.0)) / span
+        for process, seconds in after.children.items()
+    ]
+    return others, stolen, [share for share in shares if share >= _AT_WORK]

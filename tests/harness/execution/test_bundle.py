@@ -169,8 +169,8 @@ def test_what_the_python_there_has_is_left_out():
 def test_with_the_references_libraries_a_python_with_torch_alone_lacks_nothing(device):
     versions = _versions(bundle.parts(device, [], reference=True)[1])
     assert not [name for name in versions if re.match(r"torch|triton|cuda|nvidia-(?!ml-py)", name)]
-    wanted = environments._requirements(environments.LOCKS / f"native-torch-{device}.in")
-    assert {name for name, _ in wanted} - versions.keys() == {"torch"}
+    wanted = environments.required(environments.LOCKS / f"native-torch-{device}.txt")
+    assert wanted.keys() - versions.keys() == {"torch"}
     own = (environments.LOCKS / f"native-torch-{device}.txt").read_text()
     others = [
         name
