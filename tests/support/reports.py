@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.comparison import tables
 from harness.comparison.runs import find
 from harness.comparison.tables import Group
-from harness.report import content, exports, page, sections
+from harness.report import content, page, sections
 from harness.report.content import Content
 
 WHEN = datetime(2026, 8, 20, 12, 0, tzinfo=UTC)
@@ -29,4 +29,4 @@ def gathered(root: Path) -> Content:
 def rendered(report: Content) -> str:
     """Its page."""
     parts = sections.of(report)
-    return page.render(report, parts, exports.document(report, parts), WHEN)
+    return page.render(report, parts, WHEN)
