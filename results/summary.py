@@ -43,7 +43,7 @@ _ENDS = {"stop": "answers end at an end token or at their longest", "ignore": "e
 
 def rows(result: Result) -> Iterable[tuple[str, str]]:
     """(name, text) of each line of a result."""
-    yield "status", _status(result)
+    yield "status", status(result)
     if result.loadgen:
         yield "LoadGen", f"{result.loadgen}, mode {result.mode}"
     if result.metric:
@@ -93,7 +93,8 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
         yield "directory", result.directory
 
 
-def _status(result: Result) -> str:
+def status(result: Result) -> str:
+    """`ok`, or why a result has no figure: `invalid (accuracy): …`."""
     cause = f" ({result.cause})" if result.cause else ""
     reason = f": {result.reason}" if result.reason else ""
     return f"{result.status}{cause}{reason}"

@@ -212,12 +212,11 @@ def _show(sweep: Sweep, results: Results, as_json: bool, command: str) -> None:
     no_room = [*room.sentences(room.missing(sweep, results))]
     report = replace(report, no_room=no_room, not_measured=words.obstacles(sweep))
     parts = sections.of(report)
-    document = exports.document(report, parts)
     page = drawing("choose")
-    html = page.render(report, parts, document, datetime.now().astimezone())
+    html = page.render(report, parts, datetime.now().astimezone())
     write_page("choose", path, "a report", page.BEGINNING, html)
     if as_json:
-        terminal.document(document)
+        terminal.document(exports.document(report, parts))
         return
     exports.show(report, sections.sentences(parts))
     terminal.line(f"\npage  {terminal.near(str(path))}")

@@ -37,13 +37,12 @@ def main(arguments: list[str]) -> int:
         not_measured=journal.obstacles(root),
     )
     parts = sections.of(report)
-    document = exports.document(report, parts) if flags.html or flags.json else {}
     if flags.html:
         page = drawing("--html")
-        html = page.render(report, parts, document, datetime.now().astimezone())
+        html = page.render(report, parts, datetime.now().astimezone())
         write_page("--html", flags.html, "a report", page.BEGINNING, html)
     if flags.json:
-        terminal.document(document)
+        terminal.document(exports.document(report, parts))
     else:
         sentences = sections.sentences(parts)
         if flags.quiet:  # only the answer

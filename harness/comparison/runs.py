@@ -19,7 +19,7 @@ from formats import reading
 from formats.job import Job
 from formats.record import Machine, Record
 from formats.result import Metric, Result, Status
-from results import disturbance
+from results import disturbance, summary
 from results.figure import compared
 from sut.devices import HOST
 from sut.registry import SUTS, recorded_names
@@ -122,9 +122,7 @@ class Run:
     @property
     def obstacle(self) -> str:
         """Why it has no figure: `invalid (accuracy): …`. For a run with status ok: `ok`."""
-        result = self.result
-        cause = f" ({result.cause})" if result.cause else ""
-        return f"{result.status}{cause}{': ' + result.reason if result.reason else ''}"
+        return summary.status(self.result)
 
     @cached_property
     def metric(self) -> Metric | None:

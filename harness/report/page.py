@@ -9,11 +9,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -49,13 +48,8 @@ _SCRIPT = (Path(__file__).parent / "sort.js").read_text(encoding="utf-8")
 _SHA256 = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
 
 
-def render(
-    content: Content, sections: Sequence[Section], document: Mapping[str, Any], when: datetime
-) -> str:
-    """Return the page of a report, as HTML.
-
-    `document`: the JSON document of the report, which the page contains as a file.
-    """
+def render(content: Content, sections: Sequence[Section], when: datetime) -> str:
+    """Return the page of a report, as HTML. It contains the JSON document as a file."""
     # Nothing else is known of cells that never started.
     measured = [group for group in content.current if group.last.result.directory]
     cells = measured[:_MOST_DETAILS]
@@ -69,6 +63,7 @@ def render(
             drawing = figures.draw(picture, f"s{n}p{m}", colours)
             pictures.append((picture.name, Markup(drawing)))
         drawn.append((section, pictures))
+    document = exports.document(content, sections)
     text = json.dumps(document, ensure_ascii=False).encode(errors="backslashreplace")
     body = (
         _environment()

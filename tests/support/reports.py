@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from harness.comparison import tables
 from harness.comparison.runs import find
-from harness.report import content, exports, page, sections
+from harness.report import content, page, sections
 
 WHEN = datetime(2026, 8, 20, 12, 0, tzinfo=UTC)
 
@@ -24,4 +24,4 @@ def gathered(root):
 def rendered(report):
     """Its page."""
     parts = sections.of(report)
-    return page.render(report, parts, exports.document(report, parts), WHEN)
+    return page.render(report, parts, WHEN)

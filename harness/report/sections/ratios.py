@@ -103,7 +103,6 @@ def _keras(comparison: Comparison, groups: Sequence[Group]) -> Iterator[Contrast
         spec = SUTS.get(keras.cell.sut)
         if spec is None or not keras.cell.sut.startswith("keras3-"):
             continue
-        published = _published(keras, rival)
         if rival.cell.sut in (spec.without_keras, NATIVE_TORCH, _COMPILED_TORCH):
             yield Contrast(
                 kind=_COSTS,
@@ -111,7 +110,7 @@ def _keras(comparison: Comparison, groups: Sequence[Group]) -> Iterator[Contrast
                 a=keras,
                 b=rival,
                 ratio=comparison.ratio(keras, rival),
-                remark=", ".join(filter(None, (_more(keras, rival), published))),
+                remark=", ".join(filter(None, (_more(keras, rival), _published(keras, rival)))),
             )
         elif rival.cell.sut == spec.on_keras2:
             yield Contrast(
@@ -120,7 +119,7 @@ def _keras(comparison: Comparison, groups: Sequence[Group]) -> Iterator[Contrast
                 a=keras,
                 b=rival,
                 ratio=comparison.ratio(keras, rival),
-                remark=published,
+                remark=_published(keras, rival),
             )
 
 

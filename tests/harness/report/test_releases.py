@@ -73,7 +73,7 @@ def test_the_chart_has_a_line_a_sut_with_intervals_and_the_step(report):
     assert chart.steps == [0.5] and len(chart.ranges) == 4  # the fastest has none
     drawing = figures.draw(chart, "p", {"keras3-jax": "#0072b2"})
     assert "0.10.1" in drawing and "stroke-dasharray" in drawing
-    assert "Speed over releases" in page.render(report, [releases.section(report)], {}, WHEN)
+    assert "Speed over releases" in page.render(report, [releases.section(report)], WHEN)
 
 
 def test_other_packages_of_the_same_sut_are_lines_of_their_own(tmp_path):

@@ -17,7 +17,7 @@ def report(tmp_path):
 
 
 def shown(report, *parts):
-    return page.render(report, parts, {}, WHEN)
+    return page.render(report, parts, WHEN)
 
 
 def ice(**changes):
