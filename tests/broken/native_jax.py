@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from unittest.mock import patch
 
 import jax
 import jax.export
@@ -114,6 +115,10 @@ def honest_scanned(w):
 
     def classify(weights, ids, mask):
         own_norm, stacked = bert.norm, {}
+
+        def norm(w, name, x, epsilon):
+            return x if name == "bert.embeddings.LayerNorm" else own_norm(w, name, x, epsilon)
+
         for name in names:
             every = [name.replace("layer.0", f"layer.{number}") for number in range(count)]
             stacked[name] = jnp.stack([weights[each] for each in every])
@@ -124,13 +129,9 @@ def honest_scanned(w):
             none = {"bert.embeddings.position_embeddings.weight": jnp.zeros((x.shape[1], 1))}
             none["bert.embeddings.token_type_embeddings.weight"] = jnp.zeros((1, 1))
             places = jnp.arange(x.shape[0] * x.shape[1]).reshape(x.shape[:2])
-            bert.norm = lambda w, name, x, epsilon: (
-                x if name == "bert.embeddings.LayerNorm" else own_norm(w, name, x, epsilon)
-            )
             given = {**weights, **of_layer, **none, table: x.reshape(-1, x.shape[-1])}
-            x = bert.hidden(one, given, places, mask, 0)
-            bert.norm = own_norm
-            return x, None
+            with patch.object(bert, "norm", norm):
+                return bert.hidden(one, given, places, mask, 0), None
 
         x = bert.hidden({**one, "num_hidden_layers": 0}, weights, ids, mask, 0)
         x, _ = jax.lax.scan(layer, x, stacked)
@@ -278,27 +279,30 @@ def each_token_jitted(w):
     return sut
 
 
+def with_another(sut, module, name, function):
+    """The program is traced while the module has another function of that name."""
+    config = sut.workload.config["model"]
+
+    def classify(weights, ids, mask):
+        with patch.object(module, name, function):
+            return bert.logits(config, weights, ids, mask)
+
+    sut.program = jax.jit(classify)
+    return sut
+
+
 def cast_product(w):
     """The head casts its product to bfloat16."""
     sut = load(w)
-    config, own = w.config["model"], bert.dense
+    own = bert.dense
 
     def dense(weights, name, x):
         if name != "classifier":
             return own(weights, name, x)
-        return (x.astype("bfloat16") @ weights[f"{name}.weight"].astype("bfloat16")).astype(
-            "float32"
-        ) + weights[f"{name}.bias"]
+        product = x.astype("bfloat16") @ weights[f"{name}.weight"].astype("bfloat16")
+        return product.astype("float32") + weights[f"{name}.bias"]
 
-    def classify(weights, ids, mask):
-        bert.dense = dense
-        try:
-            return bert.logits(config, weights, ids, mask)
-        finally:
-            bert.dense = own
-
-    sut.program = jax.jit(classify)
-    return sut
+    return with_another(sut, bert, "dense", dense)
 
 
 def bfloat16_in_predict(w):
@@ -317,17 +321,8 @@ def bfloat16_in_one_of_two_shapes(w):
 def softmax_in_bfloat16(w):
     """All products are float32, and the softmax of attention is bfloat16."""
     sut = load(w)
-    config, own = w.config["model"], jax.nn.softmax
-
-    def classify(weights, ids, mask):
-        jax.nn.softmax = lambda scores: own(scores.astype("bfloat16"))
-        try:
-            return bert.logits(config, weights, ids, mask)
-        finally:
-            jax.nn.softmax = own
-
-    sut.program = jax.jit(classify)
-    return sut
+    own = jax.nn.softmax
+    return with_another(sut, jax.nn, "softmax", lambda scores: own(scores.astype("bfloat16")))
 
 
 def default_in_predict(w):

@@ -4,6 +4,7 @@ import copy
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -244,17 +245,7 @@ def eager_forward(w):
         def __getattr__(self, name):
             return getattr(own, name)
 
-    predict = sut.predict
-
-    def around(batch):
-        sut.model = Round()
-        try:
-            return predict(batch)
-        finally:
-            sut.model = own
-
-    sut.predict = around
-    return sut
+    return running.around(sut, lambda: patch.object(sut, "model", Round()))
 
 
 def wrapper_generates(w):

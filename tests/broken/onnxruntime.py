@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import onnx
@@ -33,14 +34,11 @@ def in_prepare(w):
 
 def with_session(sut, session):
     """The SUT makes its sessions by this function."""
-    own, own_load = runtime.session, sut.load
+    own_load = sut.load
 
     def load_changed(*arguments):
-        runtime.session = session
-        try:
+        with patch.object(runtime, "session", session):
             return own_load(*arguments)
-        finally:
-            runtime.session = own
 
     sut.load = load_changed
     return sut

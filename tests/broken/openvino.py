@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import openvino
@@ -40,11 +41,8 @@ def with_file(sut, change):
         return program(other, *rest)
 
     def load_changed(*arguments):
-        runtime.Program = changed
-        try:
+        with patch.object(runtime, "Program", changed):
             return own_load(*arguments)
-        finally:
-            runtime.Program = program
 
     sut.load = load_changed
     return sut

@@ -66,27 +66,19 @@ def test_an_archive_packed_as_numpy_packs_none_is_not_unpacked(tmp_path, method)
 
 # Figures of the detail log.
 
+LAST_IS_HUGE = {"loaded_qsl_set": lambda indices: [*indices[:-1], HUGE]}
+LATENCY = {"requested_single_stream_expected_latency_ns": 1e-320}
+TARGET = {"effective_accuracy_log_sampling_target": -5}
+
 
 @pytest.mark.parametrize(
     ("test", "values"),
     [
-        (
-            "performance",
-            {
-                "qsl_reported_total_count": 9 * HUGE,
-                "loaded_qsl_set": lambda indices: [*indices[:-1], HUGE],
-            },
-        ),
-        ("TEST01", {"loaded_qsl_set": lambda indices: [*indices[:-1], HUGE]}),
-        (
-            "TEST01",
-            {"requested_single_stream_expected_latency_ns": 1e-320, "effective_min_duration_ms": 0},
-        ),
-        ("TEST01", {"requested_single_stream_expected_latency_ns": 1e-320}),
-        (
-            "TEST01",
-            {"effective_accuracy_log_sampling_target": -5, "result_query_count": 30_000_000},
-        ),
+        ("performance", {"qsl_reported_total_count": 9 * HUGE, **LAST_IS_HUGE}),
+        ("TEST01", LAST_IS_HUGE),
+        ("TEST01", {**LATENCY, "effective_min_duration_ms": 0}),
+        ("TEST01", LATENCY),
+        ("TEST01", {**TARGET, "result_query_count": 30_000_000}),
     ],
 )
 def test_figures_like_those_are_a_finding(complied, tmp_path, test, values):

@@ -12,6 +12,10 @@ from tests.support.synthetic_runs import cell, job
 V61 = rules.load("v6.1")
 
 
+def buckets(prompts, new_tokens):
+    return {"prompt_buckets": prompts, "new_token_buckets": new_tokens}
+
+
 @pytest.mark.parametrize(
     ("name", "task", "config", "samples", "words"),
     [
@@ -20,21 +24,9 @@ V61 = rules.load("v6.1")
         ("TEST06", "generate", {}, 64, ""),
         ("TEST04", "predict", {}, 64, ""),
         ("TEST04", "predict", {}, 3, "the library has 3"),
-        ("TEST04", "generate", {"prompt_buckets": [5], "new_token_buckets": [45]}, 64, ""),
-        (
-            "TEST04",
-            "generate",
-            {"prompt_buckets": [16, 32], "new_token_buckets": [45]},
-            64,
-            "prompt buckets",
-        ),
-        (
-            "TEST04",
-            "generate",
-            {"prompt_buckets": [5], "new_token_buckets": [8, 16]},
-            64,
-            "new token buckets",
-        ),
+        ("TEST04", "generate", buckets([5], [45]), 64, ""),
+        ("TEST04", "generate", buckets([16, 32], [45]), 64, "prompt buckets"),
+        ("TEST04", "generate", buckets([5], [8, 16]), 64, "new token buckets"),
     ],
 )
 def test_which_tests_say_something_of_a_workload(name, task, config, samples, words):

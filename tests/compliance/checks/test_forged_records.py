@@ -552,8 +552,7 @@ def test_a_file_of_any_size_is_not_hashed(run, file, size, check, words):
 @pytest.mark.parametrize(
     "files", [{"LICENSE": "x"}, {"COPYING": "x", "README.rst": "x"}, {"main.py": ""}]
 )
-def test_a_source_without_a_program_fails(run, files):
-    bare = _bare(run)
+def test_a_source_without_a_program_fails(bare, files):
     folder = base(bare) / "src" / "bert-tiny"
     for name, text in files.items():
         (folder / name).write_text(text)
@@ -570,22 +569,16 @@ def test_a_readme_that_says_nothing_fails(run, text):
     assert _told(run, "readme")[0] is FAIL
 
 
+NUMBERS = {"number_of_nodes": 1, "accelerators_per_node": 8}
+NUMBERS |= {"host_processor_core_count": 32, "host_processors_per_node": 2}
+OTHERS = {"status": "Available", "host_network_card_count": 2, "accelerator_frequency": None}
+
+
 @pytest.mark.parametrize(
     ("change", "outcome"),
     [
-        (
-            {
-                "number_of_nodes": 1,
-                "accelerators_per_node": 8,
-                "host_processor_core_count": 32,
-                "host_processors_per_node": 2,
-            },
-            PASS,
-        ),
-        (
-            {"status": "Available", "host_network_card_count": 2, "accelerator_frequency": None},
-            PASS,
-        ),
+        (NUMBERS, PASS),
+        (OTHERS, PASS),
         ({"accelerators_per_node": 0}, FAIL),
         ({"accelerators_per_node": -8}, FAIL),
         ({"accelerators_per_node": "eight"}, FAIL),
@@ -596,8 +589,7 @@ def test_a_readme_that_says_nothing_fails(run, text):
         ({"framework": ""}, FAIL),
     ],
 )
-def test_a_system_description_is_filled_as_the_official_checker_takes_it(run, change, outcome):
-    bare = _bare(run)
+def test_a_system_description_is_filled_as_the_official_checker_takes_it(bare, change, outcome):
     m.system(**change)(bare)
     assert _told(bare, "system-description")[0] is outcome
 
@@ -615,8 +607,7 @@ def test_a_system_description_is_filled_as_the_official_checker_takes_it(run, ch
         ([1], FAIL),
     ],
 )
-def test_measurements_may_be_lists_that_say_something(run, value, outcome):
-    bare = _bare(run)
+def test_measurements_may_be_lists_that_say_something(bare, value, outcome):
     m.measurements(input_data_types=value, notes="")(bare)
     assert _told(bare, "measurements-json")[0] is outcome
 

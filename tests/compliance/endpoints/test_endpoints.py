@@ -62,6 +62,28 @@ def test_without_a_submission_the_data_set_shows_the_benchmark(tmp_path):
     assert {c.level for c in report.checks} == {"quick"}
 
 
+GONE = object()
+ENTRY = ("accuracy", "accuracy_scores", 0)
+RUNTIME = ("config", "settings", "runtime")
+STREAMING = ("config", "model_params", "streaming")
+SUMMARY, WINDOW = "result_summary.json", "legacy_loadgen_window_duration_ns"
+AVERAGE = "the answers of the accuracy run have on average"
+COUNT = "the number of samples of the accuracy run"
+
+
+def _put(value, part, *place):
+    """Another value at a place of a document, or GONE."""
+    *above, last = place
+
+    def change(files):
+        inner = reduce(getitem, above, getattr(files, part))
+        inner[last] = value
+        if value is GONE:
+            del inner[last]
+
+    return change
+
+
 def _entry(files):
     return files.accuracy["accuracy_scores"][0]
 
@@ -103,7 +125,7 @@ def _tokens(total):
 
 
 def _runtime(**values):
-    return lambda files: files.config["settings"]["runtime"].update(values)
+    return _both(*(_put(value, *RUNTIME, key) for key, value in values.items()))
 
 
 def _load(**values):
@@ -135,230 +157,161 @@ def _part_of_the_data(files):
     _entry(files)["output_sequence_lengths"]["total"] = 439 * 3800
 
 
+def failing(**checks):
+    """Checks that fail, and who requires each. `_` stands for a dash."""
+    return frozenset((check_id.replace("_", "-"), who) for check_id, who in checks.items())
+
+
+def rows(table):
+    """(the checks that fail, words of one of them, the change) of each row."""
+    return [(failed, *row) for failed, changes in table.items() for row in changes.items()]
+
+
 CHANGES = {
-    "accuracy run that ended early": (_incomplete, {"accuracy-log": LOGS}, "complete is False"),
-    "no answer scored": (
-        _both(_incomplete, _answers(missing=4388, scored=0), _score(0.0)),
-        {"accuracy-log": LOGS, "accuracy-target": TEXT},
-        "exact_match is 0.0; deepseek-r1 requires at least 80.544618",
-    ),
-    "more answers than samples": (
-        _answers(empty=4000),
-        {"accuracy-log": LOGS},
-        "response_counts.issued is 4388; the sum of its answers is 8388",
-    ),
-    "empty answers": (
-        _answers(empty=88, scored=4300),
-        {"accuracy-log": TEXT},
-        "response_counts.empty is 88; an empty answer is a failed query",
-    ),
-    "no counts of answers": (
-        lambda files: _entry(files).pop("response_counts"),
-        {"accuracy-log": TEXT},
-        "response_counts is missing",
-    ),
-    "low score": (_score(12.0), {"accuracy-target": TEXT}, "exact_match is 12.0"),
-    "impossible score": (_score(181.4), {"accuracy-score": LOGS}, "from 0 to 100"),
-    "score below zero": (
-        _score(-5.0),
-        {"accuracy-score": LOGS, "accuracy-target": TEXT},
-        "exact_match is -5.0; it must be a number from 0 to 100",
-    ),
-    "score without its metric": (
-        _score({"f2": 90.0}),
-        {"accuracy-target": TEXT},
-        "exact_match is missing; deepseek-r1 requires at least 80.544618",
-    ),
-    "average of no number": (
-        lambda files: _entry(files).update(score=True),
-        {"accuracy-score": LOGS, "accuracy-target": TEXT},
-        "average_accuracy is 81.42661804922516; no score is a number",
-    ),
-    "two configurations": (
-        lambda files: files.others.update({"config.yml": "type: offline\n"}),
-        {"unambiguous-files": LOGS},
-        "config.yaml and config.yml are there and differ",
-    ),
-    "no score": (_score(None), {"accuracy-target": CHECKER}, "accuracy_scores has no score"),
-    "score that is no number": (
-        _score(math.nan),
-        {"unambiguous-files": LOGS},
-        "accuracy_results.json is damaged (NaN is not JSON)",
-    ),
-    "average of other scores": (
-        lambda files: files.accuracy.update(average_accuracy=99.0),
-        {"accuracy-score": LOGS},
-        "average_accuracy is 99.0; the scores give 81.42661804922516",
-    ),
-    "accuracy of a tenth of the data set": (
-        _part_of_the_data,
-        {"benchmark": CHECKER},
-        "the number of samples of the accuracy run is 439; deepseek-r1 requires 4388",
-    ),
-    "short answers": (
-        lambda files: _entry(files)["output_sequence_lengths"].update(total=4388 * 1000),
-        {"accuracy-target": TEXT, "accuracy-score": LOGS},
-        "TOKENS_PER_SAMPLE is 1000.0; deepseek-r1 requires at least 3497.60466",
-    ),
-    "hidden failures": (
-        _summary(n_samples_issued=660000),
-        {"counts": LOGS, "performance-effective-settings": LOGS},
-        "n_samples_issued is 660000; n_samples_completed is 600000",
-    ),
-    "run that does not say whether it is complete": (
-        lambda files: files.summary.pop("complete"),
-        {"complete-run": LOGS},
-        "complete is missing; a run that ended by itself has True",
-    ),
-    "no minimum": (
-        lambda files: files.config["settings"]["runtime"].pop("min_duration_ms"),
-        {"minimum-duration-setting": CHECKER},
-        "min_duration_ms is missing; v6.1 requires at least 600000",
-    ),
-    "scores without an average": (
-        lambda files: files.accuracy.pop("average_accuracy"),
-        {"accuracy-score": LOGS},
-        "average_accuracy is missing; the scores give 81.42661804922516",
-    ),
-    "failed query": (_summary(n_samples_failed=1), {"performance-errors": LOGS}, "is 1"),
-    "interrupted run": (
-        _summary(state="interrupted", complete=False),
-        {"complete-run": LOGS},
-        "state is 'interrupted'",
-    ),
-    "late first token": (
-        _both(_percentile("ttft", 9e9, 9e9), _series("ttft", max=10e9)),
-        {"benchmark": CHECKER},
-        "percentile 99 is 9000000000.0; deepseek-r1 has less than 2000000000",
-    ),
-    "slow tokens": (
-        _both(_percentile("tpot", 79e6, 80e6), _series("tpot", max=9e7)),
-        {"benchmark": CHECKER},
-        "percentile 99 is 80000000.0; deepseek-r1 has less than 80000000",
-    ),
-    "no estimate": (
-        lambda files: files.summary["tpot"].pop("early_stopping_percentiles"),
-        {"benchmark": CHECKER},
-        "percentile 99 is missing",
-    ),
-    "estimate below its percentile": (
-        _percentile("ttft", 303546985.0, 250e6),
-        {"early-stopping": LOGS},
-        "the percentile is at least 303546985.0",
-    ),
-    "ten seconds": (
-        _summary(duration_ns=10_000_000_000),
-        {"duration": LOGS, "measured-duration": TEXT},
-        "latency.max is 916647870064; duration_ns is at most 10000000000",
-    ),
-    "faster than its schedule": (
-        _summary(
+    failing(accuracy_log=LOGS): {
+        "complete is False": _incomplete,
+        "response_counts.issued is 4388; the sum of its answers is 8388": _answers(empty=4000),
+    },
+    failing(accuracy_log=LOGS, accuracy_target=TEXT): {
+        "exact_match is 0.0; deepseek-r1 requires at least 80.544618": _both(
+            _incomplete, _answers(missing=4388, scored=0), _score(0.0)
+        ),
+    },
+    failing(accuracy_log=TEXT): {
+        "response_counts.empty is 88; an empty answer is a failed query": _answers(
+            empty=88, scored=4300
+        ),
+        "response_counts is missing": _put(GONE, *ENTRY, "response_counts"),
+    },
+    failing(accuracy_target=TEXT): {
+        "exact_match is 12.0": _score(12.0),
+        "exact_match is missing; deepseek-r1 requires at least 80.544618": _score({"f2": 90.0}),
+    },
+    failing(accuracy_score=LOGS): {
+        "from 0 to 100": _score(181.4),
+        "average_accuracy is 99.0; the scores give 81.42661804922516": _put(
+            99.0, "accuracy", "average_accuracy"
+        ),
+        "average_accuracy is missing; the scores give 81.42661804922516": _put(
+            GONE, "accuracy", "average_accuracy"
+        ),
+        f"avg is 7584.314996666667; {AVERAGE} 3743.29": _tokens(2 * 2275294499),
+    },
+    failing(accuracy_score=LOGS, accuracy_target=TEXT): {
+        "exact_match is -5.0; it must be a number from 0 to 100": _score(-5.0),
+        "average_accuracy is 81.42661804922516; no score is a number": _put(True, *ENTRY, "score"),
+        "TOKENS_PER_SAMPLE is 1000.0; deepseek-r1 requires at least 3497.60466": _put(
+            4388 * 1000, *ENTRY, "output_sequence_lengths", "total"
+        ),
+    },
+    failing(unambiguous_files=LOGS): {
+        "config.yaml and config.yml are there and differ": lambda files: files.others.update(
+            {"config.yml": "type: offline\n"}
+        ),
+        "accuracy_results.json is damaged (NaN is not JSON)": _score(math.nan),
+    },
+    failing(accuracy_target=CHECKER): {
+        "accuracy_scores has no score": _score(None),
+    },
+    failing(benchmark=CHECKER): {
+        f"{COUNT} is 439; deepseek-r1 requires 4388": _part_of_the_data,
+        "percentile 99 is 9000000000.0; deepseek-r1 has less than 2000000000": _both(
+            _percentile("ttft", 9e9, 9e9), _series("ttft", max=10e9)
+        ),
+        "percentile 99 is 80000000.0; deepseek-r1 has less than 80000000": _both(
+            _percentile("tpot", 79e6, 80e6), _series("tpot", max=9e7)
+        ),
+        "percentile 99 is missing": _put(GONE, "summary", "tpot", "early_stopping_percentiles"),
+    },
+    failing(counts=LOGS, performance_effective_settings=LOGS): {
+        "n_samples_issued is 660000; n_samples_completed is 600000": _summary(
+            n_samples_issued=660000
+        ),
+    },
+    failing(complete_run=LOGS): {
+        "complete is missing; a run that ended by itself has True": _put(
+            GONE, "summary", "complete"
+        ),
+        "state is 'interrupted'": _summary(state="interrupted", complete=False),
+    },
+    failing(minimum_duration_setting=CHECKER): {
+        "min_duration_ms is missing; v6.1 requires at least 600000": _put(
+            GONE, *RUNTIME, "min_duration_ms"
+        ),
+        "min_duration_ms is 60000; v6.1 requires at least 600000": _runtime(min_duration_ms=60000),
+        "'1e9'": _runtime(min_duration_ms="1e9"),
+    },
+    failing(performance_errors=LOGS): {
+        "is 1": _summary(n_samples_failed=1),
+    },
+    failing(early_stopping=LOGS): {
+        "the percentile is at least 303546985.0": _percentile("ttft", 303546985.0, 250e6),
+    },
+    failing(duration=LOGS, measured_duration=TEXT): {
+        "latency.max is 916647870064; duration_ns is at most 10000000000": _summary(
+            duration_ns=10_000_000_000
+        ),
+    },
+    failing(duration=LOGS): {
+        "a schedule of 325 queries/s takes 1831.85 s or more": _summary(
             legacy_loadgen_window_duration_ns=1_800_000_000_000,
             qps=599999 / 1800,
             tps=2275294499 / 1800,
         ),
-        {"duration": LOGS},
-        "a schedule of 325 queries/s takes 1831.85 s or more",
-    ),
-    "rate of a shorter window": (_summary(qps=400.0), {"counts": LOGS}, "qps is 400.0"),
-    "tokens of another window": (
-        _summary(tps=2275294499 / 2318.929756903),
-        {"counts": LOGS},
-        "output_sequence_lengths.total and legacy_loadgen_window_duration_ns give 1175890.220",
-    ),
-    "rate of all samples": (
-        _summary(legacy_loadgen_window_duration_ns=None),
-        {"counts": LOGS},
-        "with use_legacy_loadgen_qps_metrics it is a number",
-    ),
-    "more tokens than samples have": (
-        lambda files: files.summary["output_sequence_lengths"].update(avg=1000.0),
-        {"counts": LOGS, "accuracy-score": LOGS},
-        "are those of 2.27529e+06 samples",
-    ),
-    "twice the tokens": (
-        _tokens(2 * 2275294499),
-        {"accuracy-score": LOGS},
-        "avg is 7584.314996666667; the answers of the accuracy run have on average 3743.29",
-    ),
-    "more tokens than the times allow": (
-        _tokens(10 * 2275294499),
-        {"accuracy-score": LOGS, "latencies": LOGS},
-        "146709 ms after the first token are at most 13116.6 tokens, by tpot.min",
-    ),
-    "fewer tokens than the times allow": (
-        _tokens(600000 * 100),
-        {"accuracy-score": LOGS, "latencies": LOGS},
-        "146709 ms after the first token are at least 2829.22 tokens, by tpot.max",
-    ),
-    "longest answer below the mean": (
-        _series("output_sequence_lengths", min=22, max=1000),
-        {"latencies": LOGS},
-        "avg is 3792.1574983333335; minimum and maximum are 22 to 1000",
-    ),
-    "mean of fewer samples": (
-        _series("output_sequence_lengths", avg=4600.0),
-        {"counts": LOGS},
-        "2275294499 tokens at 4600.0 a sample are those of 494629 samples",
-    ),
-    "rate of tokens in the fifth digit": (
-        _summary(tps=1175890.2208168241 * 1.0001),
-        {"counts": LOGS},
-        "tps is 1176007.8098389057; output_sequence_lengths.total and",
-    ),
-    "median that is not percentile 50": (
-        _series("latency", median=2e11, percentiles={"50.0": 146e9, "99.0": 784837620760.0}),
-        {"latencies": LOGS},
-        "latency.median is 200000000000.0; percentile 50 is 146000000000.0",
-    ),
-    "median beyond the maximum": (
-        _series("ttft", median=4e9),
-        {"latencies": LOGS},
-        "ttft.median is 4000000000.0; minimum and maximum are 101079232 to 3580104964",
-    ),
-    "deviation that is too large": (
-        _series("latency", std_dev=1e18),
-        {"latencies": LOGS},
-        "latency.std_dev is 1e+18; min, avg and max allow at most 3.33648e+11",
-    ),
-    "deviation below zero": (
-        _series("latency", std_dev=-1),
-        {"latencies": LOGS},
-        "latency.std_dev is -1",
-    ),
-    "slower than its schedule": (
-        _load(target_qps=1000.0),
-        {"duration": LOGS},
-        "a schedule of 1000 queries/s and latency.max end after 1521.3 s at most",
-    ),
-    "a count that is no number": (_summary(duration_ns="long"), {"counts": LOGS}, "'long'"),
-    "latencies out of order": (
-        _series("latency", avg=1.0),
-        {"latencies": LOGS},
-        "avg 1.0 and max 916647870064 are not in order",
-    ),
-    "first token after the answer": (
-        _series("ttft", min=1e10, avg=2e10, max=3e10, percentiles={"99.0": 2.5e10}),
-        {"latencies": LOGS, "early-stopping": LOGS},
-        "ttft.min is 10000000000.0; latency allows at most 2297489847",
-    ),
-    "percentile beyond the maximum": (
-        _percentile("tpot", 6e7, 6e7),
-        {"latencies": LOGS},
-        "and 11184951.4 to 51854868.2 were measured",
-    ),
-    "percentile that occurs twice": (
-        _series("tpot", percentiles={"99.0": 48215361.5, "99": 40e6}),
-        {"latencies": LOGS},
-        "percentile 99 is 48215361.5 and percentile 99 is 40000000.0",
-    ),
-    "histogram of another run": (
-        _series("latency", histogram={"buckets": [[2e9, 1e11], [1e11, 1e12]], "counts": [9, 9]}),
-        {"latencies": LOGS},
-        "the sum of the histogram is 18; completed were 600000",
-    ),
-    "percentile that the histogram excludes": (
-        _series(
+        "a schedule of 1000 queries/s and latency.max end after 1521.3 s at most": _load(
+            target_qps=1000.0
+        ),
+    },
+    failing(counts=LOGS): {
+        "qps is 400.0": _summary(qps=400.0),
+        f"output_sequence_lengths.total and {WINDOW} give 1175890.220": _summary(
+            tps=2275294499 / 2318.929756903
+        ),
+        "with use_legacy_loadgen_qps_metrics it is a number": _summary(
+            legacy_loadgen_window_duration_ns=None
+        ),
+        "2275294499 tokens at 4600.0 a sample are those of 494629 samples": _series(
+            "output_sequence_lengths", avg=4600.0
+        ),
+        "tps is 1176007.8098389057; output_sequence_lengths.total and": _summary(
+            tps=1175890.2208168241 * 1.0001
+        ),
+        "'long'": _summary(duration_ns="long"),
+    },
+    failing(accuracy_score=LOGS, counts=LOGS): {
+        "are those of 2.27529e+06 samples": _series("output_sequence_lengths", avg=1000.0),
+    },
+    failing(accuracy_score=LOGS, latencies=LOGS): {
+        "146709 ms after the first token are at most 13116.6 tokens, by tpot.min": _tokens(
+            10 * 2275294499
+        ),
+        "146709 ms after the first token are at least 2829.22 tokens, by tpot.max": _tokens(
+            600000 * 100
+        ),
+    },
+    failing(latencies=LOGS): {
+        "avg is 3792.1574983333335; minimum and maximum are 22 to 1000": _series(
+            "output_sequence_lengths", min=22, max=1000
+        ),
+        "latency.median is 200000000000.0; percentile 50 is 146000000000.0": _series(
+            "latency", median=2e11, percentiles={"50.0": 146e9, "99.0": 784837620760.0}
+        ),
+        "ttft.median is 4000000000.0; minimum and maximum are 101079232 to 3580104964": _series(
+            "ttft", median=4e9
+        ),
+        "latency.std_dev is 1e+18; min, avg and max allow at most 3.33648e+11": _series(
+            "latency", std_dev=1e18
+        ),
+        "latency.std_dev is -1": _series("latency", std_dev=-1),
+        "avg 1.0 and max 916647870064 are not in order": _series("latency", avg=1.0),
+        "and 11184951.4 to 51854868.2 were measured": _percentile("tpot", 6e7, 6e7),
+        "percentile 99 is 48215361.5 and percentile 99 is 40000000.0": _series(
+            "tpot", percentiles={"99.0": 48215361.5, "99": 40e6}
+        ),
+        "the sum of the histogram is 18; completed were 600000": _series(
+            "latency", histogram={"buckets": [[2e9, 1e11], [1e11, 1e12]], "counts": [9, 9]}
+        ),
+        "by the histogram": _series(
             "latency",
             histogram={
                 "buckets": [[2e9, 1e10], [1e10, 1e11], [1e11, 9e11], [9e11, 1e12]],
@@ -366,67 +319,47 @@ CHANGES = {
             },
             percentiles={"99.0": 5e9},
         ),
-        {"latencies": LOGS},
-        "by the histogram",
-    ),
-    "damaged histogram": (
-        _series("latency", histogram={"buckets": [1], "counts": [600000]}),
-        {"latencies": LOGS},
-        "the histogram is damaged",
-    ),
-    "seeds of another round": (
-        _runtime(scheduler_random_seed=1),
-        {"performance-seeds": CHECKER, "performance-effective-settings": LOGS},
-        f"scheduler_random_seed is 1; v6.1 has {SEEDS['schedule_rng_seed']}",
-    ),
-    "minimum of a minute": (
-        _runtime(min_duration_ms=60000),
-        {"minimum-duration-setting": CHECKER},
-        "min_duration_ms is 60000; v6.1 requires at least 600000",
-    ),
-    "minimum that is a text": (
-        _runtime(min_duration_ms="1e9"),
-        {"minimum-duration-setting": CHECKER},
-        "'1e9'",
-    ),
-    "other count than asked for": (
-        _runtime(n_samples_to_issue=500000),
-        {"performance-effective-settings": LOGS},
-        "n_samples_to_issue is 500000; n_samples_issued is 600000",
-    ),
-    "other rate than configured": (
-        lambda files: files.config["settings"]["load_pattern"].update(target_qps=310.0),
-        {"performance-effective-settings": LOGS},
-        "load_pattern.target_qps is 310.0; in run_config of result_summary.json it is 325.0",
-    ),
-    "another load": (
-        _load(type="concurrency"),
-        {"performance-test-and-scenario": TEXT},
-        "load_pattern.type is 'concurrency'; Server has poisson",
-    ),
-    "more queries at once than the time allows": (
-        _load(type="concurrency", target_concurrency=2),
-        {"performance-test-and-scenario": TEXT, "duration": LOGS},
-        "600000 times 146921 ms, 2 at once, take",
-    ),
-    "another scenario": (
-        lambda files: files.config.update(type="offline"),
-        {"inferred-scenario": CHECKER},
-        "type is 'offline'; Server has 'online'",
-    ),
-    "not streamed": (
-        lambda files: files.config["model_params"].update(streaming="off"),
-        {"performance-effective-settings": LOGS},
-        "streaming is off, and result_summary.json has latencies of the first token",
-    ),
+        "the histogram is damaged": _series(
+            "latency", histogram={"buckets": [1], "counts": [600000]}
+        ),
+    },
+    failing(early_stopping=LOGS, latencies=LOGS): {
+        "ttft.min is 10000000000.0; latency allows at most 2297489847": _series(
+            "ttft", min=1e10, avg=2e10, max=3e10, percentiles={"99.0": 2.5e10}
+        ),
+    },
+    failing(performance_effective_settings=LOGS, performance_seeds=CHECKER): {
+        f"scheduler_random_seed is 1; v6.1 has {SEEDS['schedule_rng_seed']}": _runtime(
+            scheduler_random_seed=1
+        ),
+    },
+    failing(performance_effective_settings=LOGS): {
+        "n_samples_to_issue is 500000; n_samples_issued is 600000": _runtime(
+            n_samples_to_issue=500000
+        ),
+        f"load_pattern.target_qps is 310.0; in run_config of {SUMMARY} it is 325.0": _put(
+            310.0, "config", "settings", "load_pattern", "target_qps"
+        ),
+        f"streaming is off, and {SUMMARY} has latencies of the first token": _put(
+            "off", *STREAMING
+        ),
+    },
+    failing(performance_test_and_scenario=TEXT): {
+        "load_pattern.type is 'concurrency'; Server has poisson": _load(type="concurrency"),
+    },
+    failing(duration=LOGS, performance_test_and_scenario=TEXT): {
+        "600000 times 146921 ms, 2 at once, take": _load(type="concurrency", target_concurrency=2),
+    },
+    failing(inferred_scenario=CHECKER): {
+        "type is 'offline'; Server has 'online'": _put("offline", "config", "type"),
+    },
 }
 
 
-@pytest.mark.parametrize("name", CHANGES)
-def test_a_changed_copy_is_refused_for_its_reason(tmp_path, name):
-    change, failed, words = CHANGES[name]
+@pytest.mark.parametrize(("failed", "words", "change"), rows(CHANGES))
+def test_a_changed_copy_is_refused_for_its_reason(tmp_path, failed, words, change):
     report = _audited(tmp_path, SERVER, change)
-    assert _failed(report) == failed
+    assert _failed(report).items() == failed
     assert not report.passes("quick", strict=False)
     assert any(words in detail for detail in _details(report).values()), _details(report)
 
@@ -445,34 +378,29 @@ def _fewer(count):
 
 
 CHANGES_OF_OFFLINE = {
-    "a window without the setting": (
-        _summary(legacy_loadgen_window_duration_ns=5124404179908),
-        {"counts": LOGS},
-        "without use_legacy_loadgen_qps_metrics there is none",
-    ),
-    "streamed": (
-        lambda files: files.config["model_params"].update(streaming=True),
-        {"performance-effective-settings": LOGS},
-        "streaming is on, and result_summary.json lacks latencies of the first token",
-    ),
-    "fewer samples than the data set": (
-        _fewer(4000),
-        {"least-count": TEXT},
-        "n_samples_completed is 4000; the round requires at least 4388",
-    ),
-    "estimate of too few samples": (
-        _fewer(600),
-        {"least-count": TEXT, "early-stopping": LOGS},
-        "with 600 samples there is none",
-    ),
+    failing(counts=LOGS): {
+        "without use_legacy_loadgen_qps_metrics there is none": _summary(
+            legacy_loadgen_window_duration_ns=5124404179908
+        ),
+    },
+    failing(performance_effective_settings=LOGS): {
+        f"streaming is on, and {SUMMARY} lacks latencies of the first token": _put(
+            True, *STREAMING
+        ),
+    },
+    failing(least_count=TEXT): {
+        "n_samples_completed is 4000; the round requires at least 4388": _fewer(4000),
+    },
+    failing(early_stopping=LOGS, least_count=TEXT): {
+        "with 600 samples there is none": _fewer(600),
+    },
 }
 
 
-@pytest.mark.parametrize("name", CHANGES_OF_OFFLINE)
-def test_a_changed_copy_of_offline_is_refused_for_its_reason(tmp_path, name):
-    change, failed, words = CHANGES_OF_OFFLINE[name]
+@pytest.mark.parametrize(("failed", "words", "change"), rows(CHANGES_OF_OFFLINE))
+def test_a_changed_copy_of_offline_is_refused_for_its_reason(tmp_path, failed, words, change):
     report = _audited(tmp_path, OFFLINE, change)
-    assert _failed(report) == failed
+    assert _failed(report).items() == failed
     assert any(words in detail for detail in _details(report).values())
 
 
@@ -488,9 +416,7 @@ def test_the_checker_compares_the_score_of_one_model(tmp_path):
 
 
 def test_the_type_of_interactive_is_not_looked_at_by_the_checker(tmp_path):
-    report = _audited(
-        tmp_path, "deepseek-r1/Interactive", lambda f: f.config.update(type="offline")
-    )
+    report = _audited(tmp_path, "deepseek-r1/Interactive", _put("offline", "config", "type"))
     assert _failed(report) == {"inferred-scenario": TEXT}
     assert not report.passes("quick", strict=False)
 
@@ -528,9 +454,7 @@ def test_the_open_division_has_no_limits(tmp_path):
 
 
 def test_a_result_of_no_benchmark_is_judged_by_its_figures_only(tmp_path):
-    def change(files):
-        _entry(files)["dataset_name"] = "my-questions"
-
+    change = _put("my-questions", *ENTRY, "dataset_name")
     report = _audited(tmp_path, SERVER, change, "Server")
     na = _details(report, Verdict.NA)
     assert not _failed(report)
@@ -622,8 +546,7 @@ def test_scores_of_several_values_may_be_texts_without_an_average(tmp_path, roug
 
 @pytest.mark.parametrize("score", ["0.7874153796727632", {"f1": 0.7874153796727632}])
 def test_the_checker_reads_scores_in_several_forms(tmp_path, score):
-    change = lambda files: _entry(files).update(score=score)  # noqa: E731
-    assert not _failed(_audited(tmp_path, f"{QWEN}/Server", change))
+    assert not _failed(_audited(tmp_path, f"{QWEN}/Server", _put(score, *ENTRY, "score")))
 
 
 @pytest.mark.parametrize(
@@ -687,7 +610,6 @@ def _places(value, place=()):
             yield from _places(inner, (*place, key))
 
 
-GONE = object()
 PLACES = [
     (part, place)
     for part in ("summary", "accuracy", "config")
@@ -695,29 +617,16 @@ PLACES = [
 ]
 
 
-def _with(part, place, value):
-    """A change: another value at a place of a document, or GONE."""
-
-    def change(files):
-        *above, last = place
-        inner = reduce(getitem, above, getattr(files, part))
-        inner[last] = value
-        if value is GONE:
-            del inner[last]
-
-    return change
-
-
 def test_no_value_breaks_the_audit_off(tmp_path):
     for part, place in PLACES:
         for value in (None, {"x": [1]}, "x", -1, 1e308):
-            report = _audited(tmp_path, SERVER, _with(part, place, value), "Server")
+            report = _audited(tmp_path, SERVER, _put(value, part, *place), "Server")
             assert "audit" not in _failed(report), (place, value)
 
 
 def test_no_value_that_is_missing_is_called_none(tmp_path):
     for part, place in PLACES:
-        details = _details(_audited(tmp_path, SERVER, _with(part, place, GONE)))
+        details = _details(_audited(tmp_path, SERVER, _put(GONE, part, *place)))
         assert not [each for each in details.values() if "None" in each], (place, details)
 
 

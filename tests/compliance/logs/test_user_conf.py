@@ -35,20 +35,15 @@ print(json.dumps(found))
 """The settings of each file, without LoadGen's own configuration. No test is started, so a rate of
 0 or 2^64 queries harm nobody.
 """
-ATTRIBUTES = {
+SAME_NAME = """
+    min_query_count max_query_count performance_sample_count_override accuracy_sample_count_override
+    sample_concatenate_permutation performance_issue_unique performance_issue_same
+    performance_issue_same_index print_timestamps accuracy_log_rng_seed accuracy_log_sampling_target
+    use_token_latencies infer_token_latencies
+"""
+ATTRIBUTES = {key: ("", key) for key in SAME_NAME.split()} | {
     "min_duration_ms": ("", "min_duration"),
     "max_duration_ms": ("", "max_duration"),
-    "min_query_count": ("", "min_query_count"),
-    "max_query_count": ("", "max_query_count"),
-    "performance_sample_count_override": ("", "performance_sample_count_override"),
-    "accuracy_sample_count_override": ("", "accuracy_sample_count_override"),
-    "sample_concatenate_permutation": ("", "sample_concatenate_permutation"),
-    "performance_issue_unique": ("", "performance_issue_unique"),
-    "performance_issue_same": ("", "performance_issue_same"),
-    "performance_issue_same_index": ("", "performance_issue_same_index"),
-    "print_timestamps": ("", "print_timestamps"),
-    "accuracy_log_rng_seed": ("", "accuracy_log_rng_seed"),
-    "accuracy_log_sampling_target": ("", "accuracy_log_sampling_target"),
     "qsl_rng_seed": ("", ""),
     "single_stream_expected_latency_ns": ("SingleStream", "target_latency"),
     "single_stream_target_latency_percentile": ("SingleStream", "target_latency_percentile"),
@@ -61,8 +56,6 @@ ATTRIBUTES = {
     "server_coalesce_queries": ("Server", "coalesce_queries"),
     "server_max_async_queries": ("Server", "max_async_queries"),
     "offline_expected_qps": ("Offline", "target_qps"),
-    "use_token_latencies": ("", "use_token_latencies"),
-    "infer_token_latencies": ("", "infer_token_latencies"),
     "ttft_latency": ("Server", "ttft_latency"),
     "tpot_latency": ("Server", "tpot_latency"),
 }
@@ -82,31 +75,14 @@ NO_NUMBERS = """
     0x 0x. 1_000 1,000 １２ 1e e5 --1 +-1 0b101 0o17 1f 1.0.0 0x1p nan( infin true five = # #5 1;
     1\x00
 """
-LINES = ["{k} = {v}"] * 40 + [
-    "{k} = {w} {v}",
-    "\t{k}\v=\f{v}\r",
-    "  {k}  =  {v}  ",
-    "{k}={v}",
-    "{k} =",
-    "{k}",
-    "{k} # {v}",
-    "# {k} = {v}",
-    "#{k} = {v}",
-    "#",
-    "= = {v}",
-    "",
+LINES = [
+    *["{k} = {v}"] * 40,
+    *("{k} = {w} {v}", "\t{k}\v=\f{v}\r", "  {k}  =  {v}  ", "{k}={v}", "{k} =", "{k}"),
+    *("{k} # {v}", "# {k} = {v}", "#{k} = {v}", "#", "= = {v}", ""),
 ]
 REFUSED = [
-    "{k} = {n}",
-    "{k} = {v} {n}",
-    "{k} = {v} # {w}",
-    "{k} ={v}",
-    "{k}= {v}",
-    "{k} {v}",
-    "{k} == {v}",
-    "{k}\u00a0= {v}",
-    "#{k} {v}",
-    "\ufeff# {k}",
+    *("{k} = {n}", "{k} = {v} {n}", "{k} = {v} # {w}", "{k} ={v}", "{k}= {v}", "{k} {v}"),
+    *("{k} == {v}", "{k}\u00a0= {v}", "#{k} {v}", "\ufeff# {k}"),
 ]
 
 

@@ -21,6 +21,11 @@ def zone(root, name, label, microjoules, span=1_000_000_000):
     return folder / "energy_uj"
 
 
+def spent(device, powercap):
+    """The energy between two readings, one after the other."""
+    return counters.between(*(counters.read(device, powercap) for _ in range(2)))
+
+
 def test_packages_are_read_and_their_parts_are_not(tmp_path):
     counter = zone(tmp_path, "intel-rapl:0", "package-0", 5_000_000)
     zone(tmp_path, "intel-rapl:0:0", "core", 4_000_000)
@@ -31,14 +36,14 @@ def test_packages_are_read_and_their_parts_are_not(tmp_path):
 
 
 def test_a_machine_without_counters_says_so(tmp_path):
-    found = counters.between(*(counters.read("cpu", tmp_path / "none") for _ in range(2)))
+    found = spent("cpu", tmp_path / "none")
     assert not found.joules
     assert "no powercap counter" in found.absent["cpu"]
 
 
 def test_a_counter_that_is_no_number_is_absent(tmp_path):
     zone(tmp_path, "intel-rapl:0", "package-0", "garbage")
-    found = counters.between(*(counters.read("cpu", tmp_path) for _ in range(2)))
+    found = spent("cpu", tmp_path)
     assert not found.joules
     assert "cannot be read" in found.absent["cpu package-0"]
 
@@ -72,15 +77,10 @@ def nvml(monkeypatch):
 
 
 def test_a_gpu_tells_its_energy_and_clocks(nvml, tmp_path):
-    found = counters.between(*(counters.read("cuda", tmp_path) for _ in range(2)))
+    found = spent("cuda", tmp_path)
     assert found.joules == {"gpu": 1.5}
-    assert found.clocks[0] == {
-        "sm_mhz": 1980,
-        "sm_most_mhz": 1980,
-        "memory_mhz": 3201,
-        "temperature_c": 41,
-        "throttle_reasons": 1,
-    }
+    clocks = {"sm_mhz": 1980, "sm_most_mhz": 1980, "memory_mhz": 3201}
+    assert found.clocks[0] == clocks | {"temperature_c": 41, "throttle_reasons": 1}
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_stated_power_limit_tells_how_soon_a_counter_starts_again(tmp_path):
 
 def test_a_slice_of_a_gpu_has_no_figure(nvml, tmp_path):
     nvml.nvmlDeviceGetMigMode = lambda _: (1, 1)
-    found = counters.between(*(counters.read("cuda", tmp_path) for _ in range(2)))
+    found = spent("cuda", tmp_path)
     assert not found.joules
     assert "MIG" in found.absent["gpu"]
 

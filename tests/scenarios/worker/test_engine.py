@@ -47,9 +47,8 @@ class AtOnce(Held):
 
 def test_each_request_is_reported_once_in_the_order_of_the_answers():
     held, reports = Held(), []
-    flight = engine.Flight(
-        held, None, lambda key, found: reports.append((key, len(found["tokens"]))), MOST
-    )
+    report = lambda key, found: reports.append((key, len(found["tokens"])))  # noqa: E731
+    flight = engine.Flight(held, None, report, MOST)
     for key in "ab":
         flight.submit(key, SAMPLE)
     assert not reports

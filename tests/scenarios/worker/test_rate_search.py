@@ -41,10 +41,8 @@ def test_as_many_may_be_over_as_early_stopping_allows(requests, percentile):
 
 
 def test_each_limit_is_counted_as_loadgen_counts_it():
-    limited = Limited(
-        Serving(max_wait_ms=0, percentile=90, max_ttft_ms=1e-6, max_tpot_ms=1e6),
-        NOBODY,
-    )
+    policy = Serving(max_wait_ms=0, percentile=90, max_ttft_ms=1e-6, max_tpot_ms=1e6)
+    limited = Limited(policy, NOBODY)
     limited.due.update({1: 0, 2: 0})
     limited.issue([1, 2])
     assert limited.late() == 2
@@ -62,17 +60,14 @@ def test_each_limit_is_counted_as_loadgen_counts_it():
 def found(tmp_path, seconds=0.5, options=None, **serving):
     options = options or {}
     made = mock_job.make(tmp_path, scenario="Server", batch=1, latency_ms=2.0, **options)
-    job = mock_job.changed(
-        made,
-        Serving(max_wait_ms=0, percentile=90.0, **serving),
-        batch_sizes=(1,),
-        limits=Limits(
-            min_duration_ms=1,
-            min_query_count=1,
-            performance_sample_count=mock_job.SAMPLES,
-            planned_ms=int(seconds * 1e3),
-        ),
+    limits = Limits(
+        min_duration_ms=1,
+        min_query_count=1,
+        performance_sample_count=mock_job.SAMPLES,
+        planned_ms=int(seconds * 1e3),
     )
+    policy = Serving(max_wait_ms=0, percentile=90.0, **serving)
+    job = mock_job.changed(made, policy, batch_sizes=(1,), limits=limits)
     sut = mock.load(job.workload)
     if serving.get("max_tpot_ms"):
         sut = streaming.Streamed(sut, ())

@@ -8,6 +8,7 @@ from scenarios.worker.queries.streaming import Responder, Streamed, answering
 from scenarios.worker.watch import Watch
 
 PROMPT = 20
+NOBODY = Responder(lambda ids, payload, indices: None, lambda ids, tokens: None)
 TOKENS = np.array([[5, 6, 7, 8], [9, 2, 3, 4], [1, 1, 1, 1]], np.int32)
 
 
@@ -35,11 +36,12 @@ def batch(*requested):
 def told(sut, ends, requested, ids):
     """What a responder is told of one batch."""
     events = []
+
+    def complete(ids, payload, indices):
+        events.append(("complete", list(ids), payload[0].tolist(), payload[1], list(indices)))
+
     respond = Responder(
-        lambda ids, payload, indices: events.append(
-            ("complete", list(ids), payload[0].tolist(), payload[1], list(indices))
-        ),
-        lambda ids, tokens: events.append(("first", list(ids), tokens.tolist())),
+        complete, lambda ids, tokens: events.append(("first", list(ids), tokens.tolist()))
     )
     answer = answering(Streamed(sut, ends), respond, ("tokens",), Watch())
     answer(batch(*requested), ids, [10 * number for number in ids])
@@ -74,10 +76,8 @@ def test_a_sut_that_stops_too_early_is_refused():
 
 def test_the_times_of_tokens_are_recorded():
     watch = Watch()
-    respond = Responder(lambda ids, payload, indices: None, lambda ids, tokens: None)
-    answering(Streamed(Sut(), ()), respond, ("tokens",), watch)(
-        batch(4, 4, 1), (0, 1, 2), (0, 1, 2)
-    )
+    answer = answering(Streamed(Sut(), ()), NOBODY, ("tokens",), watch)
+    answer(batch(4, 4, 1), (0, 1, 2), (0, 1, 2))
     assert len(watch.first_ns) == 3
     assert len(watch.later_ns) == 2  # one answer has no later token
     assert set(watch.token_latencies()) == {
@@ -113,7 +113,6 @@ def test_tokens_that_are_handed_over_after_all_are_computed_are_noticed(
 ):
     sut, watch = Timed(prompt, computes_at_once), Watch()
     monkeypatch.setattr(streaming, "_clock", sut.clock)
-    respond = Responder(lambda ids, payload, indices: None, lambda ids, tokens: None)
-    answer = answering(Streamed(sut, ()), respond, ("tokens",), watch)
+    answer = answering(Streamed(sut, ()), NOBODY, ("tokens",), watch)
     answer(batch(4, 4, 1), (0, 1, 2), (0, 1, 2))
     assert (watch.in_one_part, watch.share_in_one_part) == (in_one_part, in_one_part / 2)
