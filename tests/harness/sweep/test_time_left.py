@@ -8,11 +8,12 @@ from harness.execution.zygotes import Zygotes
 from harness.request.estimate import Cost
 from harness.sweep import loop
 from harness.sweep.schedule import RepeatPlan
-from tests.harness.sweep.test_schedule import ended, make
+from tests.harness.sweep.test_schedule import ended
+from tests.support.cells import cells_of
 
 
 def test_costs_of_cells_that_were_not_measured_are_scaled_by_those_of_the_measured_ones():
-    series = make(batch_size="2,4")
+    series = cells_of(batch_size="2,4")
     cost = Cost(seconds=10.0, disk_bytes=0, memory_bytes=0, basis="")
     costs = {one.number: cost for one in series}
     sweep = SimpleNamespace(series=series, repeats=RepeatPlan(least=2, most=2), costs=costs)
@@ -34,5 +35,5 @@ def test_a_measurement_begins_if_it_is_expected_to_end_in_time():
 
 def test_a_later_repeat_is_not_expected_to_compile_or_calibrate():
     seconds = {"import": 2.0, "compile": 9.0, "calibration": 1.0, "environment x": 60.0}
-    (one,) = make()
+    (one,) = cells_of()
     assert loop._first_repeat_s(replace(ended(one), seconds=seconds)) == 70
