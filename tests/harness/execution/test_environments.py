@@ -9,14 +9,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
-import psutil
 import pytest
 
 from harness.execution import environments, interpreter, wheels
 from harness.execution.environments import ROOT, EnvironmentFailure
 from sut.registry import SUTS
+from tests.support.commands import is_alive, until
+from tests.support.files import program
 
 pytestmark = pytest.mark.skipif(
     wheels.bundle(ROOT) == ROOT,
@@ -34,28 +34,23 @@ def locks(tmp_path):
 @pytest.fixture
 def uv(tmp_path):
     """`uv venv … DIR` makes DIR/bin/python; every call is a line of calls.txt."""
-    script = tmp_path / "uv"
-    script.write_text(f"""#!{sys.executable}
+    text = f"""
 import pathlib, sys, time
 with open({str(tmp_path / "calls.txt")!r}, "a") as f:
     f.write(" ".join(sys.argv[1:3]) + "\\n")
 if sys.argv[1] == "venv":
     (pathlib.Path(sys.argv[-1]) / "bin").mkdir(parents=True)
     (pathlib.Path(sys.argv[-1]) / "bin/python").touch()
-time.sleep(0.3)
+time.sleep(0.05)
 if pathlib.Path({str(tmp_path / "broken")!r}).exists():
     sys.exit("error: no such package")
-""")
-    script.chmod(0o755)
-    return [str(script)]
+"""
+    return [str(program(tmp_path / "uv", text, sys.executable))]
 
 
 def calls(tmp_path):
-    return (
-        (tmp_path / "calls.txt").read_text().splitlines()
-        if (tmp_path / "calls.txt").exists()
-        else []
-    )
+    file = tmp_path / "calls.txt"
+    return file.read_text().splitlines() if file.exists() else []
 
 
 def make(tmp_path, locks, uv):
@@ -102,23 +97,15 @@ def test_two_processes_make_it_once(tmp_path, locks, uv):
 def test_an_interpreter_that_lacks_packages_is_told_what_to_install(tmp_path):
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
-    with pytest.raises(
-        EnvironmentFailure,
-        match=r"lacks .*torch==2\.13\.0.*mlcommons-loadgen==6\.0\.17: install with",
-    ):
+    words = r"lacks .*torch==2\.13\.0.*mlcommons-loadgen==6\.0\.17: install with"
+    with pytest.raises(EnvironmentFailure, match=words):
         environments.adopt(str(bare / "bin" / "python"), "native-torch", "v6.1")
 
 
 def test_an_interpreter_with_other_versions_is_taken_and_the_difference_noted(tmp_path):
-    versions = {
-        "torch": "2.11.0",
-        "transformers": "5.23.0",
-        "safetensors": "1",
-        "numpy": "2",
-        "mlcommons-loadgen": "6.0.17",
-    }
-    versions |= {"segment-anything": "1.0", "diffusers": "0.42.0"}
-    has = fake_python(tmp_path, f"echo '{json.dumps(versions)}'")
+    versions = {"torch": "2.11.0", "transformers": "5.23.0", "safetensors": "1", "numpy": "2"}
+    versions |= {"mlcommons-loadgen": "6.0.17", "segment-anything": "1.0", "diffusers": "0.42.0"}
+    has = program(tmp_path / "fake-python", f"echo '{json.dumps(versions)}'")
     found = environments.adopt(str(has), "native-torch", "v6.1")
     assert found.python == has
     assert found.notes == (
@@ -134,9 +121,8 @@ def test_an_interpreter_with_other_versions_is_taken_and_the_difference_noted(tm
 )
 def test_a_gpu_image_needs_what_the_lock_for_cuda_names_but_nvml(tmp_path, name, tensorflow):
     packages = "torch keras keras-hub safetensors ml-dtypes numpy mlcommons-loadgen"
-    has = fake_python(
-        tmp_path, f"echo '{json.dumps(dict.fromkeys(packages.split(), '1') | tensorflow)}'"
-    )
+    versions = dict.fromkeys(packages.split(), "1") | tensorflow
+    has = program(tmp_path / "fake-python", f"echo '{json.dumps(versions)}'")
     found = environments.adopt(str(has), name, "v6.1", "cuda")
     assert "nvidia-ml-py is missing: the GPU's energy and clocks are not recorded" in found.notes
 
@@ -147,61 +133,40 @@ def test_a_cpu_torch_in_a_local_folder_is_not_for_cuda(tmp_path, monkeypatch, lo
     (tmp_path / lock).write_text("torch==2.13.0\n")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     monkeypatch.delenv("PIP_INDEX_URL", raising=False)
-    assert environments.sources([tmp_path / lock]) == (
-        ["--find-links", str(tmp_path)] if looks else []
-    )
+    expected = ["--find-links", str(tmp_path)] if looks else []
+    assert environments.sources([tmp_path / lock]) == expected
 
 
 def test_an_installer_ends_with_the_harness_that_was_killed_and_the_next_command_succeeds(
     tmp_path, locks, uv
 ):
     script = f"mkdir -p {tmp_path}/env/thing/bin\necho $$ > {tmp_path}/pid\nexec sleep 60"
-    slow = fake_python(tmp_path, script)
-    program = (
+    slow = program(tmp_path / "fake-python", script)
+    code = (
         "from pathlib import Path; from harness.execution import environments as"
         f" e;e.make(Path({str(tmp_path / 'env/thing')!r}), [Path({str(locks[0])!r})],"
         f" [{str(slow)!r}], print)"
     )
-    harness = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
-    wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
+    harness = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+    file = tmp_path / "pid"
+    installer = int(until(lambda: file.exists() and file.read_text().strip()))
     harness.kill()
     harness.wait()
-    installer = int((tmp_path / "pid").read_text())
-    wait_for(
-        lambda: (
-            not psutil.pid_exists(installer)
-            or psutil.Process(installer).status() == psutil.STATUS_ZOMBIE
-        )
-    )
+    until(lambda: not is_alive(installer))
     assert make(tmp_path, locks, uv) > 0
 
 
-def wait_for(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def fake_python(tmp_path, script):
-    path = tmp_path / "fake-python"
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return path
-
-
-INVENTORY = json.dumps(
-    dict.fromkeys(("torch", "transformers", "safetensors", "numpy", "mlcommons-loadgen"), "1")
-)
+NEEDED = ("torch", "transformers", "safetensors", "numpy", "mlcommons-loadgen")
+INVENTORY = json.dumps(dict.fromkeys(NEEDED, "1"))
 
 
 def test_an_interpreter_may_print_a_banner_of_its_own(tmp_path):
-    has = fake_python(tmp_path, f"echo 'Welcome to the cluster {{'\necho '{INVENTORY}'")
+    has = program(tmp_path / "fake-python", f"echo 'Welcome to the cluster {{'\necho '{INVENTORY}'")
     assert environments.adopt(str(has), "native-torch", "v6.1").python == has
 
 
 def test_an_interpreter_is_looked_up_on_the_path(tmp_path, monkeypatch):
-    has = fake_python(tmp_path, f"echo '{INVENTORY}'")
+    has = program(tmp_path / "fake-python", f"echo '{INVENTORY}'")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     assert environments.adopt("fake-python", "native-torch", "v6.1").python == has
 
@@ -217,13 +182,15 @@ def test_an_interpreter_is_looked_up_on_the_path(tmp_path, monkeypatch):
 )
 def test_an_interpreter_that_is_none_is_said_without_a_traceback(tmp_path, script, words):
     with pytest.raises(EnvironmentFailure, match=words):
-        environments.adopt(str(fake_python(tmp_path, script)), "native-torch", "v6.1")
+        environments.adopt(str(program(tmp_path / "fake-python", script)), "native-torch", "v6.1")
 
 
 def test_an_interpreter_that_hangs_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(interpreter, "_PATIENCE_S", 0.5)
     with pytest.raises(EnvironmentFailure, match=r"said nothing for 0\.5 s"):
-        environments.adopt(str(fake_python(tmp_path, "sleep 60")), "native-torch", "v6.1")
+        environments.adopt(
+            str(program(tmp_path / "fake-python", "sleep 60")), "native-torch", "v6.1"
+        )
 
 
 @pytest.fixture
@@ -238,26 +205,22 @@ def checkout(tmp_path):
     return copy
 
 
+def run(command, **places):
+    return subprocess.run(command, capture_output=True, text=True, check=False, **places)
+
+
 def test_on_a_checkout_that_cannot_be_written_the_core_environment_is_under_cache(
     checkout, tmp_path
 ):
     (tmp_path / "cache/environments").mkdir(parents=True)
     (tmp_path / "cache/environments/core").symlink_to(ROOT / ".cache/environments/core")
     for cache in (["--cache", "cache"], ["--cache=cache"]):
-        done = subprocess.run(
-            [checkout / "run.sh", "list", "--json", *cache],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run([checkout / "run.sh", "list", "--json", *cache], cwd=tmp_path)
         assert (done.returncode, done.stdout[:1]) == (0, "{"), done.stderr
 
 
 def test_a_core_environment_that_cannot_be_made_costs_exit_code_3_and_one_line(checkout):
-    done = subprocess.run(
-        [checkout / "run.sh", "list"], capture_output=True, text=True, check=False
-    )
+    done = run([checkout / "run.sh", "list"])
     assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
     assert "give --cache DIR" in done.stderr
 
@@ -266,25 +229,20 @@ def test_run_sh_may_be_a_link(tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/bench").symlink_to(ROOT / "run.sh")
     (tmp_path / "bench").symlink_to("bin/bench")
-    done = subprocess.run(
-        [tmp_path / "bench", "--version"], capture_output=True, text=True, check=False
-    )
+    done = run([tmp_path / "bench", "--version"])
     assert done.returncode == 0, done.stderr
-    done = subprocess.run(
-        [tmp_path / "bench", "--sut"], capture_output=True, text=True, check=False
-    )
+    done = run([tmp_path / "bench", "--sut"])
     assert f"(see {tmp_path / 'bench'} --help)" in done.stderr  # what is proposed can be pasted
 
 
 def test_ctrl_c_while_the_core_environment_is_made_costs_exit_code_130(tmp_path):
-    slow = fake_python(tmp_path, "sleep 60")
-    program = (
+    slow = program(tmp_path / "fake-python", "sleep 60")
+    code = (
         "import sys; from pathlib import Path; from harness.execution import environments as e;"
         f"sys.executable = {str(slow)!r}; sys.exit(e.main(Path({str(tmp_path / 'env/core')!r})))"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", program], cwd=ROOT, stderr=subprocess.PIPE, text=True
-    ) as process:
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         assert "making the environment core" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 130
