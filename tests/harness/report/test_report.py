@@ -787,7 +787,7 @@ def test_a_cells_section_explains_the_run(mock_run):
     assert "<script>alert(1)" not in html and "&lt;script&gt;alert(1)" in html
 
 
-def test_words_say_where_an_answer_leaves_the_reference(mock_run, tmp_path, capsys):
+def test_words_say_where_an_answer_leaves_the_reference(mock_run, capsys):
     (directory,) = (p.parent for p in mock_run.rglob("words.json"))
     samples = words.read(directory)
     assert [s.prompt for s in samples] == ["Once upon a time", "<script>alert(1)</script>"]
