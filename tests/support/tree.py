@@ -18,7 +18,7 @@ from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.subject import LoadGenRun
 from formats.cell import Cell
-from formats.job import Job, Limits, read_job
+from formats.job import read_job
 from formats.writing import write_json
 from harness.execution import loadgen_run
 from harness.execution.process import Worker, read_outcome
@@ -26,7 +26,9 @@ from harness.submission import compliance_folders, inference
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.reference import write_reference
 from sut import mock
+from tests.support import jobs
 from tests.support.files import edit_json, read_json  # noqa: F401
+from tests.support.synthetic_runs import record_json
 
 KINDS = {
     "Offline": ("Offline", "predict"),
@@ -94,38 +96,28 @@ def build(
     )
     for seed, (path, rows) in enumerate(((inputs, _SAMPLES[task]), (synthetic, 33), (fresh, 32))):
         np.savez(path, **_inputs(task, rows, seed))
-    jobs = [
-        Job(
-            cell=cell,
+    pace = {"min_duration_ms": milliseconds, "calibration_seconds": 0.1}
+    both = [
+        jobs.job(
+            cell,
+            directory / "raw" / test,
             architecture="any",
             config=_CONFIG,
-            checkpoint=Path("none"),
-            backend=None,
-            execution="eager",
             test=test,
             benchmark=f"{model}-tiny",
             answer=answer,
             inputs=inputs,
             synthetic=synthetic,
             fresh=fresh,
-            warmup_rows=1,
-            limits=Limits(
-                min_duration_ms=milliseconds,
-                min_query_count=1,
-                performance_sample_count=_SAMPLES[task],
-                equal_issue=task == "generate",
-                calibration_seconds=0.1,
-            ),
-            log_dir=directory / "raw" / test,
+            limits=jobs.limits(_SAMPLES[task], equal_issue=task == "generate", **pace),
             made_with={"environment": _LOCK, "source": ""},
             logits_rows=_LOGITS_ROWS if task == "generate" else 0,
         )
         for test in ("performance", "accuracy")
     ]
-    reference = _reference(directory, jobs[0].workload, inputs)
-    run_jobs([replace(job, reference=reference) for job in jobs], worker)
-    record = _record(directory, scenario, task, batch, inputs)
-    record["cell"]["options"] = dict(cell.options)
+    reference = _reference(directory, both[0].workload, inputs)
+    run_jobs([replace(job, reference=reference) for job in both], worker)
+    record = _record(directory, cell, inputs)
     write_json(directory / "record.json", record)
     _submit(directory, record)
     return directory
@@ -229,31 +221,15 @@ def run_jobs(jobs, module=HONEST):
                 raise WorkerFailed(f"{job.test}: {outcome.reason}")
 
 
-def _record(directory, scenario, task, batch, inputs):
-    model, official = _MODEL[task]
-    count = _SAMPLES[task]
+def _record(directory, cell, inputs):
+    model, official = _MODEL[cell.task]
+    task, count = cell.task, _SAMPLES[cell.task]
     outcome = read_json(directory / "raw" / "performance" / "outcome.json")
-    return {
-        "schema": "record-4",
-        "cell": {
-            "sut": "mock",
-            "model": model,
-            "size": "tiny",
-            "task": task,
-            "scenario": scenario,
-            "precision": "float32",
-            "batch_size": batch,
-            "device": "cpu",
-            "seq_len": None,
-            "dataset": "synthetic",
-            "weights": "seeded",
-            "options": {},
-            "eos": "ignore" if task == "generate" else None,
-        },
+    eos = "ignore" if task == "generate" else None
+    return record_json(replace(cell, eos=eos)) | {
         "end_tokens": [],
-        "mode": "quick",
         "round": rules.CURRENT,
-        "command": f"./run.sh --sut mock --scenario {scenario} --model {model}",
+        "command": f"./run.sh --sut mock --scenario {cell.scenario} --model {model}",
         "benchmark": {"name": f"{model}-tiny", "official": official},
         "architecture": "any",
         "execution": "eager",
