@@ -48,132 +48,68 @@ RUNS = {
 }
 """Name of a folder → the commands whose runs are below it."""
 
-_OWN = {"--sut": ("mock", "native-torch-eager"), "--scenario": ("Offline",)}
-_BERT = {"--sut": ("mock", "keras3-jax"), "--model": ("bert",)}
-_MOCK = {"--sut": ("mock",), "--model": ("bert",), "--scenario": ("Offline",)}
+
+def _flags(**flags):
+    """Flag → its values, of texts with a space between values. `-` stands for None."""
+    return {
+        f"--{name.replace('_', '-')}": tuple(None if each == "-" else each for each in text.split())
+        for name, text in flags.items()
+    }
+
+
+_OWN = _flags(sut="mock native-torch-eager", scenario="Offline")
+_BERT = _flags(sut="mock keras3-jax", model="bert")
+_MOCK = _flags(sut="mock", model="bert", scenario="Offline")
 FLAGS = (
-    {
-        "--sut": tuple(name for name in SUTS if name != "endpoint"),
-        "--model": ("bert", "mistral", "sam", "stable-diffusion"),
-        "--scenario": ("Offline",),
-    },
-    {
-        "--sut": ("mock", "keras3-jax", "native-torch-eager"),
-        "--model": ("bert", "mistral"),
-        "--scenario": ("SingleStream", "MultiStream", "Server", "Interactive", "Fit"),
-    },
-    {
-        "--sut": ("keras3-jax", "native-torch-compile", "keras3-openvino"),
-        "--model": ("bert", "mistral"),
-        "--scenario": ("Offline",),
-        "--precision": ("float32", "tf32", "bfloat16", "float16"),
-        "--size": ("tiny", "full"),
-    },
-    {
-        "--sut": ("native-jax", "keras3-torch"),
-        "--model": ("distilbert", "distilgpt2", "gpt2", "roberta"),
-        "--scenario": ("Offline", "Fit"),
-    },
-    {
-        "--sut": ("mock", "native-torch-eager"),
-        "--model": ("bert", "mistral"),
-        "--scenario": ("Offline", "Server"),
-        "--batch-size": ("1", "7", "64"),
-        "--duration": (None, "1"),
-    },
-    {
-        **_BERT,
-        "--scenario": ("Offline", "SingleStream", "Fit"),
-        "--mode": ("quick", "valid", "submission"),
-        "--seq-len": (None, "16"),
-    },
-    {
-        **_OWN,
-        "--model": ("mistral", "gpt2"),
-        "--task": (None, "generate"),
-        "--prompt-tokens": (None, "8"),
-        "--new-tokens": (None, "4"),
-        "--eos": (None, "stop", "ignore"),
-    },
-    {
-        "--sut": ("mock",),
-        "--model": ("bert", "mistral"),
-        "--scenario": ("Server", "Interactive"),
-        "--max-latency-ms": (None, "20.5"),
-        "--rate": (None, "10"),
-        "--max-wait-ms": (None, "5"),
-    },
-    {
-        "--sut": ("mock",),
-        "--model": ("mistral",),
-        "--scenario": ("Server",),
-        "--stream": (None, "on", "off"),
-        "--max-ttft-ms": (None, "100"),
-        "--max-tpot-ms": (None, "10"),
-    },
-    {
-        "--sut": ("mock", "native-torch-eager"),
-        "--model": ("bert",),
-        "--scenario": ("Offline", "Server"),
-        "--replicas": ("2", "1/2"),
-        "--threads": (None, "1", "1000"),
-    },
-    {
-        **_MOCK,
-        "--replicas": (None, "2"),
-        "--replicas-on": ("slurm", "ray"),
-        "--interface": (None, "127.0.0.1"),
-        "--slurm": (None, "partition=gpu"),
-    },
-    {**_OWN, "--model": ("mistral",), "--scenario": ("Fit",)},
-    {
-        **_BERT,
-        "--scenario": ("Offline",),
-        "--sut-option": ("in_flight=2", "shards=2", "quantize=int8", "latency-ms=x", "none=1"),
-    },
-    {
-        "--sut": ("native-torch-eager", "native-jax"),
-        "--model": ("bert",),
-        "--scenario": ("Offline",),
-        "--tuned": ("off", "to-mkldnn", "to-mkldnn+channels-last", "nothing-such"),
-    },
-    {
-        **_OWN,
-        "--weights": ("files/llama",),
-        "--dataset": (None, "files/prompts.txt", "files/rows.jsonl"),
-        "--field": (None, "text"),
-        "--chat": (None, ""),
-        "--chat-option": (None, "thinking=false"),
-    },
-    {
-        **_BERT,
-        "--model": (None,),
-        "--scenario": ("Offline", "SingleStream", "Server"),
-        "--benchmark": ("bert-99", "bert-99.9"),
-        "--weights": ("files/bert-span",),
-        "--dataset": (None, "files/dev-v1.1.json"),
-    },
-    {
-        "--sut": ("keras3-jax", "native-jax"),
-        "--model": ("files/dense.keras",),
-        "--scenario": ("Offline", "Fit"),
-        "--custom": (None, "files/prompts.txt"),
-    },
-    {**_MOCK, "--model": ("stable-diffusion", "bert"), "--steps": ("4", "0")},
-    {**_MOCK, "--device": ("cpu", "cuda"), "--submitter": (None, "me", "m/e")},
-    {**_MOCK, "--dataset": ("synthetic", "uneven", "nowhere"), "--system": (None, "nowhere.json")},
-    {**_MOCK, "--python": ("nowhere/python",)},
-    {**_MOCK, "--with": ("nowhere@nowhere/folder",)},
-    {**_MOCK, "--sut": ("keras3", "pytorch"), "--model": ("bret",)},
-    {
-        "": ("sweep",),
-        "--sut": ("all", "mock,native-jax"),
-        "--model": ("bert", "bert,mistral"),
-        "--scenario": ("Offline", "Offline,Fit"),
-        "--batch-size": (None, "1,8"),
-        "--repeats": (None, "2"),
-    },
-    {"": ("choose bert", "choose files/llama files/prompts.txt"), "--within": ("1min", "10min")},
+    {"--sut": tuple(name for name in SUTS if name != "endpoint")}
+    | _flags(model="bert mistral sam stable-diffusion", scenario="Offline"),
+    _flags(sut="mock keras3-jax native-torch-eager", model="bert mistral")
+    | _flags(scenario="SingleStream MultiStream Server Interactive Fit"),
+    _flags(sut="keras3-jax native-torch-compile keras3-openvino", model="bert mistral")
+    | _flags(scenario="Offline", precision="float32 tf32 bfloat16 float16", size="tiny full"),
+    _flags(sut="native-jax keras3-torch", model="distilbert distilgpt2 gpt2 roberta")
+    | _flags(scenario="Offline Fit"),
+    _flags(sut="mock native-torch-eager", model="bert mistral")
+    | _flags(scenario="Offline Server", batch_size="1 7 64", duration="- 1"),
+    _BERT
+    | _flags(scenario="Offline SingleStream Fit", mode="quick valid submission", seq_len="- 16"),
+    _OWN
+    | _flags(model="mistral gpt2", task="- generate", prompt_tokens="- 8", new_tokens="- 4")
+    | _flags(eos="- stop ignore"),
+    _flags(sut="mock", model="bert mistral", scenario="Server Interactive")
+    | _flags(max_latency_ms="- 20.5", rate="- 10", max_wait_ms="- 5"),
+    _flags(sut="mock", model="mistral", scenario="Server", stream="- on off")
+    | _flags(max_ttft_ms="- 100", max_tpot_ms="- 10"),
+    _flags(sut="mock native-torch-eager", model="bert", scenario="Offline Server")
+    | _flags(replicas="2 1/2", threads="- 1 1000"),
+    _MOCK
+    | _flags(replicas="- 2", replicas_on="slurm ray", interface="- 127.0.0.1")
+    | _flags(slurm="- partition=gpu"),
+    _OWN | _flags(model="mistral", scenario="Fit"),
+    _BERT
+    | _flags(scenario="Offline")
+    | _flags(sut_option="in_flight=2 shards=2 quantize=int8 latency-ms=x none=1"),
+    _flags(sut="native-torch-eager native-jax", model="bert", scenario="Offline")
+    | _flags(tuned="off to-mkldnn to-mkldnn+channels-last nothing-such"),
+    _OWN
+    | _flags(weights="files/llama", dataset="- files/prompts.txt files/rows.jsonl", field="- text")
+    | {"--chat": (None, "")}
+    | _flags(chat_option="- thinking=false"),
+    _BERT
+    | _flags(model="-", scenario="Offline SingleStream Server", benchmark="bert-99 bert-99.9")
+    | _flags(weights="files/bert-span", dataset="- files/dev-v1.1.json"),
+    _flags(sut="keras3-jax native-jax", model="files/dense.keras", scenario="Offline Fit")
+    | _flags(custom="- files/prompts.txt"),
+    _MOCK | _flags(model="stable-diffusion bert", steps="4 0"),
+    _MOCK | _flags(device="cpu cuda", submitter="- me m/e"),
+    _MOCK | _flags(dataset="synthetic uneven nowhere", system="- nowhere.json"),
+    _MOCK | _flags(python="nowhere/python"),
+    _MOCK | {"--with": ("nowhere@nowhere/folder",)},
+    _MOCK | _flags(sut="keras3 pytorch", model="bret"),
+    {"": ("sweep",)}
+    | _flags(sut="all mock,native-jax", model="bert bert,mistral", scenario="Offline Offline,Fit")
+    | _flags(batch_size="- 1,8", repeats="- 2"),
+    {"": ("choose bert", "choose files/llama files/prompts.txt")} | _flags(within="1min 10min"),
 )
 """Each of these gives the product of its values. None: the flag is left out. An empty text: it is
 given without a value. The flag "" has words before all flags.

@@ -51,19 +51,11 @@ def test_every_device_is_named_as_its_entry_and_the_host_is_always_there():
 def test_a_device_is_an_entry(tpu, tmp_path, monkeypatch):
     assert "{cpu,cuda,tpu}" in run_command.run_parser().format_help()
     monkeypatch.setattr(machine, "accelerators", list)
-    with pytest.raises(
-        UsageError,
-        match=(
-            r"--device tpu: no TPU runtime answers on this machine \(see ./run.sh doctor\):"
-            r" take --device cpu"
-        ),
-    ):
+    words = r"no TPU runtime answers on this machine \(see ./run.sh doctor\): take --device cpu"
+    with pytest.raises(UsageError, match=f"--device tpu: {words}"):
         request(tmp_path, sut="keras3-jax", device="tpu")
-    monkeypatch.setattr(
-        machine,
-        "accelerators",
-        lambda: [machine.Accelerator(name="A", memory_bytes=int(80e9), driver="1")],
-    )
+    card = machine.Accelerator(name="A", memory_bytes=int(80e9), driver="1")
+    monkeypatch.setattr(machine, "accelerators", lambda: [card])
     asked = request(tmp_path, sut="keras3-jax", model="mistral", python="python3")
     assert (asked.device, asked.size.name) == ("tpu", "full")
     assert plan.memory_shortage(asked, "float32") is None  # its memory is its own
@@ -111,10 +103,8 @@ def test_a_container_with_a_driver_and_without_nvml_can_be_measured_when_the_gpu
 
 def test_the_memory_of_a_slice_is_that_of_the_slice(monkeypatch):
     module = nvml.module()
-    module.nvmlDeviceGetMigMode, module.nvmlDeviceGetMigDeviceHandleByIndex = (
-        lambda _: (1, 1),
-        lambda _, index: f"slice {index}",
-    )
+    module.nvmlDeviceGetMigMode = lambda _: (1, 1)
+    module.nvmlDeviceGetMigDeviceHandleByIndex = lambda _, index: f"slice {index}"
     module.nvmlDeviceGetMemoryInfo = lambda handle: types.SimpleNamespace(
         total=10 if handle == "slice 0" else 80, used=1
     )
@@ -192,12 +182,7 @@ def test_running_out_of_memory_is_told_in_the_frameworks_own_words(sut, error, s
             "ResourceExhausted: OOM when allocating tensor with shape[3,5] and type half on CPU",
             30,
         ),
-        (
-            "mock",
-            MemoryError,
-            "Unable to allocate 48.0 GiB for an array with shape (3,)",
-            48 << 30,
-        ),
+        ("mock", MemoryError, "Unable to allocate 48.0 GiB for an array with shape (3,)", 48 << 30),
     ],
 )
 def test_out_of_memory_says_how_many_bytes_were_asked_for_and_how_many_there_were(
@@ -226,10 +211,8 @@ def test_the_error_of_a_traced_function_is_told_by_its_innermost_line():
         " Call arguments received:\n"
     )
     assert failures.outcome_of(error, "hf-tensorflow").reason == inner
-    assert (
-        failures.outcome_of(TypeError("in user code:\n"), "hf-tensorflow").reason
-        == "TypeError: in user code:"
-    )
+    found = failures.outcome_of(TypeError("in user code:\n"), "hf-tensorflow").reason
+    assert found == "TypeError: in user code:"
 
 
 def test_the_error_of_a_keras_layer_is_told_by_the_cause_and_not_by_the_layer():
@@ -239,10 +222,8 @@ def test_the_error_of_a_keras_layer_is_told_by_the_cause_and_not_by_the_layer():
     )
     error._keras_call_info_injected = True
     told = failures.outcome_of(error, "keras3-torch")
-    assert (told.status, told.reason) == (
-        "error",
-        "RuntimeError: The size of tensor a (4) must match",
-    )
+    words = "RuntimeError: The size of tensor a (4) must match"
+    assert (told.status, told.reason) == ("error", words)
 
 
 def test_the_error_of_a_late_import_is_told_with_its_cause():
@@ -256,9 +237,8 @@ def test_the_error_of_a_graphs_node_is_told_by_the_line_before_its_name():
         "Graph execution error:\n\nDetected at node a defined at:\n  File 1\n\nIt is not supported."
         "\n\t [[{{node a}}]] [Op:b]"
     )
-    assert (
-        failures.outcome_of(error, "keras3-tensorflow").reason == "ValueError: It is not supported."
-    )
+    reason = failures.outcome_of(error, "keras3-tensorflow").reason
+    assert reason == "ValueError: It is not supported."
 
 
 @pytest.mark.parametrize(
@@ -278,13 +258,8 @@ def test_a_library_that_refuses_a_model_for_lack_of_memory_is_out_of_memory(caus
 @pytest.mark.parametrize("model", models.names())
 def test_every_model_names_a_class_of_each_framework_and_of_the_reference(model):
     known = models.load(model)
-    cell = {
-        "model": model,
-        "architecture": known.architecture,
-        "task": known.task,
-        "precision": "float32",
-        "device": "cpu",
-    }
+    cell = {"model": model, "architecture": known.architecture, "task": known.task}
+    cell |= {"precision": "float32", "device": "cpu"}
     used = {
         spec.classes
         for name, spec in SUTS.items()

@@ -55,13 +55,18 @@ SPARE = {
 
 def of(model, size, precision, device="cpu", new_tokens=""):
     known = load(model)
-    found = known.sizes[size]
-    asked = (
-        replace(found, inputs={**found.inputs, "new_tokens": int(new_tokens)})
-        if new_tokens
-        else found
-    )
-    return limits.limits(known, asked, precision, device)
+    inputs = {"new_tokens": int(new_tokens)} if new_tokens else {}
+    return limits.limits(known, with_inputs(known.sizes[size], inputs), precision, device)
+
+
+def with_inputs(size, inputs):
+    return replace(size, inputs={**size.inputs, **inputs})
+
+
+def cell_of(model, task, precision):
+    """What the registry asks of a cell."""
+    of_model = {"model": model.name, "architecture": model.architecture}
+    return of_model | {"task": task, "precision": precision, "device": "cpu"}
 
 
 def measured(*cell):
@@ -77,13 +82,7 @@ def measured(*cell):
 @pytest.mark.parametrize(("model", "precision"), JUDGED)
 def test_every_honest_sut_was_measured_at_size_tiny_and_two_at_size_mid(model, precision):
     known = load(model)
-    cell = {
-        "model": known.name,
-        "architecture": known.architecture,
-        "task": known.task,
-        "precision": precision,
-        "device": "cpu",
-    }
+    cell = cell_of(known, known.task, precision)
     honest = {
         name
         for name, spec in SUTS.items()
@@ -99,9 +98,8 @@ def test_every_honest_sut_was_measured_at_size_tiny_and_two_at_size_mid(model, p
 def test_a_limit_is_at_most_twenty_times_the_largest_disagreement(cell):
     made, rows = of(*cell), measured(*cell)
     for name in [name for name in made if name.endswith(("_error", "_gap"))]:
-        assert made[name] <= 20 * max(
-            row["logit_error" if name == "logit_gap" else name] for row in rows
-        )
+        measure = "logit_error" if name == "logit_gap" else name
+        assert made[name] <= 20 * max(row[measure] for row in rows)
     for name in [name for name in made if name.endswith("_psnr")]:
         assert min(row[name] for row in rows) - made[name] <= 20 * math.log10(20)
     for name, spare in SPARE.items():
@@ -115,17 +113,11 @@ def test_every_measured_sut_is_well_within_the_limits(cell):
     made = of(*cell)
     for row in measured(*cell):
         room = 1.1 if (*cell, row["sut"]) == TIGHT else 1.5
-        assert all(
-            room * row[name] <= made[name]
-            for name in made
-            if name in row and name.endswith(("_error", "_gap"))
-        )
-        shares = ("argmax_fraction", "mask_mean_iou", "mask_smallest_iou")
-        assert all(
-            1.5 * (1 - row[name]) <= 1 - made[name] or row[name] == 1.0
-            for name in shares
-            if name in row
-        )
+        for name in made.keys() & row.keys():
+            if name.endswith(("_error", "_gap")):
+                assert room * row[name] <= made[name]
+        for name in {"argmax_fraction", "mask_mean_iou", "mask_smallest_iou"} & row.keys():
+            assert 1.5 * (1 - row[name]) <= 1 - made[name] or row[name] == 1.0
         assert all(row[name] >= made[name] + 3 for name in row if name.endswith("_psnr"))
         assert row.get("compared_fraction", 1) >= made.get("compared_fraction", 0)
 
@@ -139,24 +131,21 @@ def test_no_limit_is_looser_than_the_models_own(model):
                 made = of(model, size, precision, device)
                 # Which only a SUT of a measured framework has.
                 assert made.keys() == loosest.keys() - {"logit_rms"}
-                at_least = ("fraction", "iou", "psnr")
-                assert all(made[name] >= loosest[name] for name in made if name.endswith(at_least))
-                assert all(
-                    made[name] <= loosest[name] for name in made if not name.endswith(at_least)
-                )
+                for name, limit in made.items():
+                    if name.endswith(("fraction", "iou", "psnr")):
+                        assert limit >= loosest[name]
+                    else:
+                        assert limit <= loosest[name]
 
 
 def test_what_was_not_measured_is_judged_by_size_mid_with_more_room():
-    assert of("bert", "mid", "float32", "cuda")["logit_error"] == pytest.approx(
-        2 * of("bert", "mid", "float32")["logit_error"], rel=0.01
-    )
-    assert of("bert", "full", "float32")["logit_error"] == pytest.approx(
-        4 * of("bert", "mid", "float32")["logit_error"], rel=0.01
-    )
-    assert (
-        of("bert", "mid", "tf32", "cuda")["logit_error"]
-        < of("bert", "mid", "bfloat16")["logit_error"]
-    )
+    def error(size, precision, device="cpu"):
+        return of("bert", size, precision, device)["logit_error"]
+
+    known = error("mid", "float32")
+    assert error("mid", "float32", "cuda") == pytest.approx(2 * known, rel=0.01)
+    assert error("full", "float32") == pytest.approx(4 * known, rel=0.01)
+    assert error("mid", "tf32", "cuda") < error("mid", "bfloat16")
     new = replace(models.load("bert"), name="never-measured")
     assert limits.limits(new, new.sizes["tiny"], "float32", "cpu") == new.tolerance["float32"]
 
@@ -167,9 +156,8 @@ def test_float16_is_judged_by_its_own_measurements_or_else_by_an_eighth_of_bfloa
     assert of("qwen3", "tiny", "float16")["logit_error"] == pytest.approx(3 * largest, rel=0.01)
     assert not measured("gpt2 generate", "mid", "float16", "cpu")
     largest = max(row["logit_error"] for row in measured("gpt2 generate", "mid", "bfloat16", "cpu"))
-    assert of("gpt2 generate", "mid", "float16")["logit_error"] == pytest.approx(
-        2 * 3 * largest / 8, rel=0.01
-    )
+    made = of("gpt2 generate", "mid", "float16")["logit_error"]
+    assert made == pytest.approx(2 * 3 * largest / 8, rel=0.01)
 
 
 RMS = [row for row in limits.measurements() if "logit_rms" in row]
@@ -177,18 +165,14 @@ RMS = [row for row in limits.measurements() if "logit_rms" in row]
 
 def rms_limit(model, size, sut, samples=64, **inputs):
     known = load(model)
-    found = known.sizes[size]
-    asked = replace(found, inputs={**found.inputs, **inputs})
+    asked = with_inputs(known.sizes[size], inputs)
     return limits.limits(known, asked, "bfloat16", "cpu", sut, samples).get("logit_rms")
 
 
 @pytest.mark.parametrize("row", RMS, ids=lambda row: f"{row['model']}-{row['size']}-{row['sut']}")
 def test_every_measured_root_mean_square_is_within_its_limit(row):
-    limit = (
-        rms_limit(row["model"], row["size"], row["sut"], new_tokens=row["new_tokens"])
-        if "new_tokens" in row
-        else (rms_limit(row["model"], row["size"], row["sut"]))
-    )
+    own = {"new_tokens": row["new_tokens"]} if "new_tokens" in row else {}
+    limit = rms_limit(row["model"], row["size"], row["sut"], **own)
     assert limit is not None
     assert 1.29 * row["logit_rms"] <= limit
 
@@ -206,9 +190,8 @@ def test_the_root_mean_square_is_limited_by_suts_of_the_same_framework():
         for row in RMS
         if (row["model"], row["size"]) == ("bert", "tiny") and "torch" in row["sut"]
     )
-    assert rms_limit("bert", "tiny", "keras3-torch") == pytest.approx(
-        limits.RMS_FACTOR * largest, rel=0.01
-    )
+    expected = pytest.approx(limits.RMS_FACTOR * largest, rel=0.01)
+    assert rms_limit("bert", "tiny", "keras3-torch") == expected
     assert rms_limit("bert", "tiny", "native-jax") > rms_limit("bert", "tiny", "keras3-torch")
     assert rms_limit("bert", "full", "keras3-torch") > 2 * rms_limit("bert", "mid", "keras3-torch")
 
@@ -225,14 +208,10 @@ def test_long_answers_do_not_loosen_the_limits_of_short_ones():
     for model, size, precision, device, tokens in LONG:
         short, long = of(model, size, precision, device), of(model, size, precision, device, tokens)
         assert of(model, size, precision, device, "45") == short
-        assert (
-            short["logit_error"] <= long["logit_error"]
-            and short["argmax_fraction"] >= long["argmax_fraction"]
-        )
-    assert (
-        of("llama", "tiny", "float32")["logit_error"]
-        < of("llama", "tiny", "float32", new_tokens="500")["logit_error"]
-    )
+        assert short["logit_error"] <= long["logit_error"]
+        assert short["argmax_fraction"] >= long["argmax_fraction"]
+    short, long = (of("llama", "tiny", "float32", new_tokens=tokens) for tokens in ("", "500"))
+    assert short["logit_error"] < long["logit_error"]
 
 
 def test_worker_and_score_agree_on_how_many_answers_have_own_logits():
@@ -247,16 +226,10 @@ def test_the_losses_of_every_sut_that_trains_were_measured_and_are_well_within_t
         for row in limits.measurements("trained")
         if (row["model"], row["size"], row["precision"]) == (name, "tiny", "float32")
     ]
-    known = {
-        "model": name,
-        "architecture": model.architecture,
-        "task": FIT,
-        "precision": "float32",
-        "device": "cpu",
-    }
-    assert {row["sut"] for row in rows} == {
-        sut for sut, spec in SUTS.items() if spec.reads_weights and not unsupported(sut, **known)
-    }
+    known = cell_of(model, FIT, "float32")
+    readers = [sut for sut, spec in SUTS.items() if spec.reads_weights]
+    trainers = {sut for sut in readers if not unsupported(sut, **known)}
+    assert {row["sut"] for row in rows} == trainers
     for sut in {row["sut"] for row in rows}:
         same = [row for row in rows if adamw_of(row["sut"]) == adamw_of(sut)]
         made = limits.of_training(model, model.sizes["tiny"], "float32", "cpu", sut)

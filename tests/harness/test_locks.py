@@ -4,11 +4,11 @@ import os
 import re
 import stat
 import threading
-import time
 
 import pytest
 
 from harness import locks
+from tests.support.commands import until
 
 
 @pytest.fixture
@@ -53,23 +53,28 @@ def _second(said, done):
         done.append("second")
 
 
-def test_who_waits_is_told_the_command_since_when_and_how_long(path):
-    said, done = [], []
-    with locks.machine(pytest.fail, "./run.sh first", seconds=600):
+def _waited_for(first, done, change=lambda: None, **told):
+    """What a second command says while this first one holds the lock; and its thread."""
+    said = []
+    with locks.machine(pytest.fail, first, **told):
+        change()
         waiting = threading.Thread(target=_second, args=(said, done))
         waiting.start()
-        _until(lambda: said)
+        until(lambda: said)
+    return said, waiting
+
+
+def test_who_waits_is_told_the_command_since_when_and_how_long(path):
+    done = []
+    said, waiting = _waited_for("./run.sh first", done, seconds=600)
     waiting.join(10)
     assert done == ["second"]
     assert re.search(r"each other: ./run.sh first, since [\d:]+; about 10 min more$", said[0])
 
 
 def test_a_sweep_lets_another_command_go_first_between_its_cells(path):
-    said, done = [], []
-    with locks.machine(pytest.fail, "./run.sh sweep"):
-        waiting = threading.Thread(target=_second, args=(said, done))
-        waiting.start()
-        _until(lambda: said)
+    done = []
+    _, waiting = _waited_for("./run.sh sweep", done)
     with locks.machine(lambda text: None, "./run.sh sweep"):
         done.append("sweep")
     waiting.join(10)
@@ -78,17 +83,7 @@ def test_a_sweep_lets_another_command_go_first_between_its_cells(path):
 
 @pytest.mark.parametrize("text", ["", "{", '{"command": 1, "since": 1e400, "seconds": 0}', "\0\0"])
 def test_a_lock_with_other_content_is_waited_for_all_the_same(path, text):
-    said, done = [], []
-    with locks.machine(pytest.fail, "./run.sh first"):
-        path.write_text(text)
-        waiting = threading.Thread(target=_second, args=(said, done))
-        waiting.start()
-        _until(lambda: said)
+    done = []
+    said, waiting = _waited_for("./run.sh first", done, lambda: path.write_text(text))
     waiting.join(10)
     assert done == ["second"] and said[0].startswith("waiting: another cell")
-
-
-def _until(true):
-    end = time.monotonic() + 10
-    while not true() and time.monotonic() < end:
-        time.sleep(0.01)

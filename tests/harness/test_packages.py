@@ -230,7 +230,7 @@ def test_the_cell_of_an_environment_that_there_is_not_is_unsupported(tmp_path, m
     assert result.reason.endswith("there is no version of toy==9.9")
 
 
-def test_the_reference_keeps_the_locked_environment(tmp_path, monkeypatch):
+def test_the_reference_keeps_the_locked_environment(monkeypatch):
     asked = resolved("--sut", "native-torch-eager", *OFFLINE, "--with", "transformers==5.20.0")
     seen = []
     monkeypatch.setattr(pins, "ensure", lambda *place: seen.append(place[3]))

@@ -19,7 +19,7 @@ from scenarios.worker.system import cores
 from sut import tuning
 from sut.devices import DEVICES
 from tests.support.cells import cells_of, measure, request, resolved
-from tests.support.files import read_json
+from tests.support.files import program, read_json
 from tests.support.reports import gathered, groups
 from tests.support.rounds import short_round
 from tests.support.synthetic_runs import cell, write
@@ -236,7 +236,7 @@ def test_a_result_of_server_says_what_each_replica_did(tmp_path, capsys):
     assert record["cell"]["replicas"] == "2"
 
 
-SRUN = """#!/bin/bash
+SRUN = """
 while [ "${1#--}" != "$1" ]; do
     case $1 in --ntasks=*) count=${1#*=} ;; --ntasks-per-node=*) each=${1#*=} ;; esac
     shift
@@ -253,10 +253,7 @@ wait
 @pytest.fixture
 def srun(tmp_path, monkeypatch):
     """A played srun on PATH."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    (folder / "srun").write_text(SRUN)
-    (folder / "srun").chmod(0o755)
+    folder = program(tmp_path / "bin" / "srun", SRUN, "/bin/bash").parent
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
 
 

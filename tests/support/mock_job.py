@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from formats.cell import Cell
-from formats.job import Job, Limits, Serving
+from formats.job import Job, Serving
+from tests.support import jobs
 
 SAMPLES, WIDTH, VOCABULARY = 16, 6, 300
 
@@ -50,27 +51,18 @@ def make(
         device="cpu",
         options={k if k == "in_flight" else k.replace("_", "-"): v for k, v in options.items()},
     )
-    return Job(
-        cell=cell,
+    return jobs.job(
+        cell,
+        log_dir,
         architecture="any",
         config=config,
-        checkpoint=Path("none"),
-        backend=None,
-        execution="eager",
         test=test,
         procedure="reference" if test == "reference" else "loadgen",
         benchmark="mock-tiny",
         answer=("logits",) if task == "predict" else ("tokens",),
         inputs=directory / "inputs.npz",
         synthetic=directory / "synthetic.npz",
-        warmup_rows=1,
-        limits=Limits(
-            min_duration_ms=milliseconds,
-            min_query_count=1,
-            performance_sample_count=SAMPLES,
-            calibration_seconds=0.1,
-        ),
-        log_dir=log_dir,
+        limits=jobs.limits(SAMPLES, min_duration_ms=milliseconds, calibration_seconds=0.1),
         reference=reference,
         logits_rows=4 if task == "generate" else 0,
         calibration=calibration,

@@ -59,54 +59,38 @@ _TOKENS = {
 }
 _MULTI = {"min_duration": 700, "min_query_count": 662, "target_latency": 0.9123456789}
 _SINGLE = {"min_duration": 300, "min_query_count": 100, "target_latency": 0.6123456789}
+
+
+def _kind(scenario, conf, *busy_s, folder="", **more):
+    return Kind(folder or scenario, scenario, conf, *busy_s, **more)
+
+
+_EQUAL, _LATENCIES = {"sample_concatenate_permutation": 1}, {"use_token_latencies": 1}
+_COALESCED = _SERVER | {"coalesce_queries": 1, "target_qps": 400}
+_FEW_QUERIES = _SERVER | {"min_duration": 200, "target_qps": 100}
+_LATE = _SERVER | _TOKENS | {"ttft_latency": 2}
+_FEW_OF_EIGHT = _MULTI | {"min_query_count": 10, "target_latency": 3}
+_OTHER_PERCENTILE = _SINGLE | {"target_latency_percentile": 95}
 KINDS = {
-    "Server": Kind("Server", "Server", _SERVER, threads=2, tests=("TEST01",)),
-    "Server, equal issue": Kind(
-        "Server", "Server", _SERVER | {"sample_concatenate_permutation": 1}, threads=2, loaded=24
+    "Server": _kind("Server", _SERVER, threads=2, tests=("TEST01",)),
+    "Server, equal issue": _kind("Server", _SERVER | _EQUAL, threads=2, loaded=24),
+    "Server, coalesced": _kind("Server", _COALESCED, 0.003),
+    "Server, too slow": _kind("Server", _SERVER | {"target_latency": 20}, 0.003, threads=1),
+    "Server, too few": _kind("Server", _FEW_QUERIES, threads=1),
+    "Interactive": _kind("Server", _SERVER | _TOKENS, folder="Interactive", threads=2, tokens=True),
+    "Interactive, too slow": _kind(
+        "Server", _LATE, 0.004, folder="Interactive", threads=1, tokens=True
     ),
-    "Server, coalesced": Kind(
-        "Server", "Server", _SERVER | {"coalesce_queries": 1, "target_qps": 400}, busy_s=0.003
-    ),
-    "Server, too slow": Kind(
-        "Server", "Server", _SERVER | {"target_latency": 20}, busy_s=0.003, threads=1
-    ),
-    "Server, too few": Kind(
-        "Server", "Server", {**_SERVER, "min_duration": 200, "target_qps": 100}, threads=1
-    ),
-    "Interactive": Kind("Interactive", "Server", _SERVER | _TOKENS, threads=2, tokens=True),
-    "Interactive, too slow": Kind(
-        "Interactive",
-        "Server",
-        _SERVER | _TOKENS | {"ttft_latency": 2},
-        0.004,
-        threads=1,
-        tokens=True,
-    ),
-    "MultiStream": Kind("MultiStream", "MultiStream", _MULTI, tests=("TEST01", "TEST04")),
-    "MultiStream, equal issue": Kind(
-        "MultiStream", "MultiStream", _MULTI | {"sample_concatenate_permutation": 1}, loaded=16
-    ),
-    "MultiStream, tokens": Kind(
-        "MultiStream", "MultiStream", _MULTI | {"use_token_latencies": 1}, tokens=True
-    ),
-    "MultiStream, too few": Kind(
-        "MultiStream",
-        "MultiStream",
-        {**_MULTI, "min_query_count": 10, "target_latency": 3},
-        busy_s=0.002,
-    ),
-    "MultiStream, queries of four": Kind(
-        "MultiStream", "MultiStream", _MULTI | {"samples_per_query": 4}
-    ),
-    "MultiStream of SingleStream": Kind("MultiStream", "SingleStream", _SINGLE),
-    "Offline of SingleStream": Kind("Offline", "SingleStream", _SINGLE),
-    "Offline of MultiStream": Kind("Offline", "MultiStream", _MULTI),
-    "SingleStream, tokens": Kind(
-        "SingleStream", "SingleStream", _SINGLE | {"use_token_latencies": 1}, tokens=True
-    ),
-    "SingleStream, the 95th percentile": Kind(
-        "SingleStream", "SingleStream", _SINGLE | {"target_latency_percentile": 95}
-    ),
+    "MultiStream": _kind("MultiStream", _MULTI, tests=("TEST01", "TEST04")),
+    "MultiStream, equal issue": _kind("MultiStream", _MULTI | _EQUAL, loaded=16),
+    "MultiStream, tokens": _kind("MultiStream", _MULTI | _LATENCIES, tokens=True),
+    "MultiStream, too few": _kind("MultiStream", _FEW_OF_EIGHT, 0.002),
+    "MultiStream, queries of four": _kind("MultiStream", _MULTI | {"samples_per_query": 4}),
+    "MultiStream of SingleStream": _kind("SingleStream", _SINGLE, folder="MultiStream"),
+    "Offline of SingleStream": _kind("SingleStream", _SINGLE, folder="Offline"),
+    "Offline of MultiStream": _kind("MultiStream", _MULTI, folder="Offline"),
+    "SingleStream, tokens": _kind("SingleStream", _SINGLE | _LATENCIES, tokens=True),
+    "SingleStream, the 95th percentile": _kind("SingleStream", _OTHER_PERCENTILE),
 }
 
 

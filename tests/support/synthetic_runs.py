@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from formats.cell import Cell, SweepMark
-from formats.job import Job, Limits
+from formats.job import Job
 from formats.result import Metric, Result, Status
 from formats.writing import write_json
+from tests.support import jobs
 
 MACHINE = {
     "cpu": "A processor",
@@ -148,21 +149,5 @@ def record_json(of: Cell) -> dict[str, Any]:
 
 def job(of: Cell, directory: Path, planned_ms: int = 0, **config: Any) -> Job:
     """The job of the performance test. `config`: of its workload."""
-    return Job(
-        cell=of,
-        architecture=of.model,
-        config=config,
-        checkpoint=Path("none"),
-        backend=None,
-        execution="eager",
-        test="performance",
-        benchmark=of.model,
-        answer=("logits",),
-        inputs=Path("inputs.npz"),
-        synthetic=Path("synthetic.npz"),
-        warmup_rows=1,
-        limits=Limits(
-            min_duration_ms=0, min_query_count=1, performance_sample_count=64, planned_ms=planned_ms
-        ),
-        log_dir=directory / "raw" / "performance",
-    )
+    limits = jobs.limits(64, planned_ms=planned_ms)
+    return jobs.job(of, directory / "raw" / "performance", config=config, limits=limits)

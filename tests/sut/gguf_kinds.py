@@ -1,5 +1,7 @@
 """GGUF files as llama.cpp writes them, of tiny models of Transformers with seeded weights."""
 
+from typing import NamedTuple
+
 import gguf
 import numpy as np
 import torch
@@ -31,6 +33,7 @@ KEYS = {
     "attention.layer_norm_rms_epsilon": 1e-6,
 }
 RMS, NORM = "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"
+WINDOW = "attention.sliding_window"
 HEADS = {"attention.key_length": 16, "attention.value_length": 16}
 LLAMA3_FACTORS = [1.0, 3.29953932762146, *[8.0] * 6]
 """By which Transformers divides the frequencies for LLAMA3."""
@@ -50,12 +53,7 @@ GEMMA = {
     "attn_logit_softcapping": 3.0,
     "final_logit_softcapping": 2.0,
 }
-GEMMA_KEYS = {
-    **HEADS,
-    "attention.sliding_window": 8,
-    "attn_logit_softcapping": 3.0,
-    "final_logit_softcapping": 2.0,
-}
+GEMMA_KEYS = {**HEADS, WINDOW: 8, "attn_logit_softcapping": 3.0, "final_logit_softcapping": 2.0}
 
 
 def rope(kind, **parameters):
@@ -66,132 +64,113 @@ def scaled(kind, **values):
     return {f"{SCALING}type": kind, **{f"{SCALING}{key}": value for key, value in values.items()}}
 
 
-def right():
-    """name → (architecture, the model that a file states, its keys, its tensors that are not in
-    the model or left out).
+class File(NamedTuple):
+    """A GGUF file.
+
+    Attributes:
+        config: of the model that it states.
+        tensors: those that are not in the model or left out.
     """
+
+    architecture: str
+    config: transformers.PretrainedConfig
+    keys: dict = {}
+    tensors: dict = {}
+
+
+def right():
+    """name → a file that becomes the model that it states."""
     llama, qwen3 = transformers.LlamaConfig, transformers.Qwen3Config
     yarn = {"factor": 8.0, "original_max_position_embeddings": 32}
     betas = {"beta_fast": 16.0, "beta_slow": 2.0}
+    yarn_with_betas = rope("yarn", **yarn, **betas, attention_factor=0.75)
     own = {f"yarn_{key}": value for key, value in betas.items()}
     attention = {f"{SCALING}attn_factor": 0.75 / (0.1 * float(np.log(8.0)) + 1)}
     long, short = FACTORS, FACTORS[::-1]
-    longrope = {"long_factor": long, "short_factor": short, "attention_factor": 1.25}
-    window = {"attention.sliding_window": 40}
-    original = {
-        f"{SCALING}type": "longrope",
-        f"{SCALING}original_context_length": 64,
-        f"{SCALING}attn_factor": 1.25,
-    }
+    same = {"long_factor": long, "short_factor": long, "attention_factor": 1.0}
+    other = {"long_factor": long, "short_factor": short, "attention_factor": 1.25}
+    windowed = {"sliding_window": 40, "original_max_position_embeddings": 64}
+    original = scaled("longrope", original_context_length=64, attn_factor=1.25)
     layers = {
         "sliding_attention": {"rope_type": "default", "rope_theta": 5000.0},
         "full_attention": {"rope_type": "linear", "rope_theta": 1e5, "factor": 8.0},
     }
-    bases = {"rope.freq_base": 1e5, "rope.freq_base_swa": 5000.0}
-    part = {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5}
+    six = {**SIZES, **GEMMA, "num_hidden_layers": 6}
+    bases = {"block_count": 6, "rope.freq_base": 1e5, "rope.freq_base_swa": 5000.0}
     base = {"rope_type": "default", "rope_theta": 500.0}
+    half = {"rope.dimension_count": 8, "rope.freq_base": 500.0}
+    longrope = rope("longrope", **same, original_max_position_embeddings=256)
+    of_longrope = rope("longrope", **other, original_max_position_embeddings=64)
     return {
-        "plain": ("llama", llama(**SIZES), {}, {}),
-        "llama3": (
+        "plain": File("llama", llama(**SIZES)),
+        "llama3": File(
             "llama",
             llama(**SIZES, **rope("llama3", **LLAMA3)),
-            {},
-            {"rope_freqs.weight": LLAMA3_FACTORS},
+            tensors={"rope_freqs.weight": LLAMA3_FACTORS},
         ),
-        "factors": (
-            "llama",
-            llama(
-                **SIZES,
-                **rope(
-                    "longrope",
-                    **dict.fromkeys(("long_factor", "short_factor"), long),
-                    attention_factor=1.0,
-                    original_max_position_embeddings=256,
-                ),
-            ),
-            {},
-            {"rope_freqs.weight": FACTORS},
+        "factors": File(
+            "llama", llama(**SIZES, **longrope), tensors={"rope_freqs.weight": FACTORS}
         ),
-        "linear": (
-            "llama",
-            llama(**SIZES, **rope("linear", factor=4.0)),
-            scaled("linear", factor=4.0),
-            {},
+        "linear": File(
+            "llama", llama(**SIZES, **rope("linear", factor=4.0)), scaled("linear", factor=4.0)
         ),
-        "yarn": (
+        "yarn": File(
             "qwen2",
             transformers.Qwen2Config(**SIZES, **rope("yarn", **yarn)),
             scaled("yarn", **YARN),
-            {},
         ),
-        "yarn with betas": (
+        "yarn with betas": File(
             "qwen3",
-            qwen3(**SIZES, head_dim=16, **rope("yarn", **yarn, **betas, attention_factor=0.75)),
+            qwen3(**SIZES, head_dim=16, **yarn_with_betas),
             {**HEADS, **scaled("yarn", **YARN, **own), **attention},
-            {},
         ),
-        "longrope and a window": (
+        "longrope and a window": File(
             "phi3",
-            transformers.Phi3Config(
-                **SIZES,
-                sliding_window=40,
-                original_max_position_embeddings=64,
-                **rope("longrope", **longrope, original_max_position_embeddings=64),
-            ),
-            {RMS: 1e-5, **window, **original, "tokenizer.ggml.padding_token_id": 0},
+            transformers.Phi3Config(**SIZES, **windowed, **of_longrope),
+            {RMS: 1e-5, WINDOW: 40, **original, "tokenizer.ggml.padding_token_id": 0},
             {"rope_factors_long.weight": long, "rope_factors_short.weight": short},
         ),
-        "biases": (
+        "biases": File(
             "llama",
             llama(**SIZES, attention_bias=True, mlp_bias=True),
-            {},
-            {"blk.0.attn_output.bias": ..., "blk.1.attn_output.bias": ...},
+            tensors={"blk.0.attn_output.bias": ..., "blk.1.attn_output.bias": ...},
         ),
-        "norms of q and k": ("qwen3", qwen3(**SIZES, head_dim=16), HEADS, {}),
-        "softcaps": ("gemma2", transformers.Gemma2Config(**SIZES, **GEMMA), GEMMA_KEYS, {}),
-        "two kinds of layers": (
+        "norms of q and k": File("qwen3", qwen3(**SIZES, head_dim=16), HEADS),
+        "softcaps": File("gemma2", transformers.Gemma2Config(**SIZES, **GEMMA), GEMMA_KEYS),
+        "two kinds of layers": File(
             "gemma3",
-            transformers.Gemma3TextConfig(
-                **{**SIZES, **GEMMA, "num_hidden_layers": 6}, rope_parameters=layers
-            ),
-            {**GEMMA_KEYS, "block_count": 6, **bases, **scaled("linear", factor=8.0)},
-            {},
+            transformers.Gemma3TextConfig(**six, rope_parameters=layers),
+            {**GEMMA_KEYS, **bases, **scaled("linear", factor=8.0)},
         ),
-        "a part of each head": (
+        "a part of each head": File(
             "stablelm",
-            transformers.StableLmConfig(**SIZES, layer_norm_eps=1e-3, rope_parameters=part),
-            {RMS: None, NORM: 1e-3, "rope.dimension_count": 8, "rope.freq_base": 500.0},
-            {},
+            transformers.StableLmConfig(
+                **SIZES, layer_norm_eps=1e-3, rope_parameters=base | {"partial_rotary_factor": 0.5}
+            ),
+            {RMS: None, NORM: 1e-3, **half},
         ),
-        "another base": (
+        "another base": File(
             "starcoder2",
             transformers.Starcoder2Config(**SIZES, rope_parameters=base),
             {RMS: None, NORM: 1e-5, "rope.freq_base": 500.0},
-            {},
         ),
     }
 
 
 def refused():
-    """The same of files whose model Transformers does not have."""
+    """name → a file whose model Transformers does not have."""
     llama = transformers.LlamaConfig(**SIZES)
     yarn = scaled("yarn", **YARN)
-    log = {f"{SCALING}yarn_log_multiplier": 0.1}
     return {
-        "a clamp": ("llama", llama, {"attention.clamp_kqv": 8.0}, {}),
-        "experts": ("llama", llama, {"expert_count": 4}, {}),
-        "a window": (
-            "qwen2",
-            transformers.Qwen2Config(**SIZES),
-            {"attention.sliding_window": 8},
-            {},
-        ),
-        "half of each head": ("llama", llama, {**HEADS, "rope.dimension_count": 8}, {}),
-        "a multiplier": ("llama", llama, {**yarn, **log}, {}),
-        "two scalings": ("llama", llama, yarn, {"rope_freqs.weight": FACTORS}),
-        "a foreign norm": ("llama", llama, {}, {"blk.0.attn_q_norm.weight": [1.0] * 16}),
-        "a hole": ("llama", llama, {}, {"blk.1.ffn_up.weight": ...}),
-        "a part of a model": ("llama", llama, {"split.count": 3}, {}),
+        "a clamp": File("llama", llama, {"attention.clamp_kqv": 8.0}),
+        "experts": File("llama", llama, {"expert_count": 4}),
+        "a window": File("qwen2", transformers.Qwen2Config(**SIZES), {WINDOW: 8}),
+        "half of each head": File("llama", llama, {**HEADS, "rope.dimension_count": 8}),
+        "a multiplier": File("llama", llama, {**yarn, f"{SCALING}yarn_log_multiplier": 0.1}),
+        "two scalings": File("llama", llama, yarn, {"rope_freqs.weight": FACTORS}),
+        "a foreign norm": File("llama", llama, {}, {"blk.0.attn_q_norm.weight": [1.0] * 16}),
+        "a hole": File("llama", llama, {}, {"blk.1.ffn_up.weight": ...}),
+        "a part of a model": File("llama", llama, {"split.count": 3}),
     }
 
 

@@ -15,12 +15,12 @@ from compliance.scoring import loss_curve, weight_updates
 from compliance.training import run_directory, steps
 from formats.cell import Cell
 from formats.evidence import Evidence
-from formats.job import Job, Limits
 from formats.writing import write_json
 from harness.inputs import checkpoint, dataset, limits, models
 from sut import adapters
 from sut.registry import FIT, REFERENCE, SUTS, adamw_of, spec_of
 from tests.conftest import CACHE
+from tests.support import jobs
 from tests.support.files import read_json
 from tests.support.frameworks import run_module
 from tests.support.long import LONG, long_unless
@@ -134,8 +134,9 @@ def job_of(sut, name, lora, adamw, root, folder):
         factors = lora if sut == REFERENCE else SUTS[sut].lora
         config["lora"] = {**model.fit["lora"], "factors": factors}
     of_work = {"model": name, "task": FIT, "precision": "float32", "batch_size": batch}
-    return Job(
-        cell=Cell(sut=sut, size="tiny", scenario="Fit", device="cpu", **of_work),
+    return jobs.job(
+        Cell(sut=sut, size="tiny", scenario="Fit", device="cpu", **of_work),
+        folder,
         architecture=model.architecture,
         config=config,
         checkpoint=checkpoint.ensure(model, size, CACHE).path,
@@ -148,9 +149,7 @@ def job_of(sut, name, lora, adamw, root, folder):
         inputs=inputs.path,
         synthetic=inputs.synthetic,
         fresh=inputs.fresh,
-        warmup_rows=1,
-        limits=Limits(min_duration_ms=0, min_query_count=0, performance_sample_count=batch * STEPS),
-        log_dir=folder,
+        limits=jobs.limits(batch * STEPS, min_query_count=0),
     )
 
 

@@ -8,11 +8,12 @@ import pytest
 
 from compliance.checks.run.precision import shards_faults
 from formats.cell import Cell
-from formats.job import PERFORMANCE, Job, Limits
+from formats.job import PERFORMANCE
 from formats.job import REFERENCE as MADE
 from harness.execution.process import Worker
 from sut.registry import SUTS
 from tests.scenarios.worker.test_replicas import gone
+from tests.support import jobs
 from tests.support.frameworks import workload
 from tests.sut.conftest import LOGITS_ROWS, REFERENCE, ROWS
 
@@ -27,8 +28,9 @@ def job_of(sut, known, tmp_path):
     own = {name: values.pop(name) for name in ("config", "backend", "execution", "checkpoint")}
     for name in ("settings", "rank", "meeting", "converted"):
         del values[name]
-    job = Job(
-        cell=Cell(sut=sut, size="tiny", scenario="Offline", **values),
+    job = jobs.job(
+        Cell(sut=sut, size="tiny", scenario="Offline", **values),
+        tmp_path / "raw" / MADE,
         architecture=known.model.architecture,
         **own,
         test=MADE,
@@ -37,9 +39,7 @@ def job_of(sut, known, tmp_path):
         answer=("tokens",),
         inputs=known.out / "inputs.npz",
         synthetic=known.out / "inputs.npz",
-        warmup_rows=1,
-        limits=Limits(min_duration_ms=0, min_query_count=1, performance_sample_count=ROWS),
-        log_dir=tmp_path / "raw" / MADE,
+        limits=jobs.limits(ROWS),
         logits_rows=LOGITS_ROWS,
     )
     job.log_dir.mkdir(parents=True)

@@ -85,67 +85,61 @@ def test_a_window_that_no_prompt_reaches_is_a_remark(saved, tmp_path, capsys):
     assert words in found["evidence"]["sentence"]
 
 
-@pytest.mark.parametrize(
-    ("sut", "name", "changes", "reason"),
-    [
-        ("keras3-jax", "phi3", {}, "KerasHub has no converter for huggingface/transformers models"),
+_LINEAR = {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}}
+_LLAMA_4 = {"rope_parameters": {"rope_theta": 1e4, "llama_4_scaling_beta": 0.1}}
+_SOME_LAYERS = {**_WINDOW, "layer_types": ["full_attention", "sliding_attention"]}
+_SHORT_WINDOW = {**_WINDOW, "sliding_window": 16, "layer_types": None}
+_THREE_LAYERS = {"num_hidden_layers": 3, "layer_types": ["full_attention"] * 3}
+_LACKING = {
+    "keras3-jax": [
+        ("phi3", {}, "KerasHub has no converter for huggingface/transformers models"),
         (
-            "keras3-jax",
             "qwen3",
-            {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}},
+            _LINEAR,
             "KerasHub's converter does not read how rotary positions are scaled (linear)",
         ),
         (
-            "keras3-jax",
             "qwen2",
-            {**_WINDOW, "sliding_window": 16, "layer_types": None},
+            _SHORT_WINDOW,
             "KerasHub's QwenBackbone has another sliding window than config.json in 1 of 2 layers",
         ),
         (
-            "keras3-jax",
             "gemma3",
             {"query_pre_attn_scalar": 7},
             "KerasHub's Gemma3Backbone does not scale queries by query_pre_attn_scalar 7",
         ),
         (
-            "keras3-jax",
             "qwen3",
             {"num_hidden_layers": 1},
             "KerasHub's converter to Qwen3CausalLM does not read 11 tensors of the folder, such as",
         ),
+    ],
+    "native-torch-eager": [
         (
-            "native-torch-eager",
             "qwen3",
-            {"num_hidden_layers": 3, "layer_types": ["full_attention"] * 3},
+            _THREE_LAYERS,
             "the folder lacks 11 tensors that Transformers' Qwen3ForCausalLM has",
         ),
         (
-            "native-torch-eager",
             "qwen3",
             {"model_type": "of-tomorrow"},
             "Transformers does not load this of-tomorrow: The checkpoint you are trying to load",
         ),
-        ("native-jax", "phi3", {}, "lacks the type phi3"),
-        ("onnxruntime", "phi3", {}, "ignores the sliding window of"),
-        (
-            "native-jax",
-            "qwen2",
-            {"rope_parameters": {"rope_theta": 1e4, "llama_4_scaling_beta": 0.1}},
-            "lacks llama_4_scaling_beta 0.1 of rotary positions",
-        ),
-        (
-            "native-jax",
-            "qwen2",
-            {**_WINDOW, "layer_types": ["full_attention", "sliding_attention"]},
-            "lacks a sliding window of 4096 in some layers",
-        ),
-        (
-            "native-jax",
-            "qwen2",
-            {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}},
-            "lacks scaled rotary positions (linear; it has llama3)",
-        ),
     ],
+    "native-jax": [
+        ("phi3", {}, "lacks the type phi3"),
+        ("qwen2", _LLAMA_4, "lacks llama_4_scaling_beta 0.1 of rotary positions"),
+        ("qwen2", _SOME_LAYERS, "lacks a sliding window of 4096 in some layers"),
+        ("qwen2", _LINEAR, "lacks scaled rotary positions (linear; it has llama3)"),
+    ],
+    "onnxruntime": [("phi3", {}, "ignores the sliding window of")],
+}
+"""SUT → (folder, what its config.json says, what the SUT says)."""
+
+
+@pytest.mark.parametrize(
+    ("sut", "name", "changes", "reason"),
+    [(sut, *row) for sut, rows in _LACKING.items() for row in rows],
 )
 def test_a_sut_that_lacks_it_says_why(saved, tmp_path, capsys, sut, name, changes, reason):
     found = measured(sut, changed(saved / name, tmp_path / "folder", changes), tmp_path, capsys)

@@ -10,13 +10,13 @@ import pytest
 from formats import reading
 from formats.cell import Cell
 from formats.job import REFERENCE as MAKES_REFERENCE
-from formats.job import Job, Limits
 from formats.profile import OTHER
 from formats.work import ATTENTION, MATRIX, Counted, Part
 from formats.writing import write_json
 from harness.inputs import checkpoint, models
 from sut.registry import FIT, REFERENCE, spec_of
 from tests.conftest import CACHE
+from tests.support import jobs
 from tests.support.files import read_json
 from tests.support.frameworks import run_module
 
@@ -51,31 +51,20 @@ def job_of(name, task, inputs, folder):
     if task == FIT:
         optimizer = {"optimizer": dict(model.fit["optimizer"]), "adamw": "torch"}
     spec = spec_of(REFERENCE)
-    cell = Cell(
-        sut=REFERENCE,
-        size="tiny",
-        scenario="Offline",
-        model=name,
-        task=task,
-        precision="float32",
-        batch_size=2,
-        device="cpu",
-    )
-    return Job(
-        cell=cell,
+    place = {"sut": REFERENCE, "size": "tiny", "scenario": "Offline", "device": "cpu"}
+    return jobs.job(
+        Cell(model=name, task=task, precision="float32", batch_size=2, **place),
+        folder,
         architecture=model.architecture,
         config={"model": dict(size.config), "classes": dict(model.classes), **optimizer},
         checkpoint=checkpoint.ensure(model, size, CACHE).path,
         backend=spec.backend,
         execution=spec.execution,
         test=MAKES_REFERENCE,
-        benchmark=name,
         answer=tuple(model.answer_keys),
         inputs=folder / "inputs.npz",
         synthetic=folder / "inputs.npz",
-        warmup_rows=1,
-        limits=Limits(min_duration_ms=0, min_query_count=0, performance_sample_count=2),
-        log_dir=folder,
+        limits=jobs.limits(2, min_query_count=0),
     )
 
 

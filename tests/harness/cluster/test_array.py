@@ -35,7 +35,7 @@ def test_a_default_may_be_the_value_of_a_rival_so_both_are_on_one_node():
     assert [len(group) for group in array.comparisons([each, default])] == [3]
 
 
-def test_a_job_measures_its_comparison_and_another_number_is_refused(tmp_path):
+def test_a_job_measures_its_comparison_and_another_number_is_refused():
     grids = (grid(sut="mock", model="bert,mistral", scenario="Offline"),)
     recipe = Recipe(name="sweep", grids=grids, missing={"a": "b"})
     part = array.part(recipe, "sweep-1.2")

@@ -13,6 +13,7 @@ from harness.cluster.array import Array
 from harness.cluster.schedulers import Ray
 from harness.errors import EnvironmentFailure
 from harness.execution import clusters
+from tests.support import files
 
 
 @pytest.fixture
@@ -24,10 +25,7 @@ def planned(tmp_path):
 
 def cluster(tmp_path, script):
     """Ray with a driver that runs a shell script."""
-    program = Path(clusters.ray_tasks(tmp_path)[0])
-    program.parent.mkdir(parents=True)
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
+    files.program(Path(clusters.ray_tasks(tmp_path)[0]), script)
     return Ray("auto", False, tmp_path)
 
 

@@ -10,6 +10,7 @@ from harness.cluster.array import Array
 from harness.cluster.schedulers import OURS, Slurm
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import clusters
+from tests.support import files
 
 WRONG_OPTIONS = ["gpus", "=1", "partition=", "Mem=1", "exclusive=user", "nodes=2", "clusters=far"]
 
@@ -32,16 +33,8 @@ def array(tmp_path):
 @pytest.fixture
 def program(tmp_path, monkeypatch):
     """Name, text of a shell script → a program of this name on PATH."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
-
-    def make(name, text):
-        path = folder / name
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
-
-    return make
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    return lambda name, text: files.program(tmp_path / "bin" / name, text)
 
 
 def test_options_are_those_of_sbatch_and_a_value_may_have_commas():

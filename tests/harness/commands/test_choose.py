@@ -165,7 +165,7 @@ def test_processors_that_other_programs_use_are_seen(monkeypatch):
     assert disturbance.now(0.0) == 0.0
 
 
-def test_the_model_and_the_data_are_named_once(choose, capsys):
+def test_the_model_and_the_data_are_named_once(choose):
     code, _, said = choose("bert", "--model", "bert")
     assert code == 2 and "choose bert: leave out --model, which also names it" in said
     code, _, said = choose("bert", "prompts.txt", "--dataset", "other.txt")

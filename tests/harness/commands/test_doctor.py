@@ -20,15 +20,8 @@ def by_name(found):
 
 def test_every_finding_that_asks_for_something_says_what_to_do(tmp_path):
     found = doctor.examine(tmp_path / "cache")
-    assert {
-        "interpreter",
-        "C++ compiler",
-        "disk",
-        "memory",
-        "governor",
-        "frequency scaling",
-        "other load",
-    } <= set(by_name(found))
+    hardware = {"disk", "memory", "governor", "frequency scaling"}
+    assert hardware | {"interpreter", "C++ compiler", "other load"} <= set(by_name(found))
     assert all(check.fix for check in found if check.verdict in (Verdict.MANUAL, Verdict.FAIL))
 
 
@@ -43,6 +36,9 @@ def described(monkeypatch):
     return change
 
 
+BUSY = {"load_average": [1.0, 1, 1], "threads": 2, "usable_threads": 2}
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "words"),
     [
@@ -52,11 +48,7 @@ def described(monkeypatch):
         ("processors", {"usable_threads": 1, "threads": 2}, "cpuset"),
         ("swap", {"swap_used_bytes": 1 << 20}, "swapoff"),
         ("clock", {"clock_source": "hpet"}, "clocksource=tsc"),
-        (
-            "other load",
-            {"load_average": [1.0, 1, 1], "threads": 2, "usable_threads": 2},
-            "end other programs",
-        ),
+        ("other load", BUSY, "end other programs"),
         ("virtual machine", {"virtualisation": "QEMU"}, "in turns"),
     ],
 )
@@ -74,15 +66,12 @@ def test_a_gpu_is_described_and_its_troubles_named(monkeypatch, tmp_path):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     found = by_name(doctor.examine(tmp_path))
     assert "H200, 139 GiB, driver 570.1" in found["gpu 0"].detail
-    assert (found["gpu 0 driver"].detail, found["gpu 0 driver"].verdict) == (
-        "supports CUDA up to 12.8",
-        found["gpu 0 others"].verdict,
-    )
+    assert found["gpu 0 driver"].detail == "supports CUDA up to 12.8"
+    assert found["gpu 0 driver"].verdict == found["gpu 0 others"].verdict
     assert "for CUDA 13, which needs driver 580 or newer" in found["gpu 0 driver"].fix
-    assert all(
-        f"nvidia-cuda-runtime=={doctor._CUDA}." in (LOCKS / f"{name}-cuda.txt").read_text()
-        for name in ("native-torch", "keras3-jax")
-    )
+    for name in ("native-torch", "keras3-jax"):
+        lock = (LOCKS / f"{name}-cuda.txt").read_text()
+        assert f"nvidia-cuda-runtime=={doctor._CUDA}." in lock
     assert "nvidia-smi" in found["gpu 0 others"].fix
     assert "-pm 1" in found["gpu 0 persistence"].fix
     assert found["gpu 0 slices"].verdict is Verdict.PASS
@@ -106,11 +95,8 @@ def test_a_sandbox_that_tells_neither_its_cores_nor_its_swapping_is_described_wi
     """
 
     def swap_memory():
-        warnings.warn(
-            "'sin' and 'sout' swap memory stats couldn't be determined",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        words = "'sin' and 'sout' swap memory stats couldn't be determined"
+        warnings.warn(words, RuntimeWarning, stacklevel=2)
         return SimpleNamespace(used=0)
 
     monkeypatch.setattr(machine.psutil, "swap_memory", swap_memory)

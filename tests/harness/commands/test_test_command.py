@@ -3,6 +3,7 @@
 import pytest
 
 from harness.commands import test as command
+from tests.support.files import program
 
 
 @pytest.fixture
@@ -14,11 +15,9 @@ def pytest_that(tmp_path, monkeypatch):
     monkeypatch.setattr(command.environments, "make", lambda *_: None)
     monkeypatch.setenv("TMPDIR", "/first")
     python = tmp_path / ".cache/environments/dev/bin/python"
-    python.parent.mkdir(parents=True)
 
     def fails(words, code):
-        python.write_text(f'#!/bin/sh\ncase "$TMPDIR $*" in *{words}*) exit {code};; esac\n')
-        python.chmod(0o755)
+        program(python, f'case "$TMPDIR $*" in *{words}*) exit {code};; esac')
 
     return fails
 

@@ -9,13 +9,13 @@ import jsonschema
 import pytest
 
 from formats.writing import write_json
-from harness import cli
 from harness.comparison import compare
 from harness.comparison.runs import find
 from harness.execution.environments import ROOT
+from tests.support.commands import call
 from tests.support.files import read_json
 from tests.support.reports import groups
-from tests.support.synthetic_runs import MACHINE, NOISE, VERSIONS, cell, write
+from tests.support.synthetic_runs import NOISE, VERSIONS, cell, write
 
 SCHEMA = read_json(ROOT / "compliance/schemas/report.json")
 STEADY = [100, 101, 99, 100, 102]
@@ -25,15 +25,29 @@ def compared(tmp_path):
     return compare.compare(groups(tmp_path / "a"), groups(tmp_path / "b"), ("a", "b"))
 
 
+@pytest.fixture
+def command(tmp_path, capsys):
+    """Flags → exit code, standard output in one line, and standard error."""
+
+    def run(*flags):
+        code, out, said = call(["compare", tmp_path / "a", tmp_path / "b", *flags], capsys)
+        return code, " ".join(out.split()), said
+
+    return run
+
+
+FAIL = ("--fail-if-slower", "5%")
+
+
+def of_machine(**facts):
+    """The record of a run on another machine."""
+    return {"record": {"machine": facts}}
+
+
 def test_equal_cells_are_compared_and_what_else_differs_is_named(tmp_path):
     write(tmp_path / "a", cell(), STEADY)
-    write(
-        tmp_path / "b",
-        cell(),
-        [1.2 * x for x in STEADY],
-        day=2,
-        record={"environment": {"versions": {**VERSIONS, "jax": "0.11"}}},
-    )
+    versions = {"environment": {"versions": {**VERSIONS, "jax": "0.11"}}}
+    write(tmp_path / "b", cell(), [1.2 * x for x in STEADY], day=2, record=versions)
     (c,) = compared(tmp_path)
     assert c.comparable and c.ratio.value == pytest.approx(1.2)
     assert c.verdict.startswith("b is 1.20 × a (")
@@ -50,12 +64,7 @@ def test_latencies_are_compared_as_speeds(tmp_path):
 
 def test_another_machine_is_flagged_first(tmp_path):
     write(tmp_path / "a", cell(), STEADY)
-    write(
-        tmp_path / "b",
-        cell(),
-        STEADY,
-        record={"machine": {**MACHINE, "cpu": "Another", "kernel": "Linux 7"}},
-    )
+    write(tmp_path / "b", cell(), STEADY, **of_machine(cpu="Another", kernel="Linux 7"))
     flags = compared(tmp_path)[0].flags
     assert flags[0] == "other machine: A processor, 2 threads, 8 GiB / Another, 2 threads, 8 GiB"
     assert "other kernel: Linux 6 / Linux 7" in flags
@@ -66,10 +75,8 @@ def test_other_work_is_not_compared(tmp_path, change):
     write(tmp_path / "a", cell(), STEADY)
     write(tmp_path / "b", cell(**change), STEADY)
     found = compared(tmp_path)
-    assert [(c.verdict, c.comparable) for c in found] == [
-        ("only in b", False),
-        ("only in a", False),
-    ]
+    verdicts = [(c.verdict, c.comparable) for c in found]
+    assert verdicts == [("only in b", False), ("only in a", False)]
 
 
 def test_suts_differ_only_where_each_side_has_one(tmp_path):
@@ -93,16 +100,14 @@ def test_sweeps_of_the_same_cells_in_two_folders_were_not_measured_in_turns(tmp_
     assert c.ratio.method == "Welch t" and "not measured in turns" in c.flags[-1]
 
 
-def test_a_cell_that_is_gone_is_told_where_slower_ones_fail(tmp_path, capsys):
+def test_a_cell_that_is_gone_is_told_where_slower_ones_fail(tmp_path, command):
     write(tmp_path / "a", cell(), STEADY)
     write(tmp_path / "a", cell("keras3-torch"), STEADY)
     write(tmp_path / "b", cell(), STEADY)
-    flags = ["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"]
-    assert cli.main(flags) == 4
-    assert re.findall(r"nothing proven: (.*)\n", capsys.readouterr().err) == [
-        "keras3-torch, bert mid predict, Offline, float32, batch 32, cpu, 128 tokens: only in a"
-    ]
-    assert cli.main([*flags, "--allow-unproven"]) == 0
+    code, _, said = command(*FAIL)
+    lost = "keras3-torch, bert mid predict, Offline, float32, batch 32, cpu, 128 tokens: only in a"
+    assert code == 4 and re.findall(r"nothing proven: (.*)\n", said) == [lost]
+    assert command(*FAIL, "--allow-unproven")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -116,30 +121,21 @@ def test_a_cell_that_is_gone_is_told_where_slower_ones_fail(tmp_path, capsys):
         ([10, 25, 12], 1),
     ],
 )
-def test_a_cell_fails_only_where_the_whole_interval_is_slower(tmp_path, capsys, figures, code):
+def test_a_cell_fails_only_where_the_whole_interval_is_slower(tmp_path, command, figures, code):
     write(tmp_path / "a", cell(), [100, 100.1, 99.9, 100, 100])
     write(tmp_path / "b", cell(), figures, day=2)
-    assert (
-        cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"])
-        == code
-    )
-    err = capsys.readouterr().err
-    assert ("slower than 5%: keras3-jax, bert mid predict" in err) == (code == 1)
-    assert ("nothing proven: keras3-jax, bert mid predict" in err) == (code == 4)
+    found, _, said = command(*FAIL)
+    assert found == code
+    assert ("slower than 5%: keras3-jax, bert mid predict" in said) == (code == 1)
+    assert ("nothing proven: keras3-jax, bert mid predict" in said) == (code == 4)
 
 
-def test_no_build_fails_for_disturbed_repeats(tmp_path, capsys):
+def test_no_build_fails_for_disturbed_repeats(tmp_path, command):
     write(tmp_path / "a", cell(), [100, 100.1, 99.9])
     write(tmp_path / "b", cell(), [50, 50.1, 49.9], day=2, disturbance=NOISE)
-    assert (
-        cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"])
-        == 4
-    )
-    told = capsys.readouterr()
-    assert (
-        "3 of 3 repeats were disturbed" in told.err
-        and "not ranked (b): 3 of 3 repeats were disturbed" in " ".join(told.out.split())
-    )
+    code, out, said = command(*FAIL)
+    assert code == 4 and "3 of 3 repeats were disturbed" in said
+    assert "not ranked (b): 3 of 3 repeats were disturbed" in out
 
 
 def test_the_newest_measurement_on_the_same_machine_is_compared_with(tmp_path):
@@ -149,52 +145,30 @@ def test_the_newest_measurement_on_the_same_machine_is_compared_with(tmp_path):
             cell(),
             [figure, figure + 1, figure + 2],
             day=day,
-            record={"machine": {**MACHINE, "cpu_family": family}},
+            **of_machine(cpu_family=family),
         )
-    write(
-        tmp_path / "b",
-        cell(),
-        [71, 72, 73],
-        day=3,
-        record={"machine": {**MACHINE, "cpu_family": "25"}},
-    )
+    write(tmp_path / "b", cell(), [71, 72, 73], day=3, **of_machine(cpu_family="25"))
     (c,) = compared(tmp_path)
-    assert c.ratio.value == pytest.approx(0.71, rel=0.02) and not any(
-        "other machine" in flag for flag in c.flags
-    )
+    assert c.ratio.value == pytest.approx(0.71, rel=0.02)
+    assert not any("other machine" in flag for flag in c.flags)
 
 
-def test_no_build_fails_for_another_machine(tmp_path, capsys):
-    write(
-        tmp_path / "a",
-        cell(),
-        [100, 100.1, 99.9],
-        record={"machine": {**MACHINE, "cpu_family": "25"}},
-    )
-    write(
-        tmp_path / "b",
-        cell(),
-        [50, 50.1, 49.9],
-        record={"machine": {**MACHINE, "cpu_family": "26"}},
-    )
-    assert (
-        cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"])
-        == 4
-    )
-    told = capsys.readouterr()
-    assert "the two were measured on different machines" in told.err
-    assert (
-        "! other machine: A processor family 25, 2 threads, 8 GiB / A processor family 26"
-        in " ".join(told.out.split())
-    )
+def test_no_build_fails_for_another_machine(tmp_path, command):
+    write(tmp_path / "a", cell(), [100, 100.1, 99.9], **of_machine(cpu_family="25"))
+    write(tmp_path / "b", cell(), [50, 50.1, 49.9], **of_machine(cpu_family="26"))
+    code, out, said = command(*FAIL)
+    assert code == 4 and "the two were measured on different machines" in said
+    told = "! other machine: A processor family 25, 2 threads, 8 GiB / A processor family 26"
+    assert told in out
 
 
-def test_the_json_document_follows_its_schema(tmp_path, capsys):
+def test_the_json_document_follows_its_schema(tmp_path, command):
     write(tmp_path / "a", cell(), STEADY)
     write(tmp_path / "b", cell(), STEADY)
     write(tmp_path / "b", cell(batch_size=64), STEADY)
-    assert cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    code, out, _ = command("--json")
+    assert code == 0
+    document = json.loads(out)
     jsonschema.validate(document, SCHEMA)
     assert len(document["comparisons"]) == 2
 
@@ -231,25 +205,20 @@ def test_what_cannot_be_compared_is_one_sentence_and_code_2(tmp_path, capsys, ar
     write(tmp_path / "other", cell("keras3-torch", model="gemma"), STEADY)
     (tmp_path / "empty").mkdir()
     places = {name: str(tmp_path / name) for name in ("a", "empty", "other")}
-    assert cli.main(["compare", *(argument.format(**places) for argument in arguments)]) == 2
-    assert words in " ".join(capsys.readouterr().err.split())
+    code, _, said = call(["compare", *(word.format(**places) for word in arguments)], capsys)
+    assert code == 2 and words in " ".join(said.split())
 
 
 def test_a_second_run_says_what_it_is_beside_the_last(tmp_path):
     directories = write(tmp_path, cell(), [100, 110, 105])
     runs = find(tmp_path)[0]
     assert compare.beside_earlier(runs[0]) is None
-    assert (
-        compare.beside_earlier(runs[1])
-        == "1.1 × the speed of quick-1: no setting or version that is recorded differs"
-    )
-    assert compare.beside_earlier(runs[2]).endswith(
-        "; the 3 runs so far: 104.9 samples/s (93.21–118.1)"
-    )
+    said = "1.1 × the speed of quick-1: no setting or version that is recorded differs"
+    assert compare.beside_earlier(runs[1]) == said
+    said = "; the 3 runs so far: 104.9 samples/s (93.21–118.1)"
+    assert compare.beside_earlier(runs[2]).endswith(said)
     record = read_json(directories[2] / "record.json")
     record["environment"]["versions"]["jax"] = "0.11"
     write_json(directories[2] / "record.json", record)
-    assert (
-        compare.beside_earlier(runs[2])
-        == "0.955 × the speed of quick-2: other version of jax: 0.10.2 / 0.11"
-    )
+    said = "0.955 × the speed of quick-2: other version of jax: 0.10.2 / 0.11"
+    assert compare.beside_earlier(runs[2]) == said

@@ -9,7 +9,7 @@ from harness import result
 from harness.comparison import tables
 from harness.comparison.runs import find
 from tests.support.reports import groups
-from tests.support.synthetic_runs import MACHINE, NOISE, VERSIONS, cell, write
+from tests.support.synthetic_runs import NOISE, VERSIONS, cell, write
 
 
 def test_repeats_of_a_cell_are_one_row_with_all_columns(tmp_path):
@@ -26,9 +26,9 @@ def test_repeats_of_a_cell_are_one_row_with_all_columns(tmp_path):
 @pytest.mark.parametrize(
     ("second", "why"),
     [
-        ({"record": {"machine": {**MACHINE, "cpu": "Another"}}}, "machine"),
-        ({"record": {"machine": {**MACHINE, "cpu_quota": 1.0}}}, "quota"),
-        ({"record": {"machine": {**MACHINE, "memory_limit_bytes": 1 << 30}}}, "memory limit"),
+        ({"record": {"machine": {"cpu": "Another"}}}, "machine"),
+        ({"record": {"machine": {"cpu_quota": 1.0}}}, "quota"),
+        ({"record": {"machine": {"memory_limit_bytes": 1 << 30}}}, "memory limit"),
         ({"record": {"environment": {"versions": {**VERSIONS, "jax": "0.11"}}}}, "version"),
         ({"mode": "valid"}, "mode"),
         ({"planned_ms": 1000}, "duration"),
@@ -43,7 +43,7 @@ def test_runs_of_another_kind_are_no_repeats(tmp_path, second, why):
 
 def test_limits_of_control_groups_that_take_nothing_away_make_no_other_machine(tmp_path):
     write(tmp_path, cell(), [100])
-    unlimiting = {**MACHINE, "cpu_quota": 2.0, "memory_limit_bytes": 8 << 30}
+    unlimiting = {"cpu_quota": 2.0, "memory_limit_bytes": 8 << 30}
     write(tmp_path, cell(), [100], record={"machine": unlimiting})
     (group,) = groups(tmp_path)
     assert len(group.runs) == 2
@@ -52,11 +52,9 @@ def test_limits_of_control_groups_that_take_nothing_away_make_no_other_machine(t
 @pytest.mark.parametrize(("device", "count"), [("cuda", 2), ("cpu", 1)])
 def test_another_driver_concerns_the_runs_on_its_gpu(tmp_path, device, count):
     for driver in ("550.54", "570.86"):
-        machine = {
-            **MACHINE,
-            "accelerators": [{"name": "A GPU", "memory_bytes": 1 << 30, "driver": driver}],
-        }
-        write(tmp_path, cell(device=device), [100], record={"machine": machine})
+        gpu = {"name": "A GPU", "memory_bytes": 1 << 30, "driver": driver}
+        record = {"machine": {"accelerators": [gpu]}}
+        write(tmp_path, cell(device=device), [100], record=record)
     assert len(groups(tmp_path)) == count
 
 
@@ -78,13 +76,8 @@ def test_a_version_the_sut_does_not_use_makes_no_other_row(tmp_path):
 def test_a_cell_that_failed_is_a_row_with_its_reason(tmp_path):
     write(tmp_path, cell("keras3-torch"), [None])
     row = tables.row(groups(tmp_path)[0])
-    assert (row["status"], row["reason"], row["figure"], row["repeats"], row["ranked"]) == (
-        "oom",
-        "the kernel killed the worker",
-        None,
-        0,
-        False,
-    )
+    failed = {"status": "oom", "reason": "the kernel killed the worker", "figure": None}
+    assert row | failed | {"repeats": 0, "ranked": False} == row
 
 
 def test_a_run_that_failed_before_it_told_versions_joins_its_cell(tmp_path):
@@ -164,8 +157,7 @@ def test_what_a_sweep_measured_again_with_success_did_not_fail(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "elsewhere",
-    [{"machine": {**MACHINE, "cpu": "Another"}}, {"git": {"worker_source_sha256": "2"}}],
+    "elsewhere", [{"machine": {"cpu": "Another"}}, {"git": {"worker_source_sha256": "2"}}]
 )
 def test_a_failure_of_another_machine_or_source_joins_no_figures_of_this_one(tmp_path, elsewhere):
     write(tmp_path, cell(), [100, 101, 99])

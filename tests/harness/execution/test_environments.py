@@ -9,14 +9,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
-import psutil
 import pytest
 
 from harness.execution import environments, interpreter, wheels
 from harness.execution.environments import ROOT, EnvironmentFailure
 from sut.registry import SUTS
+from tests.support.commands import is_alive, until
+from tests.support.files import program
 
 pytestmark = pytest.mark.skipif(
     wheels.bundle(ROOT) == ROOT,
@@ -34,28 +34,23 @@ def locks(tmp_path):
 @pytest.fixture
 def uv(tmp_path):
     """`uv venv … DIR` makes DIR/bin/python; every call is a line of calls.txt."""
-    script = tmp_path / "uv"
-    script.write_text(f"""#!{sys.executable}
+    text = f"""
 import pathlib, sys, time
 with open({str(tmp_path / "calls.txt")!r}, "a") as f:
     f.write(" ".join(sys.argv[1:3]) + "\\n")
 if sys.argv[1] == "venv":
     (pathlib.Path(sys.argv[-1]) / "bin").mkdir(parents=True)
     (pathlib.Path(sys.argv[-1]) / "bin/python").touch()
-time.sleep(0.3)
+time.sleep(0.05)
 if pathlib.Path({str(tmp_path / "broken")!r}).exists():
     sys.exit("error: no such package")
-""")
-    script.chmod(0o755)
-    return [str(script)]
+"""
+    return [str(program(tmp_path / "uv", text, sys.executable))]
 
 
 def calls(tmp_path):
-    return (
-        (tmp_path / "calls.txt").read_text().splitlines()
-        if (tmp_path / "calls.txt").exists()
-        else []
-    )
+    file = tmp_path / "calls.txt"
+    return file.read_text().splitlines() if file.exists() else []
 
 
 def make(tmp_path, locks, uv):
@@ -147,52 +142,31 @@ def test_a_cpu_torch_in_a_local_folder_is_not_for_cuda(tmp_path, monkeypatch, lo
     (tmp_path / lock).write_text("torch==2.13.0\n")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     monkeypatch.delenv("PIP_INDEX_URL", raising=False)
-    assert environments.sources([tmp_path / lock]) == (
-        ["--find-links", str(tmp_path)] if looks else []
-    )
+    expected = ["--find-links", str(tmp_path)] if looks else []
+    assert environments.sources([tmp_path / lock]) == expected
 
 
 def test_an_installer_ends_with_the_harness_that_was_killed_and_the_next_command_succeeds(
     tmp_path, locks, uv
 ):
     script = f"mkdir -p {tmp_path}/env/thing/bin\necho $$ > {tmp_path}/pid\nexec sleep 60"
-    slow = fake_python(tmp_path, script)
-    program = (
+    slow = program(tmp_path / "fake-python", script)
+    code = (
         "from pathlib import Path; from harness.execution import environments as"
         f" e;e.make(Path({str(tmp_path / 'env/thing')!r}), [Path({str(locks[0])!r})],"
         f" [{str(slow)!r}], print)"
     )
-    harness = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
-    wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
+    harness = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+    file = tmp_path / "pid"
+    installer = int(until(lambda: file.exists() and file.read_text().strip()))
     harness.kill()
     harness.wait()
-    installer = int((tmp_path / "pid").read_text())
-    wait_for(
-        lambda: (
-            not psutil.pid_exists(installer)
-            or psutil.Process(installer).status() == psutil.STATUS_ZOMBIE
-        )
-    )
+    until(lambda: not is_alive(installer))
     assert make(tmp_path, locks, uv) > 0
 
 
-def wait_for(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def fake_python(tmp_path, script):
-    path = tmp_path / "fake-python"
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return path
-
-
-INVENTORY = json.dumps(
-    dict.fromkeys(("torch", "transformers", "safetensors", "numpy", "mlcommons-loadgen"), "1")
-)
+NEEDED = ("torch", "transformers", "safetensors", "numpy", "mlcommons-loadgen")
+INVENTORY = json.dumps(dict.fromkeys(NEEDED, "1"))
 
 
 def test_an_interpreter_may_print_a_banner_of_its_own(tmp_path):
@@ -201,7 +175,7 @@ def test_an_interpreter_may_print_a_banner_of_its_own(tmp_path):
 
 
 def test_an_interpreter_is_looked_up_on_the_path(tmp_path, monkeypatch):
-    has = fake_python(tmp_path, f"echo '{INVENTORY}'")
+    has = program(tmp_path / "fake-python", f"echo '{INVENTORY}'")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     assert environments.adopt("fake-python", "native-torch").python == has
 
@@ -238,26 +212,22 @@ def checkout(tmp_path):
     return copy
 
 
+def run(command, **places):
+    return subprocess.run(command, capture_output=True, text=True, check=False, **places)
+
+
 def test_on_a_checkout_that_cannot_be_written_the_core_environment_is_under_cache(
     checkout, tmp_path
 ):
     (tmp_path / "cache/environments").mkdir(parents=True)
     (tmp_path / "cache/environments/core").symlink_to(ROOT / ".cache/environments/core")
     for cache in (["--cache", "cache"], ["--cache=cache"]):
-        done = subprocess.run(
-            [checkout / "run.sh", "list", "--json", *cache],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run([checkout / "run.sh", "list", "--json", *cache], cwd=tmp_path)
         assert (done.returncode, done.stdout[:1]) == (0, "{"), done.stderr
 
 
 def test_a_core_environment_that_cannot_be_made_costs_exit_code_3_and_one_line(checkout):
-    done = subprocess.run(
-        [checkout / "run.sh", "list"], capture_output=True, text=True, check=False
-    )
+    done = run([checkout / "run.sh", "list"])
     assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
     assert "give --cache DIR" in done.stderr
 
@@ -266,25 +236,20 @@ def test_run_sh_may_be_a_link(tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/bench").symlink_to(ROOT / "run.sh")
     (tmp_path / "bench").symlink_to("bin/bench")
-    done = subprocess.run(
-        [tmp_path / "bench", "--version"], capture_output=True, text=True, check=False
-    )
+    done = run([tmp_path / "bench", "--version"])
     assert done.returncode == 0, done.stderr
-    done = subprocess.run(
-        [tmp_path / "bench", "--sut"], capture_output=True, text=True, check=False
-    )
+    done = run([tmp_path / "bench", "--sut"])
     assert f"(see {tmp_path / 'bench'} --help)" in done.stderr  # what is proposed can be pasted
 
 
 def test_ctrl_c_while_the_core_environment_is_made_costs_exit_code_130(tmp_path):
-    slow = fake_python(tmp_path, "sleep 60")
-    program = (
+    slow = program(tmp_path / "fake-python", "sleep 60")
+    code = (
         "import sys; from pathlib import Path; from harness.execution import environments as e;"
         f"sys.executable = {str(slow)!r}; sys.exit(e.main(Path({str(tmp_path / 'env/core')!r})))"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", program], cwd=ROOT, stderr=subprocess.PIPE, text=True
-    ) as process:
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         assert "making the environment core" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 130

@@ -11,7 +11,7 @@ from formats.writing import write_json
 from harness.errors import EnvironmentFailure
 from harness.execution import limits, machine
 from harness.execution.environments import Environment
-from tests.support.files import read_json
+from tests.support.files import program, read_json
 from tests.support.limits_values import limits as values
 from tests.support.limits_values import measured
 
@@ -111,10 +111,7 @@ def test_a_record_and_the_command_have_the_same_limits(tmp_path, here, monkeypat
 
 def worker(tmp_path, body):
     """An environment whose interpreter is a shell script."""
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\n{body}\n")
-    python.chmod(0o755)
-    return Environment("native-torch", python, "0" * 64)
+    return Environment("native-torch", program(tmp_path / "python", body), "0" * 64)
 
 
 def test_a_worker_that_ends_early_is_an_error_with_its_last_words(tmp_path, here):

@@ -6,16 +6,17 @@ import resource
 import signal
 import subprocess
 import sys
-import textwrap
-import time
 
 import psutil
 import pytest
 
+from formats.writing import write_json
 from harness.execution import process
 from harness.execution.environments import ROOT
 from scenarios.worker.system import host_memory
 from tests.support import mock_job
+from tests.support.commands import is_alive, until
+from tests.support.files import program
 
 
 def run(job, python=sys.executable):
@@ -36,9 +37,8 @@ def test_sigkill_is_named(tmp_path):
 
 
 def test_memory_that_the_system_refuses_is_oom(tmp_path):
-    limited = tmp_path / "python"
-    limited.write_text(f'#!/bin/sh\nulimit -v 3000000\nexec {sys.executable} "$@"\n')
-    limited.chmod(0o755)
+    text = f'ulimit -v 3000000\nexec {sys.executable} "$@"'
+    limited = program(tmp_path / "python", text)
     outcome = run(mock_job.make(tmp_path / "run", exhaust_memory_at=1), limited)
     assert outcome.status == "oom"
     told = re.search(r"available ([\d,]+) bytes$", outcome.reason)
@@ -56,11 +56,11 @@ def test_a_kernel_kill_for_memory_is_oom(tmp_path, monkeypatch, own_peak, words)
     """A child begins with its parent's peak, so no more than that tells nothing."""
     counts, held = iter([3, 3, 4]), iter([1 << 20, 5 << 30])
     monkeypatch.setattr(host_memory, "kernel_oom_kills", lambda: next(counts))
-    monkeypatch.setattr(
-        process,
-        "_peak_bytes",
-        lambda whose: own_peak if whose == resource.RUSAGE_SELF else next(held),
-    )
+
+    def peak(whose):
+        return own_peak if whose == resource.RUSAGE_SELF else next(held)
+
+    monkeypatch.setattr(process, "_peak_bytes", peak)
     outcome = run(mock_job.make(tmp_path, kill_at=40))
     assert outcome.status == "oom"
     assert words in outcome.reason
@@ -97,7 +97,7 @@ def test_a_hang_ends_after_its_limit_and_leaves_no_process(tmp_path):
     assert outcome.status == "error"
     assert "hung in the performance test, phase test: no progress after 7 in 3 s" in outcome.reason
     child = int((job.log_dir / "child").read_text())
-    assert _wait_for(lambda: not _alive(child))  # the system ends it a moment after the signal
+    assert until(lambda: not is_alive(child))  # the system ends it a moment after the signal
 
 
 def test_ctrl_c_ends_the_worker(tmp_path):
@@ -128,28 +128,10 @@ from formats.writing import write_json
 from tests.support import mock_job
 process.run(read_job(pathlib.Path({str(job.log_dir / "given.json")!r})), sys.executable, {{}}, lambda beat: None)
 """
-    from formats.writing import write_json
-
     write_json(job.log_dir / "given.json", job)
     parent = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
-    worker = _wait_for(lambda: next(iter(psutil.Process(parent.pid).children()), None))
-    _wait_for(lambda: (job.log_dir / "plan.json").exists())
+    worker = until(lambda: next(iter(psutil.Process(parent.pid).children()), None))
+    until(lambda: (job.log_dir / "plan.json").exists())
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
-    assert _wait_for(lambda: not _alive(worker.pid))
-
-
-def _wait_for(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"not within {seconds} s")
-
-
-def _alive(pid):
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    assert until(lambda: not is_alive(worker.pid))

@@ -18,6 +18,7 @@ from harness.measurement import run as measure
 from sut.registry import module_of
 from tests.support import mock_job
 from tests.support.cells import Reporter, request
+from tests.support.commands import is_alive, until
 from tests.support.files import read_json
 
 ROOT = Path(__file__).parents[3]
@@ -52,21 +53,6 @@ def jobs(folder, count=2, **options):
     return [mock_job.make(folder / str(n), milliseconds=50, **options) for n in range(count)]
 
 
-def is_alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def gone(pid):
-    """Whether the process ends within seconds."""
-    end_s = time.monotonic() + 20
-    while is_alive(pid) and time.monotonic() < end_s:
-        time.sleep(0.02)
-    return not is_alive(pid)
-
-
 def only(parents):
     (zygote,) = parents._zygotes.values()
     return zygote._process
@@ -81,7 +67,7 @@ def test_each_worker_is_a_child_of_this_process_with_a_group_of_its_own(tmp_path
         assert outcome.import_ns > 0
         assert parent == str(os.getpid())
         assert group == session == pid
-        assert gone(int(pid))
+        until(lambda pid=pid: not is_alive(int(pid)))
     assert not said
 
 
@@ -140,7 +126,7 @@ def test_it_is_ended_when_no_measurement_of_its_sut_is_left(tmp_path, parents):
     run(parents, first)
     pid = only(parents).pid
     parents.expect(["another"])
-    assert gone(pid)
+    until(lambda: not is_alive(pid))
     assert run(parents, second)[0].forked == 0
 
 
@@ -191,7 +177,7 @@ def test_nothing_stays_behind_when_the_harness_is_killed(tmp_path):
         assert len(processes) == 2
         assert all(map(is_alive, processes))
         harness.kill()
-    assert all(map(gone, processes))
+    until(lambda: not any(map(is_alive, processes)))
 
 
 def test_the_import_of_an_earlier_measurement_is_shown_and_not_in_the_total(tmp_path, parents):

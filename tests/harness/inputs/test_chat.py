@@ -11,7 +11,7 @@ from harness.inputs import chat
 from harness.request import options
 from harness.request.flags import Parser
 from harness.sweep import cells
-from tests.support.cells import request
+from tests.support.cells import WHERE, request
 from tests.support.tokens import bpe
 from tests.support.weights_folders import made
 
@@ -169,17 +169,10 @@ def test_a_sweep_and_its_commands_take_the_flags_of_a_chat(chat_model, tmp_path)
     flags = vars(parser.parse_args(words))
     assert (flags["chat"], flags["chat_option"]) == ("default", ["enable_thinking=false"])
     (tmp_path / "rows.csv").write_text("prompt\nhi\n")
-    grid = {
-        "sut": ["mock"],
-        "scenario": ["Offline"],
-        "model": ["llama"],
-        "weights": [str(chat_model["weights"])],
-        "dataset": [str(tmp_path / "rows.csv")],
-        "chat": ["default"],
-        "chat_option": flags["chat_option"],
-        "field": [flags["field"]],
-    }
-    (series,) = cells.make([grid], {}, control=False)
+    grid = {"sut": ["mock"], "scenario": ["Offline"], "model": ["llama"], "chat": ["default"]}
+    grid |= {"weights": [str(chat_model["weights"])], "dataset": [str(tmp_path / "rows.csv")]}
+    grid |= {"chat_option": flags["chat_option"], "field": [flags["field"]]}
+    (series,) = cells.make([grid], WHERE, control=False)
     assert series.request.chat.variables["enable_thinking"] is False
     assert "--chat default --chat-option enable_thinking=false" in series.command
     assert options.parse(shlex.split(series.command)[1:]).chat == "default"

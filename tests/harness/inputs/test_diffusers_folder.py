@@ -124,13 +124,8 @@ def test_a_misfit_is_one_sentence(folder, spoil, words):
 
 def flat(folder):
     file = folder / "text_encoder" / "model.safetensors"
-    save_file(
-        {
-            name.removeprefix("text_model."): np.array(value)
-            for name, value in load_file(file).items()
-        },
-        file,
-    )
+    found = {name: np.array(value) for name, value in load_file(file).items()}
+    save_file({name.removeprefix("text_model."): value for name, value in found.items()}, file)
 
 
 @pytest.mark.parametrize(
@@ -141,10 +136,8 @@ def flat(folder):
 def test_the_folder_tells_its_configuration(folder, tmp_path, change):
     change(folder)
     found = user_weights.look(folder, MODEL)
-    assert {key: value for key, value in found.size.config.items() if key in TINY.config} == {
-        **TINY.config,
-        "denoising_steps": 50,
-    }
+    config = {key: value for key, value in found.size.config.items() if key in TINY.config}
+    assert config == TINY.config | {"denoising_steps": 50}
     assert found.tokenizer is None
     linked = checkpoint.of_folder(found, MODEL, tmp_path / "cache")
     assert checkpoint.of_folder(found, MODEL, tmp_path / "cache") == linked
@@ -162,10 +155,6 @@ def test_the_two_files_of_a_clip_are_a_tokenizer(tmp_path):
     vocabulary, _ = clip()
     found = tokenizer.of_folder(tmp_path)
     word = TEXT[0].split()[0]
-    assert found.encode(f"{word.upper()}  {word}!") == [
-        49406,
-        *[vocabulary[f"{word}</w>"]] * 2,
-        vocabulary["!</w>"],
-        49407,
-    ]
+    ids = [vocabulary[f"{word}</w>"], vocabulary[f"{word}</w>"], vocabulary["!</w>"]]
+    assert found.encode(f"{word.upper()}  {word}!") == [49406, *ids, 49407]
     assert (found.name, found.vocabulary, found.special) == ("vocab.json", 49408, (49406, 49407))

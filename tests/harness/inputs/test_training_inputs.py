@@ -1,36 +1,26 @@
 """What a model is trained on: labels, the batches that are held out, and a user's own."""
 
-import json
-
 import numpy as np
 import pytest
 
 from harness.errors import UsageError
 from harness.inputs import dataset, models
 from harness.inputs.architectures import UserFile
+from tests.support.files import write_rows
 
 BERT, MISTRAL = models.load("bert"), models.load("mistral")
 
 
 def prepare(tmp_path, model, rows=None, batch_size=2, samples=10, seq_len=None, name="rows.jsonl"):
     """(the inputs, arrays to train on, arrays that are held out)"""
-    path = None
-    given = None
+    path = given = None
+    size, cache = model.sizes["tiny"], tmp_path / "cache"
     if rows is not None:
-        path = tmp_path / name
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-        file = UserFile(path=path, model=model, size=model.sizes["tiny"], seq_len=seq_len)
+        path = write_rows(tmp_path / name, rows)
+        file = UserFile(path=path, model=model, size=size, seq_len=seq_len)
         given = dataset.read(file, trains=True)
-    found = dataset.prepare(
-        model,
-        model.sizes["tiny"],
-        samples,
-        path,
-        tmp_path / "cache",
-        batch_size=batch_size,
-        trains=True,
-        given=given,
-    )
+    how = {"batch_size": batch_size, "trains": True, "given": given}
+    found = dataset.prepare(model, size, samples, path, cache, **how)
     with np.load(found.path) as inputs, np.load(found.fresh) as held_out:
         return found, dict(inputs), dict(held_out)
 
@@ -50,14 +40,11 @@ def test_the_label_of_a_token_is_the_one_behind_it(tmp_path):
 
 
 def test_padding_is_no_label(tmp_path):
-    _, inputs, held_out = prepare(
-        tmp_path, MISTRAL, [{"prompt": "abc"}, {"prompt": "abcdefgh"}] * 2
-    )
+    rows = [{"prompt": "abc"}, {"prompt": "abcdefgh"}]
+    _, inputs, held_out = prepare(tmp_path, MISTRAL, rows * 2)
     assert inputs["input_ids"].shape == (10, 16)  # with the mark at the beginning: 4 and 9 tokens
-    assert (
-        (inputs["label"] != -100).sum(1).tolist(),
-        (held_out["label"] != -100).sum(1).tolist(),
-    ) == ([3, 8] * 5, [3, 8])
+    assert (inputs["label"] != -100).sum(1).tolist() == [3, 8] * 5
+    assert (held_out["label"] != -100).sum(1).tolist() == [3, 8]
 
 
 def test_a_users_labels_come_in_the_files_order_and_the_last_batch_is_held_out(tmp_path):

@@ -13,6 +13,7 @@ from formats.writing import write_json
 from harness.errors import EnvironmentFailure, UsageError
 from harness.inputs import checkpoint, stored_tensors, unlisted, user_weights
 from sut.checkpoint import weights_files
+from tests.support import weights_folders
 from tests.support.files import read_json
 from tests.support.weights_folders import INDEX, MODELS, made, shard, tensors
 
@@ -20,10 +21,9 @@ FILE = "model.safetensors"
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 
-def linked(folder, name, cache):
+def linked(folder):
     """The folder, and the checkpoint that the SUTs read."""
-    found = user_weights.look(folder, MODELS[name])
-    return found, checkpoint.of_folder(found, MODELS[name], cache).path
+    return weights_folders.look(folder), weights_folders.linked(folder).path
 
 
 def values(path):
@@ -44,19 +44,19 @@ def save_model(folder, kept, removed):
 
 
 @pytest.mark.parametrize(("kept", "removed"), [(EMBEDDING, HEAD), (HEAD, EMBEDDING)])
-def test_a_tied_model_of_save_model_is_read_whichever_name_was_kept(made, tmp_path, kept, removed):
+def test_a_tied_model_of_save_model_is_read_whichever_name_was_kept(made, kept, removed):
     folder = made("gemma")
     whole = load_file(folder / FILE)
     save_model(folder, kept, removed)
-    found, path = linked(folder, "gemma", tmp_path / "cache")
+    found, path = linked(folder)
     assert same(values(path), whole)
     assert any(note.startswith("the weights are copied to the cache") for note in found.notes)
 
 
-def test_shared_tensors_of_an_untied_model_are_both_read(made, tmp_path):
+def test_shared_tensors_of_an_untied_model_are_both_read(made):
     folder = made("llama")
     save_model(folder, EMBEDDING, HEAD)
-    _, path = linked(folder, "llama", tmp_path / "cache")
+    _, path = linked(folder)
     found = values(path)
     assert np.array_equal(found[HEAD], found[EMBEDDING])
 
@@ -72,26 +72,26 @@ def test_shared_tensors_of_an_untied_model_are_both_read(made, tmp_path):
         ("gpt2", "module.transformer."),
     ],
 )
-def test_a_model_inside_a_wrapper_is_read(made, tmp_path, name, prefix):
+def test_a_model_inside_a_wrapper_is_read(made, name, prefix):
     folder = made(name)
     whole = load_file(folder / FILE)
     save_file({prefix + n: v for n, v in whole.items()}, folder / FILE, {"format": "pt"})
-    found, path = linked(folder, name, tmp_path / "cache")
+    found, path = linked(folder)
     read = {n.removeprefix("transformer."): v for n, v in values(path).items()}
     assert same(read, whole)
     assert found.size.parameters == MODELS[name].sizes["tiny"].parameters
 
 
 @pytest.mark.parametrize("prefix", ["", "model.language_model."])
-def test_the_body_alone_of_a_tied_model_is_read(made, tmp_path, prefix):
+def test_the_body_alone_of_a_tied_model_is_read(made, prefix):
     folder = made("gemma")
     whole = load_file(folder / FILE)
     body = {prefix + n.removeprefix("model."): v for n, v in whole.items()}
     save_file(body, folder / FILE, {"format": "pt"})
-    assert same(values(linked(folder, "gemma", tmp_path / "cache")[1]), whole)
+    assert same(values(linked(folder)[1]), whole)
 
 
-def test_legacy_names_in_a_wrapper_stay_those_that_libraries_read(made, tmp_path):
+def test_legacy_names_in_a_wrapper_stay_those_that_libraries_read(made):
     folder = made("bert")
 
     def age(t):
@@ -100,22 +100,22 @@ def test_legacy_names_in_a_wrapper_stay_those_that_libraries_read(made, tmp_path
             t["module." + old] = t.pop(name)
 
     tensors(folder, age)
-    _, path = linked(folder, "bert", tmp_path / "cache")
+    _, path = linked(folder)
     assert "bert.embeddings.LayerNorm.gamma" in weights_files.names(path)
 
 
-def test_a_file_whose_metadata_has_no_format_is_copied_with_one(made, tmp_path):
+def test_a_file_whose_metadata_has_no_format_is_copied_with_one(made):
     folder = made("llama")
     whole = load_file(folder / FILE)
     save_file(whole, folder / FILE, {"step": "3"})
-    found, path = linked(folder, "llama", tmp_path / "cache")
+    found, path = linked(folder)
     assert same(values(path), whole)
     assert "metadata without a format, which Transformers refuses" in " ".join(found.notes)
     save_file(whole, folder / FILE)
-    assert linked(folder, "llama", tmp_path / "cache")[1].joinpath(FILE).is_symlink()
+    assert linked(folder)[1].joinpath(FILE).is_symlink()
 
 
-def test_mixed_precisions_and_shards_are_copied_byte_by_byte(made, tmp_path):
+def test_mixed_precisions_and_shards_are_copied_byte_by_byte(made):
     folder = made("llama")
 
     def mix(t):
@@ -132,18 +132,18 @@ def test_mixed_precisions_and_shards_are_copied_byte_by_byte(made, tmp_path):
     assert found["model.norm.weight"].dtype == np.float16
 
 
-def test_a_copy_that_was_changed_is_made_again_and_values_are_checked(made, tmp_path):
+def test_a_copy_that_was_changed_is_made_again_and_values_are_checked(made):
     folder = made("llama")
     tensors(folder, lambda t: [t.update({"module." + n: t.pop(n)}) for n in list(t)])
-    _, path = linked(folder, "llama", tmp_path / "cache")
+    _, path = linked(folder)
     good = (path / FILE).read_bytes()
-    assert linked(folder, "llama", tmp_path / "cache")[1] == path
+    assert linked(folder)[1] == path
     (path / FILE).write_bytes(good[:-4] + b"1234")
-    linked(folder, "llama", tmp_path / "cache")
+    linked(folder)
     assert (path / FILE).read_bytes() == good
     tensors(folder, lambda t: t["module." + HEAD].__setitem__((0, 0), np.nan))
     with pytest.raises(UsageError, match="module.lm_head.weight has 1 values that are NaN"):
-        linked(folder, "llama", tmp_path / "cache")
+        linked(folder)
 
 
 def test_a_disk_that_is_too_small_for_a_copy_is_told(made, tmp_path, monkeypatch):
@@ -152,17 +152,17 @@ def test_a_disk_that_is_too_small_for_a_copy_is_told(made, tmp_path, monkeypatch
     usage = shutil.disk_usage(tmp_path)._replace(free=1)
     monkeypatch.setattr(checkpoint.shutil, "disk_usage", lambda path: usage)
     with pytest.raises(EnvironmentFailure, match="GB free: free some space"):
-        linked(folder, "llama", tmp_path / "cache")
+        linked(folder)
 
 
-def test_an_index_that_names_more_than_there_is_is_mended(made, tmp_path):
+def test_an_index_that_names_more_than_there_is_is_mended(made):
     folder = made("llama")
     whole = load_file(folder / FILE)
     shard(folder)
     listed = read_json(folder / INDEX)
     listed["weight_map"]["model.layers.9.rotary_emb.inv_freq"] = "model-00001-of-00002.safetensors"
     write_json(folder / INDEX, listed)
-    found, path = linked(folder, "llama", tmp_path / "cache")
+    found, path = linked(folder)
     assert f"{INDEX} names tensors that are in no file: model.layers.9.rotary_emb.inv_freq" in (
         found.notes
     )
@@ -187,7 +187,8 @@ def test_the_hubs_cache_is_read_by_snapshot_or_whole(made, tmp_path):
     whole = load_file(folder / FILE)
     model = hub(folder, tmp_path / "hub", "abc")
     for path in (model, model / "snapshots" / "abc"):
-        found, read = linked(path, "llama", tmp_path / "cache")
+        found = user_weights.look(path, MODELS["llama"])
+        read = checkpoint.of_folder(found, MODELS["llama"], tmp_path / "cache").path
         assert (found.path, same(values(read), whole)) == (model / "snapshots" / "abc", True)
         assert user_weights.title(found.path) == "someone/a model ü"
         assert unlisted.model_of(path).name == "llama"

@@ -12,8 +12,7 @@ from harness.inputs import architectures, limits, models, unlisted, user_weights
 from harness.inputs.architectures import text
 from harness.request import plan
 from harness.sweep import cells
-from tests.conftest import CACHE
-from tests.support.cells import request
+from tests.support.cells import WHERE, request
 from tests.support.weights_folders import DROP, MODELS, config, made, tensors
 
 OLMO2 = {
@@ -95,14 +94,11 @@ def test_a_folder_has_the_values_that_transformers_5_renames_or_leaves_out(olmo2
 def test_names_shapes_and_configuration_of_another_type_are_those_of_the_folder(olmo2):
     model, found = unlisted.model_of(olmo2), look(olmo2)
     assert (model.name, model.task, model.architecture) == ("olmo2", "generate", "causal_lm")
-    assert {"transformers": "AutoModelForCausalLM", "keras_hub": "CausalLM"}.items() <= (
-        model.classes.items()
-    )
+    classes = {"transformers": "AutoModelForCausalLM", "keras_hub": "CausalLM"}
+    assert model.classes | classes == model.classes
     tiny = MODELS["llama"].sizes["tiny"]
-    assert {t.name: t.shape for t in found.size.tensors} == {
-        **{t.name: t.shape for t in tiny.tensors},
-        NORM: (16,),
-    }
+    shapes = {t.name: t.shape for t in tiny.tensors} | {NORM: (16,)}
+    assert {t.name: t.shape for t in found.size.tensors} == shapes
     assert found.size.parameters == tiny.parameters + 16
     assert found.size.config["rope_parameters"] == OLMO2["rope_parameters"]
     assert found.size.config["architectures"] == OLMO2["architectures"]
@@ -133,11 +129,9 @@ def test_a_deeper_model_has_wider_limits(olmo2):
 
     assert error(2, "float32") == error(measured, "float32")
     assert error(2 * measured, "float32") == pytest.approx(2 * error(2, "float32"), rel=1e-2)
-    loosest = models.load("llama").tolerance
-    assert [error(64, each) for each in ("float32", "bfloat16")] == [
-        loosest["float32"]["logit_error"],
-        loosest["bfloat16"]["logit_error"],
-    ]
+    for precision in ("float32", "bfloat16"):
+        loosest = models.load("llama").tolerance[precision]["logit_error"]
+        assert error(64, precision) == loosest
 
 
 def test_numbers_are_read_by_the_names_of_other_configurations(made):
@@ -208,9 +202,8 @@ def test_a_folder_that_cannot_be_measured_is_one_sentence(olmo2, changes, words)
 
 def test_a_folder_without_config_json_needs_the_models_name(olmo2):
     (olmo2 / "config.json").unlink()
-    with pytest.raises(
-        UsageError, match="there is no config.json in it, so the model is not known"
-    ):
+    words = "there is no config.json in it, so the model is not known"
+    with pytest.raises(UsageError, match=words):
         unlisted.model_of(olmo2)
     with pytest.raises(UsageError, match="is not a directory .names of the Hub are not downloaded"):
         unlisted.model_of(olmo2 / "nowhere")
@@ -260,16 +253,13 @@ def test_an_encoder_is_judged_like_a_listed_one(made, head, like, classes):
     assert (model.name, model.task, model.classes) == ("x", "predict", classes)
     assert model.architecture == models.load(like).architecture
     assert found.size.parameters == MODELS["roberta"].sizes["tiny"].parameters
-    assert (
-        limits.limits(model, found.size, "float32", "cpu").keys()
-        == models.load(like).tolerance["float32"].keys()
-    )
+    judged = limits.limits(model, found.size, "float32", "cpu")
+    assert judged.keys() == models.load(like).tolerance["float32"].keys()
 
 
 def test_a_sweep_needs_no_model_beside_weights(olmo2):
     grid = {"sut": ["mock,native-torch-eager"], "scenario": ["Offline"], "weights": [str(olmo2)]}
-    series = cells.make([grid], {"cache": [str(CACHE)], "out": ["nowhere"]}, False)
-    assert [each.label for each in series] == [
+    assert [each.label for each in cells.make([grid], WHERE, control=False)] == [
         "mock olmo2 user Offline float32 batch 32",
         "native-torch-eager olmo2 user Offline float32 batch 32",
     ]

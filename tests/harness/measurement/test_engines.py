@@ -11,14 +11,13 @@ from formats import reading
 from formats.record import Record
 from harness.errors import UsageError
 from harness.measurement import engines, run
-from harness.request import plan
-from harness.request.options import Options
 from results import summary
 from sut.endpoint import causal_lm
-from tests.conftest import CACHE
 from tests.harness.inputs.test_chat import THINKING, folder
+from tests.support import cells
 from tests.support.cells import Reporter
 from tests.support.engine import KEY, running
+from tests.support.files import write_rows
 from tests.support.tokens import bpe
 from tests.support.weights_folders import made
 
@@ -32,28 +31,15 @@ def model(made, tmp_path):
     """Flags of a cell of a small model with a tokenizer, a chat template and eight prompts."""
     path = folder(made("llama"), THINKING)
     bpe(VOCABULARY).save(str(path / "tokenizer.json"))
-    rows = [{"prompt": f"ais bjt {n}", "max_new_tokens": 4 + n} for n in range(8)]
-    (tmp_path / "prompts.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    return {"weights": path, "dataset": tmp_path / "prompts.jsonl"}
+    rows = ({"prompt": f"ais bjt {n}", "max_new_tokens": 4 + n} for n in range(8))
+    return {"weights": path, "dataset": write_rows(tmp_path / "prompts.jsonl", rows)}
 
 
-def request(engine, out, model, *, scenario="SingleStream", options=None, **flags):
-    scenario, options = model.pop("scenario", scenario), model.pop("options", options)
-    options = {"url": engine.url, "weights": "other", "timeout-s": TIMEOUT_S, **(options or {})}
-    given = tuple(f"{name}={value}" for name, value in options.items())
-    return plan.resolve(
-        Options(
-            sut="endpoint",
-            scenario=scenario,
-            sut_option=given,
-            out=out,
-            cache=CACHE,
-            duration=1.0,
-            command="./run.sh …",
-            **model,
-            **flags,
-        )
-    )
+def request(engine, out, model, **flags):
+    given = {"model": None, "duration": 1.0, **model, **flags}
+    own = given.pop("options", None) or {}
+    options = {"url": engine.url, "weights": "other", "timeout-s": TIMEOUT_S, **own}
+    return cells.request(out, sut="endpoint", options=options, **given)
 
 
 def measured(engine, tmp_path, model, **changes):
@@ -68,16 +54,13 @@ def test_an_engine_is_measured_in_every_scenario(tmp_path, model, scenario, stre
         found = measured(engine, tmp_path, model, scenario=scenario, stream=stream)
     assert (found.status, found.reason) == ("ok", "")
     assert found.measured["tokens"] == 7.5 * found.measured["samples"]
-    assert f"an engine at {engine.url}, server fake/1, version 1.2.3, model small" in str(
-        found.evidence.sentence
-    )
+    words = f"an engine at {engine.url}, server fake/1, version 1.2.3, model small"
+    assert words in found.evidence.sentence
     assert found.seen.detail["network_ms"] > 0
     (why,) = [note for note in found.warnings if "accuracy not judged" in note]
     assert "the engine has other weights than --weights" in why
-    assert (found.cell.precision, found.cell.batch_size) == (
-        "unknown",
-        8 if scenario == "MultiStream" else 1,
-    )
+    batch = 8 if scenario == "MultiStream" else 1
+    assert (found.cell.precision, found.cell.batch_size) == ("unknown", batch)
     assert found.cell.stream == (stream == "on")
     streamed = [bool(each.get("stream")) for each in engine.requests[3:]]
     assert all(streamed) if stream == "on" else not any(streamed)
@@ -115,9 +98,8 @@ def test_settings_that_an_engine_reports_are_told(tmp_path, model, path, page, w
 
 def test_a_server_sends_each_request_when_it_arrives(tmp_path, model):
     with running(bpe(VOCABULARY)) as engine:
-        found = measured(
-            engine, tmp_path, model, scenario="Server", max_latency_ms=2000.0, rate=40.0
-        )
+        flags = {"scenario": "Server", "max_latency_ms": 2000.0, "rate": 40.0}
+        found = measured(engine, tmp_path, model, **flags)
     assert (found.status, found.reason) == ("ok", "")
     assert found.cell.rate == 40.0
 
@@ -140,10 +122,8 @@ def test_a_wrong_answer_ends_the_run_with_its_reason(
     monkeypatch.setenv("ENGINE_KEY", KEY)
     with running(bpe(VOCABULARY)) as engine:
         engine.fault, engine.after = fault, 30  # in calibration or in the test
-        start = time.monotonic()
-        found = measured(
-            engine, tmp_path, model, scenario=scenario, options={"key-env": "ENGINE_KEY"}
-        )
+        start, key = time.monotonic(), {"key-env": "ENGINE_KEY"}
+        found = measured(engine, tmp_path, model, scenario=scenario, options=key)
     assert found.status == "error"
     assert words.replace("1 request waited", "") in found.reason
     assert found.reason.startswith("EndpointError: ")

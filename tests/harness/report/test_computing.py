@@ -30,13 +30,8 @@ RUNS = {
 def sentences(root, machine=AMD, runs=RUNS):
     for sut, (rate, told) in runs.items():
         after = {"matrix_flops": rate, "detail": {"matrix_products": told} if told else {}}
-        write(
-            root,
-            cell(sut),
-            [40, 41, 39],
-            evidence={"sentence": "", "after": after},
-            record={"machine": machine},
-        )
+        evidence = {"sentence": "", "after": after}
+        write(root, cell(sut), [40, 41, 39], evidence=evidence, record={"machine": machine})
     return computing.product_sentences(tables.grouped(find(root)[0]))
 
 
@@ -77,28 +72,18 @@ def test_nothing_is_said_of_intel_unless_mkl_leaves_instructions_of_an_amd_proce
 
 
 def test_a_library_that_a_framework_does_not_report_is_said_to_be_unreported(tmp_path):
-    rates, _ = sentences(
-        tmp_path,
-        runs=RUNS
-        | {
-            "keras3-tensorflow": (440e9, fact("unknown")),
-            "native-jax": (460e9, fact("unknown")),
-        },
-    )
-    assert (
-        "JAX 460 GFLOP/s (library not reported), TensorFlow 440 GFLOP/s (oneDNN, 2 threads),"
-        " PyTorch" in rates
-    )
+    unknown = {"keras3-tensorflow": 440e9, "native-jax": 460e9}
+    runs = RUNS | {sut: (rate, fact("unknown")) for sut, rate in unknown.items()}
+    rates, _ = sentences(tmp_path, runs=runs)
+    jax, tensorflow = "JAX 460 GFLOP/s (library not reported)", "440 GFLOP/s (oneDNN, 2 threads)"
+    assert f"{jax}, TensorFlow {tensorflow}, PyTorch" in rates
 
 
 def test_a_run_that_recorded_no_library_has_its_rate_only(tmp_path):
-    (sentence,) = sentences(
-        tmp_path, AMD, {"native-torch-eager": (200e9, None), "native-jax": (400e9, None)}
-    )
-    assert (
-        sentence
-        == f"large matrix products in float32 on cpu: JAX 400 GFLOP/s, PyTorch 200 GFLOP/s{MEANING}"
-    )
+    runs = {"native-torch-eager": (200e9, None), "native-jax": (400e9, None)}
+    (sentence,) = sentences(tmp_path, AMD, runs)
+    rates = "JAX 400 GFLOP/s, PyTorch 200 GFLOP/s"
+    assert sentence == f"large matrix products in float32 on cpu: {rates}{MEANING}"
 
 
 def test_the_line_of_one_result_names_library_instructions_and_threads():

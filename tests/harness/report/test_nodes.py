@@ -4,7 +4,7 @@ from harness.comparison import tables
 from harness.comparison.runs import find
 from harness.report.sections import comparisons, computing
 from tests.support.reports import gathered
-from tests.support.synthetic_runs import MACHINE, cell, write
+from tests.support.synthetic_runs import cell, write
 
 
 def found(root):
@@ -13,15 +13,9 @@ def found(root):
 
 
 def measured(root, node, rate, figures, sut="keras3-jax", minute=0, sweep=None, **changes):
-    write(
-        root,
-        cell(sut, **changes),
-        figures,
-        first_minute=minute,
-        sweep=sweep,
-        evidence={"sentence": "", "after": {"matrix_flops": rate}},
-        record={"machine": MACHINE | {"node": node}},
-    )
+    told = {"evidence": {"sentence": "", "after": {"matrix_flops": rate}}}
+    told |= {"record": {"machine": {"node": node}}}
+    write(root, cell(sut, **changes), figures, first_minute=minute, sweep=sweep, **told)
 
 
 def test_equal_nodes_are_two_machines_and_their_spread_is_said(tmp_path):

@@ -80,7 +80,7 @@ def test_a_right_model_and_right_files_may_enter_the_closed_division(tmp_path, f
     assert len(found.lacks) == 3
 
 
-def test_the_dry_run_shows_it(tmp_path, files, capsys):
+def test_the_dry_run_shows_it(files, capsys):
     data, weights = files
     words = ["--sut", "mock", "--benchmark", "bert-99.9", "--scenario", "SingleStream", "--dry-run"]
     words += ["--weights", str(weights), "--dataset", str(data), "--json"]

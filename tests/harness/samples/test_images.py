@@ -1,6 +1,7 @@
 """What a model that makes images answered: kept in the run directory, and shown by the report."""
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,12 +14,10 @@ from harness.comparison import compare, tables
 from harness.comparison.runs import Run
 from harness.errors import UsageError
 from harness.inputs import dataset, models
-from harness.measurement import run as measurement
 from harness.measurement.run import not_measured
 from harness.samples import images
 from harness.submission import inference
-from tests.conftest import CACHE
-from tests.support.cells import Reporter, request
+from tests.support.cells import measure, request
 from tests.support.files import read_json
 
 MODEL = models.load("stable-diffusion")
@@ -28,35 +27,12 @@ MODEL = models.load("stable-diffusion")
 def run(tmp_path_factory):
     """Two prompts through the mock SUT."""
     root = tmp_path_factory.mktemp("images")
-    (root / "prompts.txt").write_text("a lighthouse at dusk\n\na lighthouse at dawn\n")
-    flags = [
-        "--sut",
-        "mock",
-        "--model",
-        "stable-diffusion",
-        "--scenario",
-        "Offline",
-        "--duration",
-        "0.5",
-        "--size",
-        "tiny",
-    ]
-    assert (
-        cli.main(
-            [
-                *flags,
-                "--dataset",
-                str(root / "prompts.txt"),
-                "--out",
-                str(root / "runs"),
-                "--cache",
-                str(CACHE),
-            ]
-        )
-        == 0
-    )
-    (result,) = (root / "runs").rglob("result.json")
-    return result.parent
+    prompts = root / "prompts.txt"
+    prompts.write_text("a lighthouse at dusk\n\na lighthouse at dawn\n")
+    flags = {"model": "stable-diffusion", "scenario": "Offline", "size": "tiny", "duration": 0.5}
+    found = measure(request(root / "runs", **flags, dataset=prompts))
+    assert found.status == "ok"
+    return Path(found.directory)
 
 
 def test_each_image_is_kept_with_its_distance_from_the_references(run):
@@ -78,12 +54,10 @@ def test_an_answer_of_another_size_than_the_references_is_not_drawn(run, tmp_pat
 
 
 def test_answers_that_could_not_be_scored_lose_no_result(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        inference, "score", lambda *_: "sample 0 has 7 bytes, and the reference's has 9"
-    )
-    found = measurement.run(
-        request(tmp_path, scenario="Offline", model="stable-diffusion", size="tiny"), Reporter(), 0
-    )
+    words = "sample 0 has 7 bytes, and the reference's has 9"
+    monkeypatch.setattr(inference, "score", lambda *_: words)
+    asked = request(tmp_path, scenario="Offline", model="stable-diffusion", size="tiny")
+    found = measure(asked)
     assert any("sample 0 has 7 bytes" in warning for warning in found.warnings)
     assert (tmp_path / found.cell.name / "quick-1" / "result.json").exists()
 
@@ -100,10 +74,8 @@ def test_the_time_of_a_denoising_step_is_told_and_audited(run, capsys):
     found = result["metrics"]
     assert found["ms_per_denoising_step"] == pytest.approx(found["ms_per_step"] / 4)
     assert cli.main(["audit", str(run)]) == 0
-    write_json(
-        run / "result.json",
-        {**result, "metrics": {**found, "ms_per_denoising_step": found["ms_per_step"]}},
-    )
+    other = {**found, "ms_per_denoising_step": found["ms_per_step"]}
+    write_json(run / "result.json", {**result, "metrics": other})
     assert cli.main(["audit", str(run)]) == 1
     assert "ms_per_denoising_step" in capsys.readouterr().out
     write_json(run / "result.json", result)
@@ -122,19 +94,14 @@ def test_the_steps_are_a_part_of_the_cell(run, tmp_path):
     assert ", 2 steps" in compare.describe(tables.Group(runs=(skipped,)))
     with pytest.raises(UsageError, match=r"--steps 1: stable-diffusion takes 2 to 1000"):
         asked(1)
-    with pytest.raises(
-        UsageError,
-        match=r"--steps 2: is for models that make images, and bert does not: leave it out",
-    ):
+    words = "--steps 2: is for models that make images, and bert does not: leave it out"
+    with pytest.raises(UsageError, match=words):
         asked(2, model="bert")
 
 
 def test_a_prompt_of_too_many_tokens_is_refused(tmp_path):
-    (tmp_path / "prompts.txt").write_text("a lighthouse\n\n" + "a" * 80)
-    with pytest.raises(
-        UsageError,
-        match=r"prompts.txt:3: the prompt has 82 tokens and stable-diffusion takes 77: shorten it",
-    ):
-        dataset.prepare(
-            MODEL, MODEL.sizes["tiny"], 64, tmp_path / "prompts.txt", tmp_path / "cache"
-        )
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("a lighthouse\n\n" + "a" * 80)
+    words = "the prompt has 82 tokens and stable-diffusion takes 77: shorten it"
+    with pytest.raises(UsageError, match=f"prompts.txt:3: {words}"):
+        dataset.prepare(MODEL, MODEL.sizes["tiny"], 64, prompts, tmp_path / "cache")

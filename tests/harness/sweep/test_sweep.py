@@ -8,11 +8,11 @@ import jsonschema
 
 from formats import schemas
 from formats.writing import write_json
-from harness import cli
+from harness import cli, locks
 from harness.execution import loadgen_run
 from harness.sweep import journal, loop
 from tests.conftest import CACHE
-from tests.support.files import read_json
+from tests.support.files import read_json, update_json
 from tests.support.reports import groups
 
 FAST = ["--duration", "0.2", "--cache", str(CACHE)]
@@ -35,19 +35,12 @@ def test_failed_invalid_and_unsupported_cells_are_rows_and_the_sweep_goes_on(swe
     )
     code, document, said = sweep(recipe, "--cache", CACHE, "--repeats", 2, "--json")
     assert code == 1
-    assert [
-        (c["status"], c["sweep"]["series"], c["sweep"]["repeat"]) for c in document["cells"]
-    ] == [
-        ("error", 0, 1),  # its control too
-        ("error", 1, 1),
-        ("invalid", 2, 1),
-        ("invalid", 2, 2),
-        ("ok", 3, 1),
-        ("ok", 3, 2),
-    ]
-    assert ["mock computes in float32" in refused["reason"] for refused in document["refused"]] == [
-        True
-    ]
+    found = [(c["status"], c["sweep"]["series"], c["sweep"]["repeat"]) for c in document["cells"]]
+    errors = [("error", 0, 1), ("error", 1, 1)]  # its control too
+    good = [(status, n, repeat) for n, status in ((2, "invalid"), (3, "ok")) for repeat in (1, 2)]
+    assert found == errors + good
+    (refused,) = document["refused"]
+    assert "mock computes in float32" in refused["reason"]
     assert "not in this harness: sam: not yet" in said
     jsonschema.validate(document, schemas.named("result"))
 
@@ -73,10 +66,8 @@ def test_fail_fast_ends_at_the_first_failure_and_failed_cells_are_tried_again_la
 
 def test_a_cell_that_was_skipped_for_want_of_space_is_tried_again(sweep):
     assert sweep(*MOCK, "--repeats", 1)[0] == 0
-    path = next(sweep.out.rglob("result.json"))
-    write_json(
-        path, {**read_json(path), "status": "skipped", "reason": "free some space", "metric": None}
-    )
+    skipped = {"status": "skipped", "reason": "free some space", "metric": None}
+    update_json(next(sweep.out.rglob("result.json")), **skipped)
     code, document, _ = sweep(*MOCK, "--repeats", 1, "--json")
     assert (code, [c["status"] for c in document["cells"]]) == (0, ["ok"])
 
@@ -98,15 +89,11 @@ def test_the_same_cell_measured_outside_of_the_sweep_does_not_count(sweep, tests
     code, _, said = sweep(*MOCK, "--repeats", 1)
     assert code == 0 and "1 cell: 1 measurement, none done yet" in said
     assert len(tests_run) == 4
-    marks = [read_json(path)["sweep"] for path in sorted(sweep.out.rglob("result.json"))]
-    assert [mark and (mark["series"], mark["repeat"], mark["control"]) for mark in marks] == [
-        None,
-        (0, 1, False),
-    ]
-    assert all(
-        read_json(p.parent / "record.json")["sweep"] in marks
-        for p in sweep.out.rglob("result.json")
-    )
+    results = sorted(sweep.out.rglob("result.json"))
+    marks = [read_json(path)["sweep"] for path in results]
+    told = [mark and (mark["series"], mark["repeat"], mark["control"]) for mark in marks]
+    assert told == [None, (0, 1, False)]
+    assert all(read_json(path.parent / "record.json")["sweep"] in marks for path in results)
 
 
 def test_an_interrupted_sweep_says_so_and_goes_on_with_the_test_that_was_finished(
@@ -132,13 +119,8 @@ def test_an_interrupted_sweep_says_so_and_goes_on_with_the_test_that_was_finishe
 def test_progress_names_cell_repeat_and_what_is_left(sweep):
     _, _, said = sweep(*MOCK, "--repeats", 2)
     lines = said.splitlines()
-    assert any(
-        re.match(
-            r"\[1/4\] mock bert tiny Offline float32 batch 4( \(control run\))?, repeat 1; about ",
-            line,
-        )
-        for line in lines
-    )
+    first = r"\[1/4\] mock bert tiny Offline float32 batch 4( \(control run\))?, repeat 1; about "
+    assert any(re.match(first, line) for line in lines)
     assert any(line.startswith("    ok: ") for line in lines)
     assert "by its size and how fast this machine multiplies" in said
     _, plan, _ = sweep(*MOCK, "--repeats", 3, "--dry-run", "--json")
@@ -154,10 +136,8 @@ def test_a_disturbed_repeat_is_measured_again_at_once_up_to_a_limit_that_is_told
     code, document, said = sweep(*MOCK, "--repeats", 2, "--json")
     assert (code, tests_run.count("performance")) == (0, 6)  # 4 repeats, and twice again in all
     assert "at most twice, and at most 2 times in the whole sweep" in said
-    assert (
-        said.count("disturbed, so it is measured again") == 2
-        and said.count("; disturbed: the worker stood still") == 6
-    )
+    assert said.count("disturbed, so it is measured again") == 2
+    assert said.count("; disturbed: the worker stood still") == 6
     assert len(document["cells"]) == 4
     (group,) = groups(sweep.out)
     assert len(group.good) == 2  # the last of each repeat counts
@@ -187,8 +167,6 @@ def test_the_seed_of_the_order_is_recorded(sweep):
 
 
 def test_two_commands_do_not_measure_one_sweep_at_a_time(sweep):
-    from harness import locks
-
     assert sweep(*MOCK, "--repeats", 1)[0] == 0
     folder = next(path for path in sweep.out.glob("sweeps/*") if path.is_dir())
     with locks.held(folder / ".lock"):
