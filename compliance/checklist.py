@@ -30,7 +30,6 @@ from compliance.logs import files
 from compliance.subject import Subject
 from formats.checks import Check, Checks
 
-
 Find = Callable[[Subject], Check | Checks]
 """A function that returns a check of one result folder, or several."""
 

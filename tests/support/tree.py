@@ -22,7 +22,7 @@ from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.subject import LoadGenRun
 from formats.cell import Cell
-from formats.job import read_job
+from formats.job import Job, Limits, read_job
 from formats.writing import write_json
 from harness.execution import loadgen_run
 from harness.execution.process import Worker, read_outcome

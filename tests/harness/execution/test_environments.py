@@ -97,23 +97,15 @@ def test_two_processes_make_it_once(tmp_path, locks, uv):
 def test_an_interpreter_that_lacks_packages_is_told_what_to_install(tmp_path):
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
-    with pytest.raises(
-        EnvironmentFailure,
-        match=r"lacks .*torch==2\.13\.0.*mlcommons-loadgen==6\.0\.17: install with",
-    ):
+    words = r"lacks .*torch==2\.13\.0.*mlcommons-loadgen==6\.0\.17: install with"
+    with pytest.raises(EnvironmentFailure, match=words):
         environments.adopt(str(bare / "bin" / "python"), "native-torch")
 
 
 def test_an_interpreter_with_other_versions_is_taken_and_the_difference_noted(tmp_path):
-    versions = {
-        "torch": "2.11.0",
-        "transformers": "5.23.0",
-        "safetensors": "1",
-        "numpy": "2",
-        "mlcommons-loadgen": "6.0.17",
-    }
-    versions |= {"segment-anything": "1.0", "diffusers": "0.42.0"}
-    has = fake_python(tmp_path, f"echo '{json.dumps(versions)}'")
+    versions = {"torch": "2.11.0", "transformers": "5.23.0", "safetensors": "1", "numpy": "2"}
+    versions |= {"mlcommons-loadgen": "6.0.17", "segment-anything": "1.0", "diffusers": "0.42.0"}
+    has = program(tmp_path / "fake-python", f"echo '{json.dumps(versions)}'")
     found = environments.adopt(str(has), "native-torch")
     assert found.python == has
     assert found.notes == (
@@ -129,9 +121,8 @@ def test_an_interpreter_with_other_versions_is_taken_and_the_difference_noted(tm
 )
 def test_a_gpu_image_needs_what_the_lock_for_cuda_names_but_nvml(tmp_path, name, tensorflow):
     packages = "torch keras keras-hub safetensors ml-dtypes numpy mlcommons-loadgen"
-    has = fake_python(
-        tmp_path, f"echo '{json.dumps(dict.fromkeys(packages.split(), '1') | tensorflow)}'"
-    )
+    versions = dict.fromkeys(packages.split(), "1") | tensorflow
+    has = program(tmp_path / "fake-python", f"echo '{json.dumps(versions)}'")
     found = environments.adopt(str(has), name, "cuda")
     assert "nvidia-ml-py is missing: the GPU's energy and clocks are not recorded" in found.notes
 
@@ -170,7 +161,7 @@ INVENTORY = json.dumps(dict.fromkeys(NEEDED, "1"))
 
 
 def test_an_interpreter_may_print_a_banner_of_its_own(tmp_path):
-    has = fake_python(tmp_path, f"echo 'Welcome to the cluster {{'\necho '{INVENTORY}'")
+    has = program(tmp_path / "fake-python", f"echo 'Welcome to the cluster {{'\necho '{INVENTORY}'")
     assert environments.adopt(str(has), "native-torch").python == has
 
 
@@ -191,13 +182,13 @@ def test_an_interpreter_is_looked_up_on_the_path(tmp_path, monkeypatch):
 )
 def test_an_interpreter_that_is_none_is_said_without_a_traceback(tmp_path, script, words):
     with pytest.raises(EnvironmentFailure, match=words):
-        environments.adopt(str(fake_python(tmp_path, script)), "native-torch")
+        environments.adopt(str(program(tmp_path / "fake-python", script)), "native-torch")
 
 
 def test_an_interpreter_that_hangs_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(interpreter, "_PATIENCE_S", 0.5)
     with pytest.raises(EnvironmentFailure, match=r"said nothing for 0\.5 s"):
-        environments.adopt(str(fake_python(tmp_path, "sleep 60")), "native-torch")
+        environments.adopt(str(program(tmp_path / "fake-python", "sleep 60")), "native-torch")
 
 
 @pytest.fixture

@@ -76,22 +76,18 @@ def test_an_interpreter_that_cannot_start_is_told_with_its_exit_code(tmp_path):
 
 def test_a_hang_ends_after_its_limit_and_leaves_no_process(tmp_path):
     """A worker that beats with a limit of three seconds, starts a child of its own, and stops."""
-    stuck = tmp_path / "python"
-    stuck.write_text(
-        f"#!{sys.executable}\n"
-        + textwrap.dedent(f"""
-        import subprocess, sys, time, json, pathlib
-        sys.path.insert(0, {str(ROOT)!r})
-        from scenarios.worker.heartbeat import COMPLETED, Heartbeat
-        log_dir = pathlib.Path(sys.argv[-1]).parent
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-        (log_dir / "child").write_text(str(child.pid))
-        beat = Heartbeat(log_dir / "heartbeat")
-        beat.enter("test", 3, 100); beat.cells[COMPLETED] = 7
-        time.sleep(600)
-        """)
-    )
-    stuck.chmod(0o755)
+    text = f"""
+import subprocess, sys, time, json, pathlib
+sys.path.insert(0, {str(ROOT)!r})
+from scenarios.worker.heartbeat import COMPLETED, Heartbeat
+log_dir = pathlib.Path(sys.argv[-1]).parent
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+(log_dir / "child").write_text(str(child.pid))
+beat = Heartbeat(log_dir / "heartbeat")
+beat.enter("test", 3, 100); beat.cells[COMPLETED] = 7
+time.sleep(600)
+"""
+    stuck = program(tmp_path / "python", text, sys.executable)
     job = mock_job.make(tmp_path / "run")
     outcome = run(job, stuck)
     assert outcome.status == "error"
