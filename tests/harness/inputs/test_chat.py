@@ -169,9 +169,10 @@ def test_a_sweep_and_its_commands_take_the_flags_of_a_chat(chat_model, tmp_path)
     flags = vars(parser.parse_args(words))
     assert (flags["chat"], flags["chat_option"]) == ("default", ["enable_thinking=false"])
     (tmp_path / "rows.csv").write_text("prompt\nhi\n")
-    grid = {"sut": ["mock"], "scenario": ["Offline"], "model": ["llama"], "chat": ["default"]}
+    grid = {"sut": ["mock"], "scenario": ["Offline"], "model": ["llama"]}
     grid |= {"weights": [str(chat_model["weights"])], "dataset": [str(tmp_path / "rows.csv")]}
-    grid |= {"chat_option": flags["chat_option"], "field": [flags["field"]]}
+    grid |= {"chat": [flags["chat"]], "chat_option": flags["chat_option"]}
+    grid |= {"field": [flags["field"]]}
     (series,) = cells.make([grid], WHERE, control=False)
     assert series.request.chat.variables["enable_thinking"] is False
     assert "--chat default --chat-option enable_thinking=false" in series.command
